@@ -1,0 +1,55 @@
+"""The exceptions of fetchwork, cut by what a caller can do about them.
+
+Hook executables import this module, so it imports nothing.
+"""
+
+
+class FetchworkError(Exception):
+    """Something fetchwork could not do; the text is one line for a person."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
+
+
+class ConfigError(FetchworkError):
+    """The configuration is wrong; every problem is one line of ``problems``."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class ClassAdError(FetchworkError):
+    """A ClassAd, or an expression, can't be read or can't be written."""
+
+
+class SubmitError(FetchworkError):
+    """A job was refused at submit: it asks for what fetched work can't honour, or is malformed."""
+
+
+class ProtocolError(FetchworkError):
+    """Bytes on the agent's socket are not the agent's protocol."""
+
+
+class AgentUnavailable(FetchworkError):
+    """The agent does not answer; another try, or direct mode, may succeed."""
+
+
+class DatabaseUnavailable(FetchworkError):
+    """The database does not answer or can't take the call now; come back later."""
+
+
+class DatabaseRefused(FetchworkError):
+    """The database refused the call, and would again: rights, or a value that it does not allow."""
+
+
+class JobStateConflict(FetchworkError):
+    """The job or run is not in a state that allows this; the same call would fail again."""
+
+
+class NotFound(FetchworkError):
+    """No such job, run, owner or queue."""
+
+
+class SchemaMismatch(FetchworkError):
+    """The database's schema is not the one that this fetchwork speaks."""
