@@ -53,3 +53,11 @@ class NotFound(FetchworkError):
 
 class SchemaMismatch(FetchworkError):
     """The database's schema is not the one that this fetchwork speaks."""
+
+
+class PoolError(FetchworkError):
+    """A private pool, or a part of one, can't be made, started or stopped."""
+
+
+class HTCondorUnavailable(PoolError):
+    """HTCondor can't be had on this machine; what does not need it works."""

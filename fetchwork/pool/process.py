@@ -1,0 +1,116 @@
+"""Processes that outlive the one that started them: known by pid and start time, never by name.
+
+A pid alone is given out again; with the start time, in the kernel's ticks since the boot, it is not.
+"""
+
+import os
+import pwd
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# fields of /proc/PID/stat after the command name, which is in parentheses and may hold anything
+_STATE, _PARENT, _START_TICKS = 0, 1, 19
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of this boot."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def find(cls, pid: int) -> "Process | None":
+        """The process that has this pid now."""
+        fields = _stat(pid)
+        return cls(pid, int(fields[_START_TICKS])) if fields else None
+
+    @classmethod
+    def parse(cls, text: str) -> "Process | None":
+        """What ``str()`` of a process wrote; None when that was before the last boot."""
+        pid, start_ticks, boot = text.split()
+        return cls(int(pid), int(start_ticks)) if boot == _boot_id() else None
+
+    def __str__(self) -> str:
+        return f"{self.pid} {self.start_ticks} {_boot_id()}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; one that only waits to be reaped does not."""
+        fields = _stat(self.pid)
+        return bool(fields) and int(fields[_START_TICKS]) == self.start_ticks and fields[_STATE] not in "ZX"
+
+    def signal(self, number: int) -> None:
+        """Send a signal, or nothing if it has gone."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            # the descriptor holds on to whatever has the pid now: look who that is, then send
+            if self.alive:
+                signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(handle)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it has gone; whether it has."""
+        return wait_all([self], timeout_s)
+
+    @property
+    def directory(self) -> Path | None:
+        """Its working directory, if it still runs and we may know."""
+        try:
+            return Path(f"/proc/{self.pid}/cwd").readlink()
+        except OSError:
+            return None
+
+    def children(self) -> list["Process"]:
+        """Its children now."""
+        return [
+            process for process in processes() if (_stat(process.pid) or ["", ""])[_PARENT] == str(self.pid)
+        ]
+
+
+def processes() -> Iterator[Process]:
+    """Every process that can be seen."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (process := Process.find(int(entry.name))):
+            yield process
+
+
+def wait_all(waited_for: Iterable[Process], timeout_s: float) -> bool:
+    """Wait until all have gone; whether they have."""
+    left = list(waited_for)
+    deadline = time.monotonic() + timeout_s
+    while left := [process for process in left if process.alive]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def account(*names: str) -> pwd.struct_passwd:
+    """The first of these accounts that exists."""
+    for name in names:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise LookupError(f"none of these accounts exists: {', '.join(names)}")
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

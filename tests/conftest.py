@@ -1,0 +1,132 @@
+"""What the tests share: PostgreSQL servers, and a database with the schema for each test.
+
+``--postgres wheel|system`` runs the tests of SQL on one server only; without it they run on both, and all
+other tests on the wheel's.
+"""
+
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pytest_postgresql.janitor import DatabaseJanitor
+
+from fetchwork.pool.postgres import SUPERUSER, PostgresServer, system_programs
+
+TEMPLATE = "fetchwork_template"
+SERVERS = ("wheel", "system")
+
+# a test has its own database, so it waits for nobody: what hangs is a defect, and is ended
+SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "UTC"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--postgres", choices=SERVERS, help="run the tests of SQL on this server only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests in tests/sql run on each server, others on the wheel's."""
+    if "postgres" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.getoption("--postgres")
+    of_sql = "sql" in Path(metafunc.module.__file__).relative_to(Path(__file__).parent).parts
+    servers = (asked,) if asked else SERVERS if of_sql else SERVERS[:1]
+    metafunc.parametrize("postgres", servers, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def public_directory() -> Iterator[Callable[[], Path]]:
+    """Makes directories that any account may enter, which pytest's own are not."""
+    made: list[tempfile.TemporaryDirectory[str]] = []
+
+    def make() -> Path:
+        made.append(tempfile.TemporaryDirectory(prefix="fetchwork-test-"))
+        path = Path(made[-1].name)
+        path.chmod(0o755)
+        return path
+
+    yield make
+    for directory in made:
+        directory.cleanup()
+
+
+@pytest.fixture(scope="session")
+def _postgres_servers(public_directory: Callable[[], Path]) -> Iterator[Callable[[str], PostgresServer]]:
+    """Each server is started once a session, with the template database in it, when first asked for."""
+    servers: dict[str, PostgresServer] = {}
+
+    def start(which: str) -> PostgresServer:
+        if which not in servers:
+            programs = system_programs() if which == "system" else None
+            server = PostgresServer(
+                public_directory() / "postgres", programs=programs, settings=SETTINGS, durable=False
+            )
+            servers[which] = server
+            server.start()
+            from fetchwork import schema
+
+            server.create_database(TEMPLATE)
+            schema.init(server.conninfo(TEMPLATE))
+        return servers[which]
+
+    yield start
+    for server in servers.values():
+        server.stop("immediate")
+
+
+@pytest.fixture(scope="session")
+def postgres(
+    request: pytest.FixtureRequest, _postgres_servers: Callable[[str], PostgresServer]
+) -> PostgresServer:
+    """A PostgreSQL server for the whole session; a test that stops or crashes it starts its own instead."""
+    if request.param == "system" and system_programs() is None:
+        pytest.skip("no PostgreSQL of the system: nothing in /usr/lib/postgresql/*/bin")
+    return _postgres_servers(request.param)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def conninfo(postgres: PostgresServer) -> Iterator[str]:
+    """The superuser's connection string of a new database that has the schema and nothing else."""
+    dbname = f"test_{os.getpid()}_{next(_numbers)}"
+    with DatabaseJanitor(
+        user=SUPERUSER,
+        host="127.0.0.1",
+        port=postgres.port,
+        dbname=dbname,
+        template_dbname=TEMPLATE,
+        password=postgres.password,
+    ):
+        yield postgres.conninfo(dbname)
+
+
+Connect = Callable[..., psycopg.Connection]
+
+
+@pytest.fixture
+def connect(conninfo: str) -> Iterator[Connect]:
+    """Opens connections to the test's database, in autocommit unless asked otherwise, as ``role``."""
+    opened: list[psycopg.Connection] = []
+
+    def open_connection(*, role: str | None = None, autocommit: bool = True) -> psycopg.Connection:
+        connection = psycopg.connect(conninfo, autocommit=True, application_name="test")
+        opened.append(connection)
+        if role:
+            connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
+        connection.autocommit = autocommit
+        return connection
+
+    yield open_connection
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def connection(connect: Connect) -> psycopg.Connection:
+    """One connection of the superuser to the test's database, in autocommit."""
+    return connect()
