@@ -1,0 +1,211 @@
+"""What settings of a host file may not say together, each being well formed by itself.
+
+Only :mod:`fetchwork.config` calls this, and reports it beside what is wrong with single settings.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fetchwork.tomllines import Key
+
+if TYPE_CHECKING:
+    from fetchwork.config import HostConfig, Keyword
+
+NO_KEYWORD = "none"
+
+# A keyword becomes part of HTCondor setting names. HTCondor compares them without regard to case.
+_KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+_RESERVED_KEYWORDS = {NO_KEYWORD, "fetches_nothing", "startd", "starter"}
+_SLOT_RANGE = re.compile(r"0*([1-9][0-9]{0,4})(?:-0*([1-9][0-9]{0,4}))?")
+_SOCKET_PATH_BYTES = 100
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a host file: the key, what is wrong with it and what is allowed."""
+
+    key: Key
+    wrong: str
+    allowed: str
+
+
+def contradictions(config: "HostConfig") -> Iterator[Problem]:
+    """Yield what is wrong between settings that are each well formed."""
+    yield from _database_problems(config)
+    yield from _agent_problems(config)
+    yield from _keyword_problems(config)
+    yield from _slot_problems(config)
+    if config.pilot and config.workstation:
+        yield Problem(("workstation",), "is given together with [pilot]", "one of the two")
+    if config.pilot and config.agent.run == "systemd":
+        yield Problem(("agent", "run"), "is 'systemd' on a pilot, which has no root", "'master' or 'none'")
+
+
+def _database_problems(config: "HostConfig") -> Iterator[Problem]:
+    used = {keyword.database for keyword in config.keywords.values()}
+    for name, database in config.databases.items():
+        key = ("database", name)
+        if database.service and not database.conninfo.startswith("service="):
+            yield Problem((*key, "service"), "is given together with conninfo", "one of the two")
+        elif not database.conninfo:
+            yield Problem(key, "has neither conninfo nor service", "one of the two")
+        if name not in used:
+            yield Problem(key, "is not used by any keyword", 'a keyword with database = "' + name + '"')
+
+
+def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
+    agent = config.agent
+    if agent.user == "root":
+        yield Problem(
+            ("agent", "user"),
+            "is root, and a hook's answer must not come from root",
+            "'condor', or another account",
+        )
+    if len(os.fsencode(config.socket)) > _SOCKET_PATH_BYTES:
+        yield Problem(("agent", "socket"), "is too long for a Unix socket", "a path of at most 100 bytes")
+    slowest = max(config.keywords.values(), key=lambda keyword: keyword.hold_fetch_s)
+    if slowest.hold_fetch_s and agent.run != "none" and not agent.max_held_fetches:
+        yield Problem(
+            ("agent", "max_held_fetches"),
+            "is 0 although a keyword's hold_fetch_s lets fetches wait",
+            "at least one per slot, or hold_fetch_s = 0",
+        )
+
+
+def _keyword_problems(config: "HostConfig") -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    directories: dict[Path, str] = {}
+    for name, keyword in config.keywords.items():
+        key = ("keyword", name)
+        if not _KEYWORD.fullmatch(name):
+            yield Problem(
+                key,
+                "has characters that an HTCondor keyword can't have",
+                "a letter, then letters, digits and '_'",
+            )
+        if name.lower() in _RESERVED_KEYWORDS:
+            yield Problem(key, "is a word with a meaning of its own", "another name")
+        if name.lower() in seen:
+            yield Problem(
+                key,
+                f"is [keyword.{seen[name.lower()]}] again: HTCondor ignores case",
+                "names that differ otherwise",
+            )
+        seen[name.lower()] = name
+        if not keyword.database:
+            yield Problem(
+                (*key, "database"), "is missing, and there are several databases", _one_of(config.databases)
+            )
+        elif keyword.database not in config.databases:
+            yield Problem(
+                (*key, "database"), f"{keyword.database!r} is no [database.NAME]", _one_of(config.databases)
+            )
+        if len(set(keyword.queues)) < len(keyword.queues):
+            yield Problem((*key, "queues"), "names a queue twice", "each queue once")
+        directory = config.hooks(name)
+        if directory in directories:
+            other = directories[directory]
+            yield Problem(
+                (*key, "hooks"),
+                f"is also the directory of [keyword.{other}], and a hook knows its keyword by its directory",
+                "a directory for each keyword",
+            )
+        directories[directory] = name
+        yield from _hold_problems(config, key, keyword)
+
+
+def _hold_problems(config: "HostConfig", key: Key, keyword: "Keyword") -> Iterator[Problem]:
+    if config.agent.run == "none" and keyword.hold_fetch_s:
+        yield Problem((*key, "hold_fetch_s"), "lets fetches wait in an agent that is not run", "0")
+
+
+def _slot_problems(config: "HostConfig") -> Iterator[Problem]:
+    slots = config.slots
+    allowed = _one_of(config.keywords, NO_KEYWORD)
+    if slots.default is None and not (slots.type and all(kind.keyword for kind in slots.type)):
+        yield Problem(("slots", "default"), "is missing, and there are several keywords", allowed)
+    if slots.default is not None and slots.default not in (*config.keywords, NO_KEYWORD):
+        yield Problem(("slots", "default"), f"{slots.default!r} is no [keyword.NAME]", allowed)
+    numbers: set[int] = set()
+    for index, kind in enumerate(slots.type):
+        key = ("slots", "type", index)
+        number = kind.number or index + 1
+        if number in numbers:
+            yield Problem((*key, "number"), f"slot type {number} is described twice", "each number once")
+        numbers.add(number)
+        if kind.keyword is not None and kind.keyword not in (*config.keywords, NO_KEYWORD):
+            yield Problem((*key, "keyword"), f"{kind.keyword!r} is no [keyword.NAME]", allowed)
+    yield from _named_slot_problems(config)
+    yield from _size_problems(config)
+    first, every = slots.initial_update_interval_s, slots.update_interval_s
+    if first > every:
+        yield Problem(
+            ("slots", "initial_update_interval_s"),
+            f"({first}) is longer than update_interval_s ({every})",
+            "at most update_interval_s",
+        )
+    if not config.keywords_in_use():
+        yield Problem(("slots",), "leaves no slot that fetches", "at least one slot with a keyword")
+
+
+def _named_slot_problems(config: "HostConfig") -> Iterator[Problem]:
+    count = len(config.slot_list())
+    seen: dict[int, str] = {}
+    for name, keyword in config.slots.keyword.items():
+        key = ("slots", "keyword", name)
+        if not _SLOT_RANGE.fullmatch(name):
+            yield Problem(key, f"{name!r} is no slot number", "a number such as 4 or a range such as 1-3")
+            continue
+        if keyword not in (*config.keywords, NO_KEYWORD):
+            yield Problem(key, f"{keyword!r} is no [keyword.NAME]", _one_of(config.keywords, NO_KEYWORD))
+        if not count:
+            yield Problem(
+                key,
+                "names a slot, but no [[slots.type]] describes the slots",
+                "[[slots.type]] with count = ...",
+            )
+            continue
+        for _, number, _ in named_slots({name: keyword}):
+            if number > count:
+                yield Problem(key, f"there is no slot {number} in the described slots", f"1 to {count}")
+                break
+            if number in seen:
+                yield Problem(key, f"slot {number} is named already by {seen[number]!r}", "each slot once")
+                break
+            seen[number] = name
+        if _range_is_empty(name):
+            yield Problem(key, f"the range {name!r} runs backwards", "the smaller number first")
+
+
+def _size_problems(config: "HostConfig") -> Iterator[Problem]:
+    for setting in ("cpus", "memory_mib"):
+        limit = getattr(config.host, setting)
+        asked = sum(kind.count * (getattr(kind, setting) or 0) for kind in config.slots.type)
+        if limit and asked > limit:
+            yield Problem(
+                ("slots", "type"),
+                f"asks for {asked} {setting}, the host has {limit}",
+                f"at most {limit} in all",
+            )
+    disk = sum(kind.count * int((kind.disk or "0%")[:-1]) for kind in config.slots.type)
+    if disk > 100:
+        yield Problem(("slots", "type"), f"asks for {disk}% of the disk", "at most 100% in all")
+
+
+def named_slots(named: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    """Yield (key, slot number, keyword) for each slot that the keys of ``[slots.keyword]`` name."""
+    for name, keyword in named.items():
+        if match := _SLOT_RANGE.fullmatch(name):
+            first = int(match[1])
+            for number in range(first, int(match[2] or first) + 1):
+                yield name, number, keyword
+
+
+def _range_is_empty(name: str) -> bool:
+    return not list(named_slots({name: ""}))
+
+
+def _one_of(names: Mapping[str, object], *more: str) -> str:
+    return "one of " + ", ".join(repr(name) for name in (*names, *more))

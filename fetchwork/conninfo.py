@@ -1,0 +1,92 @@
+"""libpq connection strings, as far as a host file needs to judge one without a database driver."""
+
+import re
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+# A value is bare or in single quotes; a backslash takes the next character as it is.
+_PAIR = re.compile(r"\s*(?P<key>[A-Za-z_]+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'|(?:[^'\s\\]|\\.)*)(?=\s|$)")
+
+# Settings of libpq that a host file may use; a misspelt one would only be found when the agent connects.
+SETTINGS = frozenset(
+    {
+        "application_name",
+        "channel_binding",
+        "client_encoding",
+        "connect_timeout",
+        "dbname",
+        "fallback_application_name",
+        "gssencmode",
+        "host",
+        "hostaddr",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "krbsrvname",
+        "load_balance_hosts",
+        "options",
+        "passfile",
+        "password",
+        "port",
+        "require_auth",
+        "service",
+        "sslcert",
+        "sslcertmode",
+        "sslcrl",
+        "sslcrldir",
+        "sslkey",
+        "ssl_max_protocol_version",
+        "ssl_min_protocol_version",
+        "sslmode",
+        "sslnegotiation",
+        "sslpassword",
+        "sslrootcert",
+        "sslsni",
+        "target_session_attrs",
+        "tcp_user_timeout",
+        "user",
+    }
+)
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the settings of a connection string or URI; raises ValueError with what is wrong."""
+    if re.match(r"[A-Za-z]+://", text):
+        settings = _parse_uri(text)
+    else:
+        settings = {}
+        position = 0
+        while text[position:].strip():
+            match = _PAIR.match(text, position)
+            if match is None:
+                raise ValueError("has a part that is not a key = value pair with balanced quotes")
+            settings[match["key"].lower()] = re.sub(r"\\(.)", r"\1", match["value"].strip("'"))
+            position = match.end()
+    if unknown := sorted(set(settings) - SETTINGS):
+        raise ValueError(f"has the setting {unknown[0]!r}, which libpq does not know")
+    return settings
+
+
+def problem(text: str) -> str | None:
+    """Say what is wrong with a connection string, or None; never shows the string, it may hold a password."""
+    try:
+        settings = parse(text)
+    except ValueError as error:
+        return str(error)
+    return None if settings else "is empty"
+
+
+def _parse_uri(text: str) -> dict[str, str]:
+    parts = urlsplit(text)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ValueError(f"is a URI of {parts.scheme!r}, not of PostgreSQL")
+    settings = dict(parse_qsl(parts.query, keep_blank_values=True))
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ValueError("has a port that is not a number from 0 to 65535") from error
+    values = {"user": parts.username, "password": parts.password, "host": parts.hostname, "port": port}
+    settings.update({key: unquote(str(value)) for key, value in values.items() if value})
+    if dbname := parts.path.lstrip("/"):
+        settings["dbname"] = unquote(dbname)
+    return settings
