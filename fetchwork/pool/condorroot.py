@@ -1,0 +1,206 @@
+"""A pool root: a Debian root directory with HTCondor in it, for a machine that has no HTCondor.
+
+It is made once by debootstrap, kept in the cache folder, and never written to by a pool. Beside it, and apart
+from it because they change at different times, lies a virtual environment with fetchwork's dependencies for
+the root's own Python: the agent and the hooks' direct mode run inside the root.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fetchwork.errors import HTCondorUnavailable, PoolError
+from fetchwork.pool.cache import cache_directory, cached
+
+DEFAULT_SUITE = "trixie"
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+# inside the root
+VENV = "/opt/fetchwork/venv"
+SOURCE = "/opt/fetchwork/src"
+# accounts for jobs, beside Debian's own; numbers that Debian gives to nobody by itself
+ACCOUNTS = {"alice": 21001, "bob": 21002}
+
+# a new number for whatever is installed in another way: roots of the old number are not used any more
+_RECIPE = 1
+
+# Runs with mounts and processes of its own, so that nothing of it stays mounted or running, whatever ends it.
+# policy-rc.d keeps packages from starting services; sid's Release files expire within a week
+_APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--")
+_BUILD_ROOT = """
+set -e
+suite=$1 root=$2 mirror=$3 keyring=$4
+debootstrap --variant=minbase --keyring="$keyring" "$suite" "$root" "$mirror"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+printf '#!/bin/sh\\nexit 101\\n' > "$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+echo 'Acquire::Check-Valid-Until "false";' > "$root/etc/apt/apt.conf.d/90fetchwork"
+echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fetchwork"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+chroot "$root" apt-get -q update
+chroot "$root" apt-get -q install -y --no-install-recommends condor procps python3 python3-venv
+chroot "$root" apt-get clean
+rm -rf "$root"/var/lib/apt/lists/*
+shift 4
+for account in "$@"; do
+    chroot "$root" useradd --no-create-home --uid "${account#*=}" --shell /bin/sh "${account%%=*}"
+done
+mkdir -p "$root/opt/fetchwork/venv" "$root/opt/fetchwork/src"
+"""
+
+_IN_ROOT = """
+set -e
+root=$1 venv=$2
+shift 2
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind "$venv" "$root/opt/fetchwork/venv"
+exec chroot "$root" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class CondorRoot:
+    """A complete pool root; both paths are outside views."""
+
+    path: Path
+    venv: Path
+
+    def account_ids(self, name: str) -> tuple[int, int]:
+        """The uid and gid of an account of the root."""
+        for line in (self.path / "etc/passwd").read_text().splitlines():
+            fields = line.split(":")
+            if fields[0] == name:
+                return int(fields[2]), int(fields[3])
+        raise PoolError(f"no account '{name}' in pool root '{self.path}'")
+
+
+def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda _: None) -> CondorRoot:
+    """The pool root of a Debian suite, made if it is not there; ``say`` is told what takes long.
+
+    Raises HTCondorUnavailable where it can't be made.
+    """
+    name = f"condor-{suite}-{_RECIPE}"
+    if not (cache_directory() / name).is_dir():
+        _require_debootstrap(say)
+        say(f"making a root directory with HTCondor from Debian {suite} in {cache_directory()}")
+    root = cached(name, lambda partial: _build_root(suite, partial))
+    requirements, constraints = _requirements()
+    wanted = "\n".join([root.name, *requirements, *constraints])
+    digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
+    entry = f"{name}-venv-{digest}"
+    if not (cache_directory() / entry).is_dir():
+        say("installing fetchwork's dependencies there")
+    return CondorRoot(
+        root, cached(entry, lambda partial: _build_venv(root, partial, requirements, constraints))
+    )
+
+
+def _require_debootstrap(say: Callable[[str], None]) -> None:
+    if os.geteuid() != 0:
+        raise HTCondorUnavailable(
+            "no HTCondor here: 'condor_master' is not on PATH, and only root can install one for the pool"
+        )
+    if shutil.which("debootstrap") and KEYRING.exists():
+        return
+    apt = shutil.which("apt-get")
+    if not apt:
+        raise HTCondorUnavailable(
+            "no HTCondor here: 'condor_master' is not on PATH, and without apt-get none can be installed"
+        )
+    say("installing debootstrap")
+    install = [apt, "-q", "install", "-y", "--no-install-recommends", "debootstrap", "debian-archive-keyring"]
+    try:
+        try:
+            _run(install, "apt")
+        except PoolError:  # package lists too old, or none yet
+            _run([apt, "-q", "update"], "apt")
+            _run(install, "apt")
+    except PoolError as problem:
+        raise HTCondorUnavailable(f"no HTCondor here: cannot install debootstrap: {problem}") from problem
+
+
+def _build_root(suite: str, partial: Path) -> None:
+    accounts = [f"{name}={uid}" for name, uid in ACCOUNTS.items()]
+    arguments = [suite, str(partial), MIRROR, str(KEYRING), *accounts]
+    try:
+        _run([*_APART, "sh", "-c", _BUILD_ROOT, "sh", *arguments], f"condor-{suite}")
+    except PoolError as problem:
+        raise HTCondorUnavailable(f"cannot make a root directory with HTCondor: {problem}") from problem
+
+
+def _build_venv(root: Path, partial: Path, requirements: list[str], constraints: list[str]) -> None:
+    inside = [*_APART, "sh", "-c", _IN_ROOT, "sh", str(root), str(partial)]
+    log = partial.name.removesuffix(".partial")
+    _run([*inside, "python3", "-m", "venv", "--without-pip", VENV], log)
+    (packages,) = partial.glob("lib/python3.*/site-packages")
+    # by this Python's pip, which knows where this machine gets its packages from
+    limits = partial / "constraints.txt"
+    limits.write_text("\n".join(constraints))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary=:all:"]
+    pip += ["--python-version", packages.parent.name.removeprefix("python"), "--target", str(packages)]
+    _run([*pip, "--constraint", str(limits), *requirements], log)
+    (packages / "fetchwork.pth").write_text(SOURCE + "\n")
+    _run([*inside, f"{VENV}/bin/python", "-m", "compileall", "-q", f"{VENV}/lib"], log)
+
+
+def _requirements() -> tuple[list[str], list[str]]:
+    """What fetchwork requires, that of a pool included, and the versions that are installed here."""
+    requirements = []
+    for requirement in importlib.metadata.requires("fetchwork") or []:
+        text, _, marker = requirement.partition(";")
+        if not marker or marker.replace("'", '"').strip() == 'extra == "pool"':
+            requirements.append(text.strip())
+    installed = {distribution.name: distribution for distribution in importlib.metadata.distributions()}
+    constraints = {name: each.version for name, each in installed.items() if name != "fetchwork"}
+    needed = _closure(requirements, {_plain(name): each for name, each in installed.items()})
+    return requirements, sorted(f"{name}=={it}" for name, it in constraints.items() if _plain(name) in needed)
+
+
+def _closure(requirements: list[str], installed: dict[str, importlib.metadata.Distribution]) -> set[str]:
+    """The names of the installed distributions that the requirements lead to."""
+    found: set[str] = set()
+    ahead = list(requirements)
+    while ahead:
+        requirement = ahead.pop()
+        name, extras = _name_and_extras(requirement)
+        if f"{name}{sorted(extras)}" in found or name not in installed:
+            continue
+        found |= {name, f"{name}{sorted(extras)}"}
+        for further in installed[name].requires or []:
+            marker = re.search(r"""extra\s*==\s*['"]([^'"]+)['"]""", further)
+            if marker is None or marker[1] in extras:
+                ahead.append(further)
+    return found
+
+
+def _name_and_extras(requirement: str) -> tuple[str, set[str]]:
+    parts = re.match(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^]]*)\])?", requirement)
+    assert parts, requirement
+    return _plain(parts[1]), {extra.strip() for extra in (parts[2] or "").split(",") if extra.strip()}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _run(command: list[str], log: str) -> None:
+    """Run a command that takes long; what it prints is kept in the cache folder."""
+    path = cache_directory() / f"{log}.log"
+    with path.open("w") as output:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False
+        )
+    if ended.returncode:
+        last = path.read_text(errors="replace").strip().splitlines()[-3:]
+        raise PoolError(f"'{command[0]}' failed: {' / '.join(last)} (all of it: '{path}')")
