@@ -1,0 +1,24 @@
+-- REPLY_FETCH said accept: the startd is willing. No starter exists yet; the offer goes on until its deadline.
+-- True if the run is live. Harmless when repeated or late: the starter's first hooks are not ordered against this one.
+CREATE OR REPLACE FUNCTION fetchwork.accept(run_id bigint, token uuid)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    its fetchwork.run;
+BEGIN
+    its := fetchwork.live_run(run_id, token);
+    IF its.run_id IS NULL THEN
+        PERFORM fetchwork.ended_run(run_id, token);
+        RETURN false;
+    END IF;
+    UPDATE fetchwork.run AS r
+    SET accepted_at = coalesce(r.accepted_at, clock_timestamp()),
+        contact_at = clock_timestamp(),
+        state = CASE r.state WHEN 'reserved' THEN 'accepted' ELSE r.state END::fetchwork.run_state
+    WHERE r.run_id = its.run_id;
+    RETURN true;
+END
+$$;

@@ -1,0 +1,23 @@
+-- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the runs that it should end:
+-- asked for by someone (action 'end'), or not its own any more ('gone').
+CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [])
+RETURNS TABLE (run_id bigint, action text)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE fetchwork.host AS h
+    SET seen_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => fetchwork.setting_value('host_lease')::double precision)
+    WHERE h.host_id = beat.host_id AND h.agent_version IS NOT NULL;
+    -- a third of a lease is soon enough: most beats write nothing here
+    UPDATE fetchwork.run AS r
+    SET deadline = clock_timestamp() + r.lease
+    WHERE r.run_id = ANY (beat.alive) AND r.host_id = beat.host_id AND r.deadline < clock_timestamp() + r.lease * 0.67;
+    RETURN QUERY
+    SELECT a.run_id, CASE WHEN r.run_id IS NULL THEN 'gone' ELSE 'end' END
+    FROM unnest(beat.alive) AS a (run_id)
+    LEFT JOIN fetchwork.run AS r ON r.run_id = a.run_id AND r.host_id = beat.host_id
+    WHERE r.run_id IS NULL OR r.end_requested IS NOT NULL;
+END
+$$;

@@ -1,0 +1,79 @@
+-- A submitter's ad with every attribute spelled as HTCondor does and without what fetchwork sets itself; refused (SQLSTATE FWINV)
+-- where a part of it can't be. Called for the part that is common to a cluster and for each job's own part, so it asks for nothing to
+-- be present; checked_job asks that of the whole.
+--
+-- Why here and not in the clients: there is no road into the queue around this function.
+CREATE OR REPLACE FUNCTION fetchwork.checked_ad(ad jsonb)
+RETURNS jsonb
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    problem text;
+    checked jsonb;
+BEGIN
+    IF ad = '{}' THEN
+        RETURN ad;
+    END IF;
+    IF ad IS NULL OR jsonb_typeof(ad) <> 'object' THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV',
+            MESSAGE = 'a job ad is not a JSON object; allowed: {"Cmd": "/bin/true", "Owner": "alice", ...}';
+    END IF;
+
+    SELECT CASE
+        WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
+            THEN format('attribute name %s is not one; allowed: letters, digits and _, not a digit first', left(to_json(e.key)::text, 80))
+        WHEN lower(e.key) IN ('true', 'false', 'undefined', 'error', 'is', 'isnt', 'parent')
+            THEN format('attribute name "%s" is a word of the ClassAd language; allowed: any other name', e.key)
+        WHEN a.rule = 'forbidden' OR (a.key IS NULL AND lower(e.key) LIKE 'fetchwork%')
+            THEN format('attribute "%s" is set by fetchwork alone; allowed: leave it out', e.key)
+        WHEN a.rule = 'unhonoured' AND NOT a.harmless @> jsonb_build_array(e.value) AND e.value NOT IN ('null', '"/Expr(undefined)/"')
+            THEN format('attribute "%s" = %s can''t be honoured: %s', a.name, left(e.value::text, 60), a.note)
+        WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'starteruserlog', 'userlog', 'accountinggroup', 'acctgroup', 'fetchworkqueue', 'jobbatchname')
+                AND jsonb_typeof(e.value) = 'string' AND (e.value #>> '{}') ~ '[\x01-\x1f\x7f]'
+            THEN format('attribute "%s" has a control character; allowed: none', a.name)
+        WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'fetchworkqueue')
+                AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
+                AND NOT (lower(e.key) = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"'))
+            THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+        WHEN lower(e.key) = 'jobprio' AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^-?[0-9]{1,9}$')
+            THEN format('attribute "JobPrio" is %s; allowed: an integer', left(e.value::text, 60))
+        WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus') AND NOT fetchwork.is_expression(e.value)
+                AND (jsonb_typeof(e.value) <> 'number' OR e.value::text LIKE '-%')
+            THEN format('attribute "%s" is %s; allowed: a number not below 0, or an expression', a.name, left(e.value::text, 60))
+        WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
+            THEN format('attribute "%s" has a control character in its expression; allowed: escape it inside a string', e.key)
+    END
+    INTO problem
+    FROM jsonb_each(ad) AS e
+    LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key)
+    ORDER BY 1 NULLS LAST
+    LIMIT 1;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = problem;
+    END IF;
+
+    SELECT format('attribute "%s" is there twice, as %s; allowed: once', min(e.key), string_agg(to_json(e.key)::text, ' and '))
+    INTO problem
+    FROM jsonb_object_keys(ad) AS e (key)
+    GROUP BY lower(e.key)
+    HAVING count(*) > 1
+    LIMIT 1;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = problem;
+    END IF;
+
+    SELECT coalesce(jsonb_object_agg(coalesce(a.name, e.key), e.value), '{}')
+    INTO checked
+    FROM jsonb_each(ad) AS e
+    LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key)
+    WHERE coalesce(a.rule, 'plain') NOT IN ('ours', 'unhonoured')
+        -- what HTCondor's own submit writes into every ad: policy that says nothing, so that nobody has to evaluate it
+        AND NOT (a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate') AND e.value = 'false')
+        AND NOT (a.key = 'onexitremove' AND e.value = 'true')
+        AND NOT (a.key = 'rank' AND e.value IN ('0', '0.0'))
+        AND NOT (a.key = 'owner' AND jsonb_typeof(e.value) = 'null');
+    RETURN checked;
+END
+$$;

@@ -1,0 +1,82 @@
+-- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none does.
+--
+-- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of preference: hints[i] is the position
+-- of the last job that the caller got from autoclusters[i] at prios[i], 0 if it knows none. positions come back for the next hint.
+--
+-- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it touches no row of "job" and no
+-- counter. Choosing among many autoclusters in one statement would walk, at each claim, the dead index entries at the head of every one of
+-- them, without end while some old snapshot keeps vacuum from them; so the caller orders the autoclusters and remembers where their live rows
+-- begin. SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a position below the hint is found
+-- when the caller forgets its hints, as it does every few seconds.
+--
+-- A claim need not survive a crash of the server: the fence (functions/start.sql) refuses a run that is not there, and the job waits again.
+-- So it does not wait for the disk.
+--
+-- The slot asks because it is free. A run that it had begun before is over (detector 1 of three, see functions/reap.sql).
+--
+-- Locks: the deleted row; advisory locks of limits, where there are any.
+CREATE OR REPLACE FUNCTION fetchwork.claim(
+    host_id integer,
+    slot text,
+    autoclusters integer [],
+    prios integer [],
+    hints bigint [],
+    limited boolean [],
+    weight real DEFAULT 1,
+    offer_s double precision DEFAULT 60,
+    lease_s double precision DEFAULT 1800
+)
+RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, autocluster_id integer, position bigint, owner text, has_policy boolean, ad jsonb)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    i integer;
+    gone bigint;
+    taken record;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR gone IN SELECT r.run_id FROM fetchwork.run AS r WHERE r.host_id = claim.host_id AND r.slot = claim.slot AND r.state <> 'reserved' LOOP
+        PERFORM fetchwork.slot_is_free(claim.host_id, claim.slot);
+        EXIT;
+    END LOOP;
+
+    FOR i IN 1 .. coalesce(cardinality(autoclusters), 0) LOOP
+        CONTINUE WHEN limited[i] AND NOT fetchwork.limit_allows(autoclusters[i]);
+        DELETE FROM fetchwork.waiting AS w
+        WHERE w.ctid = (
+            SELECT h.ctid
+            FROM fetchwork.waiting AS h
+            WHERE h.autocluster_id = autoclusters[i] AND h.job_prio = prios[i] AND h.position > hints[i]
+            ORDER BY h.position
+            LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING w.cluster_id, w.proc_id, w.position INTO taken;
+        IF NOT FOUND THEN
+            -- only who looked from the start may say that nothing is left
+            IF hints[i] = 0 THEN
+                PERFORM fetchwork.end_demand(autoclusters[i], prios[i]);
+            END IF;
+            CONTINUE;
+        END IF;
+        INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline)
+        VALUES (taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot, claim.weight,
+            make_interval(secs => lease_s), clock_timestamp() + make_interval(secs => offer_s))
+        RETURNING run.run_id, run.token INTO claim.run_id, claim.token;
+        cluster_id := taken.cluster_id;
+        proc_id := taken.proc_id;
+        autocluster_id := autoclusters[i];
+        position := taken.position;
+        SELECT j.owner, j.has_policy, c.ad || j.ad
+        INTO claim.owner, claim.has_policy, claim.ad
+        FROM fetchwork.job AS j
+        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+        WHERE j.cluster_id = taken.cluster_id AND j.proc_id = taken.proc_id;
+        RETURN NEXT;
+        RETURN;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,14 @@
+-- Takes a job out of the queue; true if it was waiting there, so that no claim has it and none will. The caller has locked the job's row.
+-- A claim in another transaction may hold the row of "waiting": then this waits for it, and finds the row gone.
+CREATE OR REPLACE FUNCTION fetchwork.dequeue(its fetchwork.job)
+RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM fetchwork.waiting AS w
+    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.position = its.position
+        AND w.cluster_id = its.cluster_id AND w.proc_id = its.proc_id;
+    RETURN FOUND;
+END
+$$;

@@ -1,0 +1,20 @@
+-- The ended run with this id; FWNOT if there never was one, FWDEN if the token is not the run's.
+CREATE OR REPLACE FUNCTION fetchwork.ended_run(run_id bigint, token uuid)
+RETURNS fetchwork.run_history
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    its fetchwork.run_history;
+BEGIN
+    SELECT h.* INTO its FROM fetchwork.run_history AS h WHERE h.run_id = ended_run.run_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('run %s is not known', ended_run.run_id);
+    END IF;
+    IF its.token IS DISTINCT FROM ended_run.token THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('run %s: this is not its token', ended_run.run_id);
+    END IF;
+    RETURN its;
+END
+$$;

@@ -1,0 +1,8 @@
+-- The role that called: the one set by SET ROLE, or else the one that logged in. Inside a SECURITY DEFINER function current_user is
+-- the function's owner, so rights are asked of this instead. Nobody can set "role" to a role that they are not a member of.
+CREATE OR REPLACE FUNCTION fetchwork.invoker()
+RETURNS name
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;

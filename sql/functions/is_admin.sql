@@ -1,0 +1,8 @@
+-- May this role act on the jobs of every owner, and set limits and factors? fetchwork_admin, the schema's owner, superusers.
+CREATE OR REPLACE FUNCTION fetchwork.is_admin(role name)
+RETURNS boolean
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN pg_has_role(role, 'fetchwork_admin', 'USAGE')
+    OR pg_has_role(role, (SELECT nspowner FROM pg_namespace WHERE nspname = 'fetchwork'), 'USAGE');

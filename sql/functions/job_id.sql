@@ -1,0 +1,8 @@
+-- HTCondor's way to write a job's id: "42.0".
+CREATE OR REPLACE FUNCTION fetchwork.job_id(cluster_id integer, proc_id integer)
+RETURNS text
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN job_id.cluster_id::text || '.' || job_id.proc_id::text;

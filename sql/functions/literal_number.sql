@@ -1,0 +1,25 @@
+-- An attribute's number where SQL can tell it: a literal, or a plain reference to one ("RequestDisk = DiskUsage", as HTCondor's submit
+-- writes it). NULL where only an evaluation in the slot's presence tells.
+CREATE OR REPLACE FUNCTION fetchwork.literal_number(ad jsonb, name text)
+RETURNS double precision
+LANGUAGE plpgsql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    value jsonb := ad -> name;
+    referred text;
+BEGIN
+    IF fetchwork.is_expression(value) THEN
+        referred := substring(value #>> '{}' FROM '^/Expr\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)/$');
+        SELECT e.value INTO value FROM jsonb_each(ad) AS e WHERE lower(e.key) = lower(referred);
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF jsonb_typeof(value) = 'number' THEN
+        RETURN (value #>> '{}')::double precision;
+    END IF;
+    RETURN NULL;
+END
+$$;

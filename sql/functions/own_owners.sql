@@ -1,0 +1,15 @@
+-- The Owners that this role may name, so whose jobs it sees and changes. SECURITY DEFINER: people can't read owner_grant.
+-- Of another role nobody learns more than that role's own members may.
+CREATE OR REPLACE FUNCTION fetchwork.own_owners(role name)
+RETURNS text[]
+LANGUAGE sql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT coalesce(array_agg(DISTINCT g.owner), '{}')
+    FROM fetchwork.owner_grant AS g
+    JOIN pg_catalog.pg_roles AS r ON r.rolname = g.role
+    WHERE pg_has_role(own_owners.role, r.oid, 'USAGE')
+        AND pg_has_role(session_user, own_owners.role, 'MEMBER');
+END;

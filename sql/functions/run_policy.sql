@@ -1,0 +1,25 @@
+-- The whole ad of a live run's job, with the counters that policy expressions look at, as HTCondor names them: for the agent, which evaluates
+-- OnExit*, Periodic*, Allowed*Duration. No row if the run is over.
+CREATE OR REPLACE FUNCTION fetchwork.run_policy(run_id bigint, token uuid)
+RETURNS jsonb
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    its fetchwork.run;
+BEGIN
+    SELECT r.* INTO its FROM fetchwork.run AS r WHERE r.run_id = run_policy.run_id AND r.token = run_policy.token;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        SELECT fetchwork.whole_ad(j) || jsonb_strip_nulls(jsonb_build_object(
+            'JobCurrentStartDate', extract(epoch FROM its.started_at)::bigint,
+            'JobCurrentStartExecutingDate', extract(epoch FROM its.started_at)::bigint,
+            'JobStatus', its.job_status)) || coalesce(its.usage, '{}')
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id
+    );
+END
+$$;

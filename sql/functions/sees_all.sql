@@ -1,0 +1,11 @@
+-- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and whoever was granted one of
+-- fetchwork_admin, fetchwork_reader, fetchwork_agent.
+CREATE OR REPLACE FUNCTION fetchwork.sees_all(role name)
+RETURNS boolean
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN pg_has_role(role, 'fetchwork_reader', 'USAGE')
+    OR pg_has_role(role, 'fetchwork_agent', 'USAGE')
+    OR pg_has_role(role, 'fetchwork_admin', 'USAGE')
+    OR pg_has_role(role, (SELECT nspowner FROM pg_namespace WHERE nspname = 'fetchwork'), 'USAGE');

@@ -1,0 +1,9 @@
+-- One number of the table "setting". Plain SQL, so that callers may inline it.
+CREATE OR REPLACE FUNCTION fetchwork.setting_value(name text)
+RETURNS numeric
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT s.value FROM fetchwork.setting AS s WHERE s.name = setting_value.name;
+END;

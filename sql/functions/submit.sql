@@ -1,0 +1,57 @@
+-- Puts one job into the queue and returns its id, "42.0".
+--
+--     SELECT fetchwork.submit(cmd => '/bin/sleep', arguments => '60', owner => 'alice', request_cpus => 1);
+--     SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', ad => '{"Department": "physics", "Requirements": "/Expr(TARGET.HasGPU)/"}');
+--
+-- "arguments" and "environment" are HTCondor's new syntax without the outer double quotes (one 'two three'; A=1 B='x y'). "ad" is any
+-- other attribute, in HTCondor's JSON form; a named parameter wins over the same attribute there. Memory is MiB, disk KiB.
+-- Errors: FWINV, FWDEN as submit_cluster.
+CREATE OR REPLACE FUNCTION fetchwork.submit(
+    cmd text,
+    owner text DEFAULT NULL,
+    arguments text DEFAULT NULL,
+    environment text DEFAULT NULL,
+    iwd text DEFAULT NULL,
+    input text DEFAULT NULL,
+    output text DEFAULT NULL,
+    error text DEFAULT NULL,
+    request_cpus double precision DEFAULT 1,
+    request_memory_mib double precision DEFAULT NULL,
+    request_disk_kib double precision DEFAULT NULL,
+    request_gpus integer DEFAULT NULL,
+    requirements text DEFAULT NULL,
+    rank text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    queue text DEFAULT NULL,
+    batch_name text DEFAULT NULL,
+    accounting_group text DEFAULT NULL,
+    ad jsonb DEFAULT '{}'
+)
+RETURNS text
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT fetchwork.submit_cluster(
+        coalesce(submit.ad, '{}') || jsonb_strip_nulls(jsonb_build_object(
+            'Cmd', submit.cmd,
+            'Owner', submit.owner,
+            'Arguments', submit.arguments,
+            'Environment', submit.environment,
+            'Iwd', submit.iwd,
+            'In', submit.input,
+            'Out', submit.output,
+            'Err', submit.error,
+            'RequestCpus', submit.request_cpus,
+            'RequestMemory', submit.request_memory_mib,
+            'RequestDisk', submit.request_disk_kib,
+            'RequestGPUs', submit.request_gpus,
+            'Requirements', '/Expr(' || submit.requirements || ')/',
+            'Rank', '/Expr(' || submit.rank || ')/',
+            'JobPrio', submit.priority,
+            'FetchWorkQueue', submit.queue,
+            'JobBatchName', submit.batch_name,
+            'AccountingGroup', submit.accounting_group
+        )),
+        ARRAY['{}'::jsonb]
+    )::text || '.0';
+END;

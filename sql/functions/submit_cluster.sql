@@ -1,0 +1,147 @@
+-- Puts one cluster of jobs into the queue and returns its id: job n gets the ad "common || procs[n]" and ProcId n - 1.
+--
+-- Called by everyone who submits (the other submit functions, CLI, Python). Checks everything, so that no road leads around it. What the
+-- jobs have in common is stored once; a million jobs that differ in their arguments cost a million small rows and one autocluster.
+-- JobStatus 5 in the ad submits on hold (as "hold = true" in a submit description). One SUBMIT event (000) a job.
+--
+-- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner, or a draining queue).
+-- Locks: KEY SHARE on demand rows, until commit.
+CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(common jsonb, procs jsonb [])
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    new_cluster integer;
+    shared jsonb;
+    own jsonb;
+    whole jsonb;
+    on_hold boolean;
+    common_on_hold boolean := (common @> '{"JobStatus": 5}');
+    common_autocluster integer;
+    common_names text[];
+    common_batch integer;
+    its_autocluster integer;
+    its_batch integer;
+    n integer := 0;
+    policy_names text[] := ARRAY['OnExitHold', 'OnExitRemove', 'PeriodicHold', 'PeriodicRelease', 'PeriodicRemove', 'PeriodicVacate',
+        'AllowedExecuteDuration', 'AllowedJobDuration', 'TimerRemove'];
+BEGIN
+    IF coalesce(cardinality(procs), 0) = 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'nothing to submit: no jobs; allowed: one ad or more';
+    END IF;
+    shared := fetchwork.checked_ad(common);
+    INSERT INTO fetchwork.cluster (ad, submitted_by) VALUES (shared, role) RETURNING cluster_id INTO new_cluster;
+
+    FOREACH own IN ARRAY procs LOOP
+        on_hold := CASE WHEN own ? 'JobStatus' THEN own @> '{"JobStatus": 5}' ELSE coalesce(common_on_hold, false) END;
+        own := fetchwork.checked_ad(own);
+        -- spelled otherwise in the two parts, one of them would survive the other
+        IF own <> '{}' THEN
+            SELECT coalesce(jsonb_object_agg(coalesce(c.key, o.key), o.value), '{}')
+            INTO own
+            FROM jsonb_each(own) AS o
+            LEFT JOIN jsonb_object_keys(shared) AS c (key) ON lower(c.key) = lower(o.key);
+        END IF;
+        whole := shared || own;
+        -- the rights and the form of the whole: again only where this job's own part could change the answer
+        IF n = 0 OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue'] THEN
+            PERFORM fetchwork.checked_job(whole, role);
+        ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
+            PERFORM fetchwork.checked_job(whole, role);
+        END IF;
+
+        IF common_names IS NULL OR EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names)) THEN
+            its_autocluster := fetchwork.ensure_autocluster(whole);
+            IF n = 0 THEN
+                common_autocluster := its_autocluster;
+                -- an attribute that this job adds may be one that an expression of the others looks at: take the words too
+                SELECT array_agg(DISTINCT word.name)
+                INTO common_names
+                FROM fetchwork.autocluster AS a
+                CROSS JOIN LATERAL jsonb_each(a.ad) AS e
+                CROSS JOIN LATERAL unnest(fetchwork.expression_names(e.value) || lower(e.key)) AS word (name)
+                WHERE a.autocluster_id = its_autocluster;
+                common_names := common_names || ARRAY['fetchworkqueue', 'accountinggroup', 'acctgroup', 'owner', 'requirements', 'rank',
+                    'concurrencylimits', 'jobuniverse', 'requestcpus', 'requestmemory', 'requestdisk', 'requestgpus']
+                    || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s);
+                -- a job's own Request<Anything> makes a kind of its own
+                IF EXISTS (SELECT FROM unnest(procs) AS p (ad) CROSS JOIN LATERAL jsonb_object_keys(p.ad) AS k (key) WHERE k.key ILIKE 'request%') THEN
+                    common_names := common_names || ARRAY(
+                        SELECT DISTINCT lower(k.key) FROM unnest(procs) AS p (ad) CROSS JOIN LATERAL jsonb_object_keys(p.ad) AS k (key) WHERE k.key ILIKE 'request%');
+                END IF;
+                -- the first job's own part may have made it a kind of its own
+                IF EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names)) THEN
+                    common_autocluster := NULL;
+                END IF;
+            END IF;
+        ELSE
+            IF common_autocluster IS NULL THEN
+                common_autocluster := fetchwork.ensure_autocluster(whole);
+            END IF;
+            its_autocluster := common_autocluster;
+        END IF;
+
+        its_batch := NULL;
+        IF whole ? 'JobBatchName' AND jsonb_typeof(whole -> 'JobBatchName') = 'string' THEN
+            IF own ? 'JobBatchName' OR own ? 'Owner' OR common_batch IS NULL THEN
+                its_batch := fetchwork.ensure_batch(whole ->> 'Owner', whole ->> 'JobBatchName');
+                IF NOT own ?| ARRAY['JobBatchName', 'Owner'] THEN
+                    common_batch := its_batch;
+                END IF;
+            ELSE
+                its_batch := common_batch;
+            END IF;
+        END IF;
+
+        INSERT INTO fetchwork.job (
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position, owner, queue, has_policy,
+            hold_reason, hold_code, hold_subcode, num_holds, ad
+        )
+        VALUES (
+            new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0), its_autocluster, its_batch,
+            CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
+            whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), whole ?| policy_names,
+            CASE WHEN on_hold THEN 'submitted on hold at user''s request' END, CASE WHEN on_hold THEN 15 END, CASE WHEN on_hold THEN 0 END,
+            CASE WHEN on_hold THEN 1 ELSE 0 END, own
+        );
+        n := n + 1;
+    END LOOP;
+
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+    SELECT j.autocluster_id, j.job_prio, j.position, j.cluster_id, j.proc_id
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = new_cluster AND j.job_status = 1;
+
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
+    SELECT j.autocluster_id, j.batch_id, count(*), count(*) FILTER (WHERE j.job_status = 5)
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = new_cluster
+    GROUP BY j.autocluster_id, j.batch_id;
+
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT 0, j.cluster_id, j.proc_id, jsonb_strip_nulls(jsonb_build_object(
+        'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'), 'LogNotes', (shared || j.ad) ->> 'SubmitEventNotes'))
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = new_cluster
+    ORDER BY j.proc_id;
+
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT 12, j.cluster_id, j.proc_id, jsonb_build_object('HoldReason', j.hold_reason, 'HoldReasonCode', 15, 'HoldReasonSubCode', 0)
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = new_cluster AND j.job_status = 5
+    ORDER BY j.proc_id;
+
+    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
+    FROM (
+        SELECT DISTINCT j.autocluster_id, j.job_prio
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = new_cluster AND j.job_status = 1
+        -- one order for everybody, so that two submitters can't wait for each other
+        ORDER BY j.autocluster_id, j.job_prio
+    ) AS d;
+    RETURN new_cluster;
+END
+$$;

@@ -1,0 +1,18 @@
+-- Puts many jobs into the queue as one cluster and returns their ids in the order of the ads.
+--
+--     SELECT * FROM fetchwork.submit_many(ARRAY['{"Cmd": "/bin/true", "Owner": "alice"}', '{"Cmd": "/bin/false", "Owner": "bob"}']::jsonb[]);
+--
+-- "common" is what every ad has unless it says otherwise. All of them go in, or none.
+CREATE OR REPLACE FUNCTION fetchwork.submit_many(ads jsonb [], common jsonb DEFAULT '{}')
+RETURNS TABLE (cluster_id integer, proc_id integer, job_id text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    new_cluster integer := fetchwork.submit_cluster(common, ads);
+BEGIN
+    RETURN QUERY
+    SELECT new_cluster, n - 1, fetchwork.job_id(new_cluster, n - 1)
+    FROM generate_series(1, cardinality(ads)) AS n;
+END
+$$;

@@ -1,0 +1,14 @@
+-- The attributes of a TERMINATED event, as JobEventLog names them.
+CREATE OR REPLACE FUNCTION fetchwork.termination(report jsonb, run_s double precision)
+RETURNS jsonb
+LANGUAGE sql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+RETURN jsonb_strip_nulls(jsonb_build_object(
+    'TerminatedNormally', NOT coalesce((report ->> 'ExitBySignal')::boolean, false),
+    'ReturnValue', report -> 'ExitCode',
+    'TerminatedBySignal', report -> 'ExitSignal',
+    'RunSeconds', run_s,
+    'RunUserCpu', report -> 'RemoteUserCpu',
+    'RunSysCpu', report -> 'RemoteSysCpu'
+));
