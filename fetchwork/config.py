@@ -32,6 +32,8 @@ HOOKS_ROOT = Path("/usr/local/libexec/fetchwork")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ACCOUNT = re.compile(r"([a-z_][a-z0-9_.-]{0,31})?")
+# HTCondor expands `$(`, systemd `%`, and neither agrees with the other on quotes and spaces
+_PATH = re.compile(r"[A-Za-z0-9/._+@~:,=-]+")
 _DOMAIN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _OLDEST_HTCONDOR = (23, 0)
 
@@ -51,9 +53,8 @@ def _absolute_path(value: object) -> Path:
     text = str(value)
     if not text.startswith("/"):
         raise ValueError(f"{text!r} is not an absolute path")
-    # `$(` would be expanded by HTCondor, a control character would end the setting's line
-    if "$(" in text or '"' in text or any(ord(char) < 32 for char in text):
-        raise ValueError(f"{text!r} has characters that HTCondor would read as its own")
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"{text!r} has characters that HTCondor or systemd would read as their own")
     return Path(text)
 
 

@@ -137,6 +137,15 @@ def _slot_problems(config: "HostConfig") -> Iterator[Problem]:
         numbers.add(number)
         if kind.keyword is not None and kind.keyword not in (*config.keywords, NO_KEYWORD):
             yield Problem((*key, "keyword"), f"{kind.keyword!r} is no [keyword.NAME]", allowed)
+    partitionable = [slot for slot in config.slot_list() if slot.type.partitionable]
+    if len({slot.keyword for slot in partitionable}) > 1 and not all(
+        slot.type.cpus for slot in partitionable
+    ):
+        yield Problem(
+            ("slots", "type"),
+            "has partitionable slots of several keywords, whose dynamic slots must be named one by one",
+            "cpus = ... in each partitionable slot type, or one keyword for all of them",
+        )
     yield from _named_slot_problems(config)
     yield from _size_problems(config)
     first, every = slots.initial_update_interval_s, slots.update_interval_s
