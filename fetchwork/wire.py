@@ -1,0 +1,277 @@
+"""The agent's protocol: bytes to frozen requests and replies, and back. PROTOCOL.md says it for people.
+
+No sockets in here. A reader is fed whatever bytes came and gives one message at a time, so that several
+requests may follow each other on one connection; how much it holds is bounded before it is believed.
+
+Hook executables import this module at every start, so it imports nothing but the exceptions, and its
+classes are written by hand: ``dataclasses`` alone would cost a third of a hook.
+"""
+
+from fetchwork.errors import ProtocolError
+
+VERSION = "fetchwork/1"
+#: bytes of the first line and the headers
+MAX_HEAD = 8 * 1024
+#: bytes of a body, unless a reader is told otherwise
+MAX_BODY = 16 * 1024 * 1024
+#: characters of a header that holds a line for people
+MAX_LINE = 1000
+
+HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit")
+
+
+class _Message:
+    __slots__: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name) for name in self.__slots__))
+
+    def __repr__(self) -> str:
+        # never the body: an ad holds the token of its run
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "body")
+        return f"{type(self).__name__}({fields}, body=<{len(getattr(self, 'body', b''))} bytes>)"
+
+
+class Request(_Message):
+    """What a hook asks of the agent; ``name`` is one of HOOKS, or ``status``."""
+
+    __slots__ = ("arg", "body", "check", "deadline_ms", "keyword", "name", "slot")
+
+    name: str
+    body: bytes
+    keyword: str
+    arg: str
+    slot: str
+    deadline_ms: int
+    check: str
+
+    def __init__(
+        self,
+        name: str,
+        body: bytes = b"",
+        *,
+        keyword: str = "",
+        arg: str = "",
+        slot: str = "",
+        deadline_ms: int = 0,
+        check: str = "",
+    ) -> None:
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "body", body)
+        put(self, "keyword", keyword)
+        put(self, "arg", arg)
+        put(self, "slot", slot)
+        put(self, "deadline_ms", deadline_ms)
+        put(self, "check", check)
+
+
+class Reply(_Message):
+    """What the agent answers: with an empty ``code`` a result, else an error and its ``message``."""
+
+    __slots__ = ("body", "code", "exit", "message", "pid", "signal", "stderr")
+
+    body: bytes
+    exit: int
+    stderr: str
+    signal: int
+    pid: int
+    code: str
+    message: str
+
+    def __init__(
+        self,
+        body: bytes = b"",
+        *,
+        exit: int = 0,
+        stderr: str = "",
+        signal: int = 0,
+        pid: int = 0,
+        code: str = "",
+        message: str = "",
+    ) -> None:
+        put = object.__setattr__
+        put(self, "body", body)
+        put(self, "exit", exit)
+        put(self, "stderr", stderr)
+        put(self, "signal", signal)
+        put(self, "pid", pid)
+        put(self, "code", code)
+        put(self, "message", message)
+
+
+def one_line(text: str, limit: int = MAX_LINE) -> str:
+    """Return ``text`` with its control characters as spaces, cut at ``limit`` characters."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def encode_request(request: Request) -> bytes:
+    """Return the bytes of a request; raises ProtocolError for a value that would break its line."""
+    _check_word(request.name)
+    head = f"{VERSION} {request.name}\n"
+    for name in ("keyword", "arg", "slot", "deadline_ms", "check"):
+        value = getattr(request, name)
+        if value:
+            head += _header(name, value)
+    return _finish(head, request.body)
+
+
+def encode_reply(reply: Reply) -> bytes:
+    """Return the bytes of a reply; raises ProtocolError for a value that would break its line."""
+    if reply.code:
+        _check_word(reply.code)
+        head = f"{VERSION} error {reply.code}\n"
+    else:
+        head = f"{VERSION} ok\n"
+    for name in ("exit", "stderr", "signal", "pid", "message"):
+        value = getattr(reply, name)
+        if value:
+            head += _header(name, value)
+    return _finish(head, reply.body)
+
+
+def _check_word(word: str) -> None:
+    if not word or not word.isascii() or not word.replace("_", "a").isalnum():
+        raise ProtocolError(f"'{one_line(word, 40)}' is not a word of letters, digits and _")
+
+
+def _header(name: str, value: object) -> str:
+    text = str(value)
+    if "\n" in text or "\r" in text or "\0" in text:
+        raise ProtocolError(f"header '{name}' holds a line break or NUL")
+    return f"{name}: {text}\n"
+
+
+def _finish(head: str, body: bytes) -> bytes:
+    encoded = (head + f"length: {len(body)}\n\n").encode("utf-8", "replace")
+    if len(encoded) > MAX_HEAD:
+        raise ProtocolError(f"head of {len(encoded)} bytes is larger than {MAX_HEAD} bytes")
+    return encoded + body
+
+
+class _Reader:
+    """Holds the bytes that came; at most one head and one body of them are kept waiting."""
+
+    def __init__(self, max_body: int = MAX_BODY) -> None:
+        self._max_body = max_body
+        self._buffer = bytearray()
+        self._words: list[str] | None = None
+        self._headers: dict[str, str] = {}
+        self._length = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they came from the connection."""
+        self._buffer += data
+
+    @property
+    def empty(self) -> bool:
+        """True between two messages: a connection that ends here ended well."""
+        return self._words is None and not self._buffer
+
+    def _next(self) -> bytes | None:
+        """The body of the next message once it is complete, its head in _words and _headers."""
+        if self._words is None:
+            end = self._buffer.find(b"\n\n", 0, MAX_HEAD)
+            if end < 0:
+                if len(self._buffer) >= MAX_HEAD:
+                    raise ProtocolError(f"head is larger than {MAX_HEAD} bytes")
+                return None
+            head = bytes(self._buffer[:end])
+            del self._buffer[: end + 2]
+            self._words, self._headers = _parse_head(head)
+            self._length = self._number("length")
+            if self._length > self._max_body:
+                raise ProtocolError(f"body of {self._length} bytes is larger than {self._max_body} bytes")
+        if len(self._buffer) < self._length:
+            return None
+        body = bytes(self._buffer[: self._length])
+        del self._buffer[: self._length]
+        return body
+
+    def _number(self, name: str) -> int:
+        text = self._headers.get(name, "0")
+        if not text.isascii() or not text.isdigit() or len(text) > 12:
+            raise ProtocolError(f"header '{name}' is not a number: '{one_line(text, 40)}'")
+        return int(text)
+
+
+def _parse_head(head: bytes) -> tuple[list[str], dict[str, str]]:
+    try:
+        lines = head.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise ProtocolError("head is not UTF-8") from None
+    words = lines[0].split(" ")
+    if words[0] != VERSION:
+        raise ProtocolError(f"first line is not '{VERSION} ...': '{one_line(lines[0], 40)}'")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(": ")
+        if not colon or not name:
+            raise ProtocolError(f"not a 'name: value' header: '{one_line(line, 40)}'")
+        if name in headers:
+            raise ProtocolError(f"header '{one_line(name, 40)}' is given twice")
+        headers[name] = value
+    return words[1:], headers
+
+
+class RequestReader(_Reader):
+    """The agent's end of a connection."""
+
+    def next_request(self) -> Request | None:
+        """Return the next request, or None until more bytes came; raises ProtocolError.
+
+        After that error the reader is of no more use: answer ``error bad_request`` and close.
+        """
+        body = self._next()
+        if body is None:
+            return None
+        words, headers = self._words or [], self._headers
+        self._words = None
+        if len(words) != 1 or not words[0]:
+            raise ProtocolError("first line does not name one request")
+        return Request(
+            words[0],
+            body,
+            keyword=headers.get("keyword", ""),
+            arg=headers.get("arg", ""),
+            slot=headers.get("slot", ""),
+            deadline_ms=self._number("deadline_ms"),
+            check=headers.get("check", ""),
+        )
+
+
+class ReplyReader(_Reader):
+    """A hook's end of a connection."""
+
+    def next_reply(self) -> Reply | None:
+        """Return the next reply, or None until more bytes came; raises ProtocolError."""
+        body = self._next()
+        if body is None:
+            return None
+        words, headers = self._words or [], self._headers
+        self._words = None
+        if words == ["ok"]:
+            code = ""
+        elif len(words) == 2 and words[0] == "error" and words[1]:
+            code = words[1]
+        else:
+            raise ProtocolError("first line is neither 'ok' nor 'error CODE'")
+        return Reply(
+            body,
+            exit=self._number("exit"),
+            stderr=headers.get("stderr", ""),
+            signal=self._number("signal"),
+            pid=self._number("pid"),
+            code=code,
+            message=headers.get("message", ""),
+        )
