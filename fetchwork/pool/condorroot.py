@@ -151,6 +151,9 @@ def _build_venv(root: Path, partial: Path, requirements: list[str], constraints:
     pip += ["--python-version", packages.parent.name.removeprefix("python"), "--target", str(packages)]
     _run([*pip, "--constraint", str(limits), *requirements], log)
     (packages / "fetchwork.pth").write_text(SOURCE + "\n")
+    command = partial / "bin/fetchwork"
+    command.write_text(f"#!{VENV}/bin/python\nfrom fetchwork.cli import main\n\nmain()\n")
+    command.chmod(0o755)
     _run([*inside, f"{VENV}/bin/python", "-m", "compileall", "-q", f"{VENV}/lib"], log)
 
 

@@ -177,11 +177,12 @@ class PostgresServer:
 
     def query(self, statement: str, dbname: str = "postgres") -> str:
         """What psql prints for a statement of the superuser, unaligned and without titles."""
-        psql: list[object] = [self.programs / "psql", "-X", "-q", "-A", "-t", "-c", statement]
+        psql: list[object] = [self.programs / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
         psql += ["-h", "127.0.0.1", "-p", self.port, "-U", SUPERUSER, "-d", dbname]
         told = subprocess.run(
             [str(word) for word in psql],
             env={"PGPASSWORD": self.password},
+            input=statement,  # not an argument, which everybody could read
             capture_output=True,
             text=True,
             check=False,

@@ -65,10 +65,20 @@ class Process:
     @property
     def directory(self) -> Path | None:
         """Its working directory, if it still runs and we may know."""
-        try:
-            return Path(f"/proc/{self.pid}/cwd").readlink()
-        except OSError:
-            return None
+        return _link(self.pid, "cwd")
+
+    @property
+    def root(self) -> Path | None:
+        """Its root directory, if it still runs and we may know."""
+        return _link(self.pid, "root")
+
+    def mounted(self, directory: Path) -> bool:
+        """Whether something is mounted at that place of its own root."""
+        return f" {directory} ".encode() in _read(self.pid, "mounts")
+
+    def environment(self) -> list[bytes]:
+        """The environment that it was started with; empty when it has gone or we may not know."""
+        return _read(self.pid, "environ").split(b"\0")
 
     def children(self) -> list["Process"]:
         """Its children now."""
@@ -105,11 +115,22 @@ def account(*names: str) -> pwd.struct_passwd:
     raise LookupError(f"none of these accounts exists: {', '.join(names)}")
 
 
-def _stat(pid: int) -> list[str]:
+def _link(pid: int, name: str) -> Path | None:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+        return Path(f"/proc/{pid}/{name}").readlink()
+    except OSError:
+        return None
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _stat(pid: int) -> list[str]:
+    return _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
 
 
 def _boot_id() -> str:

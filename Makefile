@@ -1,0 +1,47 @@
+# Everything that a developer runs. On a Debian machine it needs git, make, python3 and python3-venv.
+#
+#   make demo       20 jobs through a private pool, from SQL and submit description to results
+#   make test       the whole test suite, that against real HTCondor included
+#   make lint       formatting, rules, types
+#   make bench-X    the benchmark tests/benchmarks/X.py; its last line is `name: figure`
+#   make lock       choose the newest allowed versions of all dependencies anew
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+# tests per worker that want HTCondor stay together on one (see tests/condor/conftest.py)
+WORKERS ?= 2
+TESTS ?= tests
+
+.PHONY: demo test lint lock postgres
+
+demo: $(INSTALLED)
+	@$(BIN)/python -m fetchwork.pool.demo
+
+test: $(INSTALLED) postgres
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(TESTS)
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+
+bench-%: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/$(subst -,_,$*).py
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing dependencies into .venv"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The tests of SQL run on the system's PostgreSQL too; where there is none, root gets one, without a cluster.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || tests/install-postgres
+
+lock: $(INSTALLED)
+	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \
+	    '.[test]' hatchling editables
+	@$(BIN)/python tests/write_lock.py .venv/report.json > requirements.lock

@@ -1,0 +1,92 @@
+"""The host file of a private pool: what the pool decides, and over it what its owner asks for."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+KEYWORD = "FETCHWORK"
+DATABASE = "main"
+
+_MEMORY_MIB_PER_SLOT = 512
+
+Tables = Mapping[str, Any]
+
+
+def host_tables(
+    directory: Path,
+    *,
+    venv: Path,
+    user: str,
+    conninfo: str,
+    slots: int,
+    partitionable: bool,
+    agent: bool,
+    name: str,
+    asked: Tables,
+) -> dict[str, Any]:
+    """The tables of the host file of the pool in ``directory``.
+
+    ``asked`` has the shape of a host file. What it says goes before; keywords and slot types that it names
+    replace ours.
+    """
+    count = 1 if partitionable else slots
+    type_ = {"count": count, "cpus": slots // count, "partitionable": partitionable}
+    ours: dict[str, Any] = {
+        "host": {
+            "name": name,
+            "uid_domain": name,
+            "file": str(directory / "host.toml"),
+            "cpus": slots,
+            "memory_mib": slots * _MEMORY_MIB_PER_SLOT,
+        },
+        "database": {DATABASE: {"conninfo": conninfo}},
+        "agent": {
+            "run": "master" if agent else "none",
+            "venv": str(venv),
+            "user": user,
+            "socket": str(directory / "run/agent.sock"),
+            "spool": str(directory / "run/spool"),
+        },
+        "keyword": {name: {} for name in asked.get("keyword", {KEYWORD: {}})},
+        # a pool is for trying things: news is to come soon
+        "slots": {
+            "fetched_only": True,
+            "first_fetch_s": 1,
+            "update_interval_s": 5,
+            "initial_update_interval_s": 1,
+            **({} if "type" in asked.get("slots", {}) else {"type": [type_]}),
+        },
+    }
+    for keyword, table in ours["keyword"].items():
+        table |= {"hooks": str(directory / "hooks" / keyword), "fetch_delay_s": 1}
+    return _merged(ours, asked)
+
+
+def to_toml(tables: Tables) -> str:
+    """A host file's text."""
+    return "\n".join(_lines(tables, "")) + "\n"
+
+
+def _merged(ours: Tables, asked: Tables) -> dict[str, Any]:
+    merged = dict(ours)
+    for key, value in asked.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _lines(tables: Tables, prefix: str) -> list[str]:
+    plain, deeper = [], []
+    for key, value in tables.items():
+        quoted = json.dumps(key)
+        path = f"{prefix}.{quoted}" if prefix else quoted
+        if isinstance(value, Mapping):
+            deeper += ["", f"[{path}]", *_lines(value, path)]
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            for each in value:
+                deeper += ["", f"[[{path}]]", *_lines(each, path)]
+        else:
+            # JSON's strings, numbers, booleans and lists are TOML's too
+            plain.append(f"{quoted} = {json.dumps(value)}")
+    return plain + deeper

@@ -1,0 +1,299 @@
+"""A private pool in one directory: a PostgreSQL server, the fetchwork agent, and an HTCondor that fetches.
+
+The directory is all there is to a pool: another process that names it has the same pool. Everything that
+runs is known by files in it, which hold pids with their start times, so a pool that is started twice runs
+once, and stopping it ends what belongs to it and nothing else.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from fetchwork import config as hostconfig
+from fetchwork import configgen, schema
+from fetchwork.errors import PoolError
+from fetchwork.pool.condor import Condor
+from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
+from fetchwork.pool.hostfile import host_tables, to_toml
+from fetchwork.pool.place import InRoot, Machine, Place, machine_has_condor, machine_name
+from fetchwork.pool.postgres import PostgresServer
+
+DBNAME = "fetchwork"
+AGENT_ROLE = "pool_agent"
+# a Unix socket's path has at most 107 bytes, and the longest of ours ends with /run/agent.sock
+_LONGEST_PATH = 90
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a pool is made like; kept in its directory."""
+
+    slots: int = 4
+    partitionable: bool = False
+    agent: bool = True
+    suite: str | None = None
+    host: Mapping[str, Any] = field(default_factory=dict)
+    config: str = ""
+    database: str | None = None
+
+
+class PersonalPool:
+    """A pool of one's own, after ``htcondor2.personal.PersonalPool``.
+
+    As a context manager it is started, and stopped at the end unless ``detach`` was called. A pool without a
+    ``directory`` gets a new one, which is removed when it stops.
+
+    ``slots``: how many cores it has, each a static slot, or with ``partitionable`` all one.
+    ``agent``: False for direct mode, where each hook connects to the database by itself.
+    ``suite``: run an HTCondor of this Debian suite (``trixie``, ``sid``) in a root directory, which needs
+    root; without it the machine's HTCondor is taken, and where there is none, Debian 13's.
+    ``host``: tables of a host file that go before the pool's own. ``config``: more HTCondor configuration.
+    ``database``: a connection string; the pool then has no PostgreSQL of its own.
+    ``say`` is told what takes long.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        *,
+        slots: int = 4,
+        partitionable: bool = False,
+        agent: bool = True,
+        suite: str | None = None,
+        host: Mapping[str, Any] | None = None,
+        config: str = "",
+        database: str | None = None,
+        say: Say = lambda _: None,
+    ) -> None:
+        self._temporary = directory is None
+        if directory is None:
+            directory = tempfile.mkdtemp(prefix="fetchwork-pool-")
+            Path(directory).chmod(0o755)
+        self.directory = Path(directory).absolute()
+        self.settings = Settings(slots, partitionable, agent, suite, host or {}, config, database)
+        self._say = say
+        self._detached = False
+        self._place: Place | None = None
+
+    # ---- in the manner of htcondor2.personal
+
+    @classmethod
+    def attach(cls, directory: Path | str, *, say: Say = lambda _: None) -> "PersonalPool":
+        """The pool that is in ``directory``; as a context manager it is started, and not stopped."""
+        try:
+            kept = json.loads((Path(directory) / "pool.json").read_text())
+        except FileNotFoundError:
+            raise PoolError(f"no pool in '{directory}': 'fetchwork pool up' makes one") from None
+        except PermissionError:
+            raise PoolError(f"the pool in '{directory}' is another account's") from None
+        return cls(directory, **kept, say=say).detach()
+
+    def detach(self) -> "PersonalPool":
+        """Let the pool go on when this object's context ends."""
+        self._detached = True
+        return self
+
+    def __enter__(self) -> "PersonalPool":
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._detached:
+            return
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.directory)
+
+    # ---- its parts
+
+    @property
+    def postgres(self) -> PostgresServer:
+        """The pool's own PostgreSQL."""
+        return PostgresServer(self.directory / "postgres")
+
+    @property
+    def condor(self) -> Condor:
+        """The pool's HTCondor, with its tools."""
+        return Condor(self.directory / "condor", self.place)
+
+    @property
+    def place(self) -> Place:
+        """Where HTCondor, hooks and agent run; of a pool that was started, where it was started."""
+        if self._place is None:
+            try:
+                kept = json.loads((self.directory / "place.json").read_text())
+            except FileNotFoundError:
+                self._place = self._find_place()
+            else:
+                paths = {name: Path(path) for name, path in kept.items()}
+                root = CondorRoot(**paths) if paths else None
+                self._place = (
+                    InRoot(self.directory, root, self.host_name) if root else Machine(self.directory)
+                )
+        return self._place
+
+    def _find_place(self) -> Place:
+        suite = self.settings.suite
+        if suite is None and machine_has_condor():
+            return Machine(self.directory)
+        return InRoot(self.directory, condor_root(suite or DEFAULT_SUITE, self._say), self.host_name)
+
+    @property
+    def conninfo(self) -> str:
+        """The connection string of the pool's administrator; a secret."""
+        return self.settings.database or self.postgres.conninfo(DBNAME)
+
+    @property
+    def host_name(self) -> str:
+        """The name of the pool's only host, as its slots and the database show it."""
+        return str(self.settings.host.get("host", {}).get("name", machine_name()))
+
+    @property
+    def host_file(self) -> Path:
+        """The host file that the pool runs with."""
+        return self.directory / "host.toml"
+
+    @property
+    def running(self) -> bool:
+        """Whether all of it runs."""
+        return all(process is not None for process in self.processes().values())
+
+    def processes(self) -> dict[str, int | None]:
+        """The first process of each part, None for a part that does not run."""
+        found = {}
+        if self.settings.database is None:
+            found["postgres"] = self.postgres.postmaster
+        found["condor"] = self.condor.master
+        return {part: process.pid if process else None for part, process in found.items()}
+
+    def run_command(
+        self, command: Sequence[str], *, user: str | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command where the pool's HTCondor runs, with its configuration, as ``user`` of that place."""
+        return self.condor.run(command, user=user, **options)
+
+    # ---- its life
+
+    def start(self) -> "PersonalPool":
+        """Start what does not run."""
+        self._make_directory()
+        with self._alone():
+            _write_private(self.directory / "pool.json", json.dumps(asdict(self.settings), indent=4))
+            if self.settings.database is None:
+                self.postgres.start()
+                self._make_database()
+            if not self.condor.running:
+                self._place = self._find_place()
+                root = self._place.kept()
+                (self.directory / "place.json").write_text(json.dumps(root))
+                self._place.prepare()
+                self._configure()
+                self._say("starting HTCondor")
+                self.condor.start()
+        return self
+
+    def stop(self, how: Literal["graceful", "fast"] = "fast") -> None:
+        """Stop all of it: HTCondor first, so that the agent hears of the jobs' ends."""
+        if not self.directory.exists():
+            return
+        with self._alone():
+            try:
+                if (self.directory / "condor").exists():
+                    self.condor.stop(how)
+            finally:
+                if (self.directory / "postgres").exists():
+                    self.postgres.stop()
+
+    # ---- inside
+
+    def _make_directory(self) -> None:
+        if len(os.fsencode(self.directory)) > _LONGEST_PATH:
+            raise PoolError(
+                f"the path '{self.directory}' is too long for Unix sockets: {_LONGEST_PATH} bytes are allowed"
+            )
+        if not self.directory.is_dir():
+            self.directory.mkdir(parents=True)
+            self.directory.chmod(0o755)
+        for name in ("hooks", "run"):
+            (self.directory / name).mkdir(exist_ok=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time starts or stops a pool."""
+        with (self.directory / "lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+
+    def _make_database(self) -> None:
+        server = self.postgres
+        server.create_database(DBNAME)
+        schema.init(self.conninfo)
+        password = secrets.token_urlsafe(24)
+        if server.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{AGENT_ROLE}'") != "1":  # noqa: S608
+            server.query(f"CREATE ROLE {AGENT_ROLE} LOGIN IN ROLE fetchwork_agent PASSWORD '{password}'")
+            _write_private(self.directory / "agent.password", password)
+        words = self.conninfo.replace(" ", "\n")
+        _write_private(self.directory / "pg_service.conf", f"[pool]\n{words}\n")
+
+    def _agent_conninfo(self) -> str:
+        if self.settings.database:
+            return self.settings.database
+        password = (self.directory / "agent.password").read_text()
+        return self.postgres.conninfo(DBNAME, user=AGENT_ROLE, password=password)
+
+    def _configure(self) -> None:
+        """Write the host file, install the hooks, generate HTCondor's configuration."""
+        ids = self.place.condor_ids()
+        tables = host_tables(
+            self.directory,
+            venv=self.place.venv,
+            user="condor" if ids else "",
+            conninfo=self._agent_conninfo(),
+            slots=self.settings.slots,
+            partitionable=self.settings.partitionable,
+            agent=self.settings.agent,
+            name=self.host_name,
+            asked=self.settings.host,
+        )
+        host = hostconfig.from_dict(tables)
+        _write_private(self.host_file, to_toml(tables))
+        # it holds the agent's password; in direct mode each job's account connects by itself
+        if ids:
+            os.chown(self.host_file, 0, ids[1])
+        self.host_file.chmod(0o640 if self.settings.agent else 0o644)
+        install = [
+            str(self.place.venv / "bin/fetchwork"),
+            "hooks",
+            "install",
+            "--config",
+            str(self.host_file),
+        ]
+        installed = self.run_command(install)
+        if installed.returncode:
+            raise PoolError(f"cannot install the hooks: {(installed.stderr or installed.stdout).strip()}")
+        generated = configgen.render(host)[configgen.CONDOR_FILE]
+        self.condor.configure(generated, domain=host.host.uid_domain or "", settings=self.settings.config)
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(text)

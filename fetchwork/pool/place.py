@@ -1,0 +1,203 @@
+"""Where a pool's HTCondor runs: on the machine itself, or in a pool root.
+
+A pool root is entered with mounts of its own: the pool's directory at the path that it has outside, so that
+one configuration file is right on both sides, and over the root's /tmp, /var/tmp and /home directories of the
+pool, so that the root itself is never written to.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fetchwork.errors import PoolError
+from fetchwork.pool.condorroot import ACCOUNTS, SOURCE, VENV, CondorRoot
+from fetchwork.pool.process import Process, account, processes
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# the daemon is in a session of its own, so that Ctrl-C at the terminal is not for it, and nobody's child
+_LAUNCH = 'log=$1; shift; setsid "$@" </dev/null >"$log" 2>&1 & echo $!'
+
+_ENTER = """
+set -e
+root=$1 pool=$2 venv=$3 name=$4
+shift 4
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+[ -d "$root/dev/shm" ] && mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+mount --bind "$pool/etc/hosts" "$root/etc/hosts"
+mount --bind "$pool/home" "$root/home"
+mount --bind "$pool/tmp" "$root/tmp"
+mount --bind "$pool/tmp" "$root/var/tmp"
+mkdir -p "$root$pool"
+mount --bind "$pool" "$root$pool"
+mount --bind "$venv" "$root/opt/fetchwork/venv"
+mount --bind "$pool/src" "$root/opt/fetchwork/src"
+[ "$(cat /proc/sys/kernel/hostname)" = "$name" ] || echo "$name" > /proc/sys/kernel/hostname
+exec "$@"
+"""
+
+
+class Place(Protocol):
+    """Where programs of the pool run, and who they can be."""
+
+    @property
+    def venv(self) -> Path:
+        """The environment that fetchwork is installed in, as seen from there."""
+
+    def prepare(self) -> None:
+        """Make what has to be there before anything runs."""
+
+    def kept(self) -> dict[str, str]:
+        """The directories that it consists of beside the pool's own."""
+
+    def launch(self, command: list[str], environment: dict[str, str], log: Path) -> Process:
+        """Start a program that goes on when we end."""
+
+    def inside(self, master: Process | None, user: str | None = None) -> list[str]:
+        """What to put before a command so that it runs there, beside ``master``, as ``user``."""
+
+    def condor_ids(self) -> tuple[int, int] | None:
+        """The uid and gid of HTCondor's account there; None where it runs as we do."""
+
+    def family(self, master: Process) -> list[Process]:
+        """All processes that came from ``master``, whether it lives or not, itself not included."""
+
+
+@dataclass
+class Machine:
+    """The machine's own HTCondor."""
+
+    pool: Path
+
+    @property
+    def venv(self) -> Path:
+        return Path(sys.prefix)
+
+    def prepare(self) -> None:
+        pass
+
+    def kept(self) -> dict[str, str]:
+        return {}
+
+    def launch(self, command: list[str], environment: dict[str, str], log: Path) -> Process:
+        return _launch(["sh", "-c", _LAUNCH, "sh", str(log), *command], environment)
+
+    def inside(self, master: Process | None, user: str | None = None) -> list[str]:
+        return _as_user(user, account(user).pw_gid) if user else []
+
+    def condor_ids(self) -> tuple[int, int] | None:
+        if os.geteuid() != 0:
+            return None
+        condor = account("condor")
+        return condor.pw_uid, condor.pw_gid
+
+    def family(self, master: Process) -> list[Process]:
+        # HTCondor marks all that come from one of its daemons with that daemon's pid
+        mark = f"_CONDOR_ANCESTOR_{master.pid}=".encode()
+        later = [each for each in processes() if each.start_ticks >= master.start_ticks]
+        return [each for each in later if any(word.startswith(mark) for word in each.environment())]
+
+
+@dataclass
+class InRoot:
+    """A pool root, entered by root."""
+
+    pool: Path
+    root: CondorRoot
+    host_name: str
+
+    @property
+    def venv(self) -> Path:
+        return Path(VENV)
+
+    def prepare(self) -> None:
+        for name in ("etc", "home", "tmp", "src"):
+            (self.pool / name).mkdir(exist_ok=True)
+        (self.pool / "tmp").chmod(0o1777)
+        # the name first: what comes first is what HTCondor takes the address back to
+        (self.pool / "etc/hosts").write_text(f"127.0.0.1 {self.host_name} localhost\n")
+        for name in ACCOUNTS:
+            home = self.pool / "home" / name
+            home.mkdir(exist_ok=True)
+            os.chown(home, *self.root.account_ids(name))
+        _copy_source(self.pool / "src")
+        python = [f"{VENV}/bin/python", "-m", "compileall", "-q", SOURCE]
+        subprocess.run([*self._enter(), *python], check=True, stdin=subprocess.DEVNULL)
+
+    def kept(self) -> dict[str, str]:
+        return {"path": str(self.root.path), "venv": str(self.root.venv)}
+
+    def launch(self, command: list[str], environment: dict[str, str], log: Path) -> Process:
+        into = ["sh", "-c", _LAUNCH, "sh", str(log), "chroot", str(self.root.path)]
+        return _launch([*self._enter(chroot=False), *into, *command], environment)
+
+    def inside(self, master: Process | None, user: str | None = None) -> list[str]:
+        as_user = _as_user(user, self.root.account_ids(user)[1]) if user else []
+        if master is None or not master.alive:
+            return [*self._enter(), *as_user]
+        return ["nsenter", f"--target={master.pid}", "--mount", "--uts", "--root", "--wd=/", "--", *as_user]
+
+    def condor_ids(self) -> tuple[int, int] | None:
+        return self.root.account_ids("condor")
+
+    def family(self, master: Process) -> list[Process]:
+        # nobody else is below this root with our directory mounted in it
+        there = [each for each in processes() if each != master and each.root == self.root.path]
+        return [each for each in there if each.mounted(self.pool)]
+
+    def _enter(self, *, chroot: bool = True) -> list[str]:
+        into = ["chroot", str(self.root.path)] if chroot else []
+        arguments = [str(self.root.path), str(self.pool), str(self.root.venv), self.host_name]
+        return ["unshare", "--mount", "--uts", "--", "sh", "-c", _ENTER, "sh", *arguments, *into]
+
+
+def machine_has_condor() -> bool:
+    """Whether HTCondor is installed on this machine."""
+    return shutil.which("condor_master") is not None
+
+
+def machine_name() -> str:
+    """What this machine calls itself."""
+    return socket.gethostname()
+
+
+def _as_user(user: str, gid: int) -> list[str]:
+    return ["setpriv", f"--reuid={user}", f"--regid={gid}", "--init-groups", "--"]
+
+
+def _launch(command: list[str], environment: dict[str, str]) -> Process:
+    started = subprocess.run(
+        command,
+        env={"PATH": _PATH, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    process = Process.find(int(started.stdout)) if started.returncode == 0 else None
+    if process is None:
+        raise PoolError(f"cannot start '{command[-1]}': {started.stderr.strip() or 'it ended at once'}")
+    return process
+
+
+def _copy_source(target: Path) -> None:
+    """Copy the package that runs now, with what it needs, readable for every account of the root.
+
+    It is not mounted: a checkout may be closed to other accounts, and what daemons run must not change under
+    them.
+    """
+    package = Path(__file__).resolve().parents[1]
+    ignored = shutil.ignore_patterns("__pycache__")
+    for tree in (package, package.parent / "sql", package.parent / "hooks"):
+        if tree.is_dir():
+            shutil.rmtree(target / tree.name, ignore_errors=True)
+            shutil.copytree(tree, target / tree.name, ignore=ignored)
+    for path in target.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
