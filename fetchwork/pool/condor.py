@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,14 +66,19 @@ DAEMON_LIST = MASTER COLLECTOR STARTD
 
 
 class Condor:
-    """HTCondor in ``directory``, run at ``place``."""
+    """HTCondor in ``directory``, run at a place that is found when something is to run there."""
 
-    def __init__(self, directory: Path, place: Place) -> None:
+    def __init__(self, directory: Path, find_place: Callable[[], Place]) -> None:
         self.directory = directory
-        self.place = place
+        self._find_place = find_place
         self.config_file = directory / "condor_config"
         self.log = directory / "log"
         self._pid_file = directory / "master.process"
+
+    @property
+    def place(self) -> Place:
+        """Where it runs."""
+        return self._find_place()
 
     # ---- configuration
 

@@ -132,7 +132,7 @@ class PersonalPool:
     @property
     def condor(self) -> Condor:
         """The pool's HTCondor, with its tools."""
-        return Condor(self.directory / "condor", self.place)
+        return Condor(self.directory / "condor", lambda: self.place)
 
     @property
     def place(self) -> Place:
@@ -193,10 +193,14 @@ class PersonalPool:
     # ---- its life
 
     def start(self) -> "PersonalPool":
-        """Start what does not run."""
+        """Start what does not run; raises PoolError if it runs with other settings."""
         self._make_directory()
         with self._alone():
-            _write_private(self.directory / "pool.json", json.dumps(asdict(self.settings), indent=4))
+            kept = self.directory / "pool.json"
+            settings = json.dumps(asdict(self.settings), indent=4)
+            if self.condor.running and kept.read_text() != settings:
+                raise PoolError(f"the pool in '{self.directory}' runs with other settings: stop it first")
+            _write_private(kept, settings)
             if self.settings.database is None:
                 self.postgres.start()
                 self._make_database()

@@ -29,7 +29,6 @@ root=$1 pool=$2 venv=$3 name=$4
 shift 4
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-[ -d "$root/dev/shm" ] && mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 mount --bind "$pool/etc/hosts" "$root/etc/hosts"
 mount --bind "$pool/home" "$root/home"
 mount --bind "$pool/tmp" "$root/tmp"

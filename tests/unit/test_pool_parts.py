@@ -1,0 +1,207 @@
+"""The small parts of a pool: processes by pid and start time, the cache folder, the host file, free ports."""
+
+import importlib.metadata
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fetchwork import config
+from fetchwork.pool import condorroot
+from fetchwork.pool.cache import cache_directory, cached
+from fetchwork.pool.hostfile import KEYWORD, host_tables, to_toml
+from fetchwork.pool.ports import free_port
+from fetchwork.pool.process import Process, wait_all
+
+
+def sleeper() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+
+
+class TestProcess:
+    def test_is_found_again_from_its_text(self) -> None:
+        process = Process.find(os.getpid())
+        assert process is not None
+        assert process.alive
+        assert Process.parse(str(process)) == process
+
+    def test_text_from_another_boot_is_no_process(self) -> None:
+        pid, ticks, _ = str(Process.find(os.getpid())).split()
+        assert Process.parse(f"{pid} {ticks} 00000000-0000-0000-0000-000000000000") is None
+
+    def test_ended_but_unreaped_is_not_alive(self) -> None:
+        child = sleeper()
+        process = Process.find(child.pid)
+        assert process is not None
+        process.signal(9)
+        assert process.wait(5)
+        assert Path(f"/proc/{child.pid}").exists(), "not reaped yet"
+        child.wait()
+
+    def test_signal_does_not_reach_another_process_with_its_pid(self) -> None:
+        child = sleeper()
+        Process(child.pid, start_ticks=1).signal(9)
+        time.sleep(0.1)
+        assert child.poll() is None
+        child.kill()
+        child.wait()
+
+    def test_wait_gives_up_after_its_time(self) -> None:
+        process = Process.find(os.getpid())
+        assert process is not None
+        assert not wait_all([process], 0.05)
+
+    def test_children_are_listed(self) -> None:
+        me = Process.find(os.getpid())
+        assert me is not None
+        child = sleeper()
+        assert child.pid in [each.pid for each in me.children()]
+        child.kill()
+        child.wait()
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("FETCHWORK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+class TestCache:
+    def test_entry_is_built_once(self, cache: Path) -> None:
+        built: list[Path] = []
+
+        def build(entry: Path) -> None:
+            built.append(entry)
+            (entry / "file").write_text("x")
+
+        assert (cached("thing", build) / "file").read_text() == "x"
+        cached("thing", build)
+        assert len(built) == 1
+
+    def test_failed_build_leaves_no_entry(self, cache: Path) -> None:
+        def build(entry: Path) -> None:
+            (entry / "half").touch()
+            raise RuntimeError("no space")
+
+        with pytest.raises(RuntimeError):
+            cached("thing", build)
+        assert not list(cache.glob("thing*/*"))
+        assert not (cache / "thing").exists()
+
+    def test_what_a_killed_builder_left_is_not_taken_for_an_entry(self, cache: Path) -> None:
+        (cache / "thing.partial").mkdir(parents=True)
+        (cache / "thing.partial" / "half").touch()
+
+        entry = cached("thing", lambda partial: (partial / "whole").touch())
+
+        assert [path.name for path in entry.iterdir()] == ["whole"]
+
+    def test_second_builder_waits_for_the_first_and_takes_its_entry(self, cache: Path) -> None:
+        started, go_on, built = threading.Event(), threading.Event(), []
+
+        def slow(entry: Path) -> None:
+            built.append("first")
+            started.set()
+            assert go_on.wait(10)
+
+        first = threading.Thread(target=cached, args=("thing", slow))
+        first.start()
+        assert started.wait(10)
+        second = threading.Thread(target=cached, args=("thing", lambda _: built.append("second")))
+        second.start()
+        second.join(0.2)
+        assert second.is_alive(), "the second waits"
+        go_on.set()
+        first.join()
+        second.join()
+        assert built == ["first"]
+
+    def test_every_account_may_look_into_the_cache(self, cache: Path) -> None:
+        before = os.umask(0o077)
+        try:
+            entry = cached("thing", lambda _: None)
+        finally:
+            os.umask(before)
+        assert cache_directory().stat().st_mode & 0o777 == 0o755
+        assert entry.stat().st_mode & 0o777 == 0o755
+
+
+def tables(**asked: object) -> dict[str, object]:
+    return host_tables(
+        Path("/pool"),
+        venv=Path("/opt/venv"),
+        user="condor",
+        conninfo="host=127.0.0.1 dbname=fetchwork password='it\\'s \"one\"'",
+        slots=4,
+        partitionable=False,
+        agent=True,
+        name="here",
+        asked=asked,
+    )
+
+
+class TestHostFile:
+    def test_what_is_written_is_what_is_read(self) -> None:
+        assert tomllib.loads(to_toml(tables())) == tables()
+
+    def test_is_accepted_by_the_reader_of_host_files(self) -> None:
+        host = config.parse(to_toml(tables()))
+        assert host.name == "here"
+        assert [slot.keyword for slot in host.slot_list()] == [KEYWORD] * 4
+        assert host.hooks(KEYWORD) == Path("/pool/hooks") / KEYWORD
+
+    def test_keywords_asked_for_replace_ours_and_get_hooks_of_their_own(self) -> None:
+        host = config.from_dict(
+            tables(
+                keyword={"A": {"queues": ["a"]}, "B": {"queues": ["b"]}},
+                slots={"default": "A", "keyword": {"4": "B"}},
+            )
+        )
+        assert [slot.keyword for slot in host.slot_list()] == ["A", "A", "A", "B"]
+        assert {host.hooks("A"), host.hooks("B")} == {Path("/pool/hooks/A"), Path("/pool/hooks/B")}
+
+    def test_slot_types_asked_for_replace_ours(self) -> None:
+        host = config.from_dict(tables(slots={"type": [{"count": 1, "cpus": 4, "partitionable": True}]}))
+        assert [slot.type.partitionable for slot in host.slot_list()] == [True]
+
+
+def test_free_port_is_free_and_not_given_to_outgoing_connections() -> None:
+    port = free_port()
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert port < lowest
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
+
+
+class _Distribution(importlib.metadata.Distribution):
+    def __init__(self, *requires: str) -> None:
+        self._requires = list(requires)
+
+    @property
+    def requires(self) -> list[str]:
+        return self._requires
+
+    def read_text(self, filename: str) -> None:
+        return None
+
+    def locate_file(self, path: object) -> Path:
+        raise NotImplementedError
+
+
+def test_root_gets_what_the_requirements_lead_to_and_nothing_of_extras_not_asked_for() -> None:
+    installed = {
+        "psycopg": _Distribution(
+            'psycopg-pool; extra == "pool"', 'mypy>=1; extra == "dev"', "typing_extensions>=4"
+        ),
+        "psycopg-pool": _Distribution(),
+        "typing-extensions": _Distribution(),
+        "mypy": _Distribution(),
+    }
+    found = condorroot._closure(["Psycopg[pool]>=3,<4"], dict(installed))
+    assert {name for name in found if "[" not in name} == {"psycopg", "psycopg-pool", "typing-extensions"}
