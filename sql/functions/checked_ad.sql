@@ -70,10 +70,11 @@ BEGIN
     LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key)
     WHERE coalesce(a.rule, 'plain') NOT IN ('ours', 'unhonoured')
         -- what HTCondor's own submit writes into every ad: policy that says nothing, so that nobody has to evaluate it
-        AND NOT (a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate') AND e.value = 'false')
-        AND NOT (a.key = 'onexitremove' AND e.value = 'true')
-        AND NOT (a.key = 'rank' AND e.value IN ('0', '0.0'))
-        AND NOT (a.key = 'owner' AND jsonb_typeof(e.value) = 'null');
+        -- (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
+        AND (a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate') AND e.value = 'false') IS NOT TRUE
+        AND (a.key = 'onexitremove' AND e.value = 'true') IS NOT TRUE
+        AND (a.key = 'rank' AND e.value IN ('0', '0.0')) IS NOT TRUE
+        AND (a.key = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"')) IS NOT TRUE;
     RETURN checked;
 END
 $$;

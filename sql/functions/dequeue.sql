@@ -7,7 +7,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM fetchwork.waiting AS w
-    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.position = its.position
+    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.place = its.place
         AND w.cluster_id = its.cluster_id AND w.proc_id = its.proc_id;
     RETURN FOUND;
 END

@@ -13,11 +13,11 @@ BEGIN
         RETURN;
     END IF;
     UPDATE fetchwork.job AS j
-    SET position = nextval('fetchwork.position'), not_before = NULL
+    SET place = nextval('fetchwork.place'), not_before = NULL
     WHERE j.cluster_id = cluster AND j.proc_id = proc
-    RETURNING j.autocluster_id, j.job_prio, j.position INTO its;
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-    VALUES (its.autocluster_id, its.job_prio, its.position, cluster, proc);
+    RETURNING j.autocluster_id, j.job_prio, j.place INTO its;
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+    VALUES (its.autocluster_id, its.job_prio, its.place, cluster, proc);
     PERFORM fetchwork.ensure_demand(its.autocluster_id, its.job_prio);
 END
 $$;

@@ -26,8 +26,6 @@ DECLARE
     its_autocluster integer;
     its_batch integer;
     n integer := 0;
-    policy_names text[] := ARRAY['OnExitHold', 'OnExitRemove', 'PeriodicHold', 'PeriodicRelease', 'PeriodicRemove', 'PeriodicVacate',
-        'AllowedExecuteDuration', 'AllowedJobDuration', 'TimerRemove'];
 BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'nothing to submit: no jobs; allowed: one ad or more';
@@ -97,21 +95,21 @@ BEGIN
         END IF;
 
         INSERT INTO fetchwork.job (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position, owner, queue, has_policy,
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, place, owner, queue, has_policy,
             hold_reason, hold_code, hold_subcode, num_holds, ad
         )
         VALUES (
             new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0), its_autocluster, its_batch,
-            CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
-            whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), whole ?| policy_names,
+            CASE WHEN NOT on_hold THEN nextval('fetchwork.place') END,
+            whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), fetchwork.has_policy(whole),
             CASE WHEN on_hold THEN 'submitted on hold at user''s request' END, CASE WHEN on_hold THEN 15 END, CASE WHEN on_hold THEN 0 END,
             CASE WHEN on_hold THEN 1 ELSE 0 END, own
         );
         n := n + 1;
     END LOOP;
 
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-    SELECT j.autocluster_id, j.job_prio, j.position, j.cluster_id, j.proc_id
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+    SELECT j.autocluster_id, j.job_prio, j.place, j.cluster_id, j.proc_id
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.job_status = 1;
 

@@ -171,8 +171,8 @@ COMMENT ON TABLE fetchwork.autocluster IS 'distinct sets of what matching looks 
 
 CREATE SEQUENCE fetchwork.cluster_id AS integer;
 CREATE SEQUENCE fetchwork.run_id;
--- positions only grow; a cache would hand out old ones late and let a claimer's hint step over them
-CREATE SEQUENCE fetchwork.position;
+-- places only grow; a cache would hand out old ones late and let a claimer's hint step over them
+CREATE SEQUENCE fetchwork.place;
 
 CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY DEFAULT nextval('fetchwork.cluster_id'),
@@ -228,7 +228,7 @@ CREATE TABLE fetchwork.job (
     job_prio integer NOT NULL DEFAULT 0,
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     batch_id integer REFERENCES fetchwork.batch (batch_id),
-    position bigint,                            -- where it last waited
+    place bigint,                            -- where it last waited
     run_id bigint,                              -- the run that passed the fence, while it lives
     q_date timestamptz NOT NULL DEFAULT now(),
     status_at timestamptz NOT NULL DEFAULT now(),
@@ -271,10 +271,10 @@ CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 CREATE TABLE fetchwork.waiting (
     autocluster_id integer NOT NULL,
     job_prio integer NOT NULL,
-    position bigint NOT NULL,
+    place bigint NOT NULL,
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    PRIMARY KEY (autocluster_id, job_prio, position)
+    PRIMARY KEY (autocluster_id, job_prio, place)
 );
 
 -- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of kinds and not of jobs. A row may be
@@ -439,9 +439,18 @@ CREATE TABLE fetchwork.event_default PARTITION OF fetchwork.event DEFAULT;
 CREATE INDEX event_cursor ON fetchwork.event (xid, event_id);
 CREATE INDEX event_job ON fetchwork.event (cluster_id, proc_id, event_id);
 
+-- Events up to here were dropped: a reader that stands before it has missed some, and is told.
+CREATE TABLE fetchwork.event_floor (
+    single boolean PRIMARY KEY DEFAULT true CONSTRAINT event_floor_is_one_row CHECK (single),
+    xid xid8 NOT NULL,
+    event_id bigint NOT NULL
+);
+
+INSERT INTO fetchwork.event_floor (xid, event_id) VALUES ('0', 0);
+
 -- The last time someone looked for silent hosts: after a pause of the database everyone gets a whole lease again.
 CREATE TABLE fetchwork.heartbeat (
-    only boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
     reaped_at timestamptz NOT NULL,
     patient_until timestamptz NOT NULL
 );

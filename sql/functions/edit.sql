@@ -1,0 +1,60 @@
+-- Changes attributes of jobs that are in the queue (condor_qedit): changes is an object in HTCondor's JSON form, null takes an attribute away. What matching looks at
+-- may change too: an Idle job then moves to its new autocluster. Returns how many jobs were changed. Owner can't be changed. Errors as submit's.
+CREATE OR REPLACE FUNCTION fetchwork.edit(jobs text [], changes jsonb, owner text DEFAULT NULL)
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    its fetchwork.job;
+    shared jsonb;
+    new_own jsonb;
+    whole jsonb;
+    checked jsonb := fetchwork.checked_ad(changes);
+    new_autocluster integer;
+    new_prio integer;
+    waited boolean;
+    edited integer := 0;
+    lost text;
+BEGIN
+    SELECT k.key INTO lost FROM jsonb_object_keys(changes) AS k (key)
+    WHERE lower(k.key) = 'owner' OR NOT EXISTS (SELECT FROM jsonb_object_keys(checked) AS c (key) WHERE lower(c.key) = lower(k.key))
+        AND lower(k.key) NOT IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate', 'onexitremove', 'rank')
+    LIMIT 1;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('attribute "%s" can''t be edited; allowed: what a submitter sets', lost);
+    END IF;
+    FOR its IN SELECT s.* FROM fetchwork.selected_jobs(jobs, edit.owner, role) AS s WHERE s.job_status <> 3 LOOP
+        SELECT c.ad INTO shared FROM fetchwork.cluster AS c WHERE c.cluster_id = its.cluster_id;
+        -- in the spelling that the job has already
+        SELECT its.ad || coalesce(jsonb_object_agg(coalesce(k.key, e.key), e.value), '{}')
+        INTO new_own
+        FROM jsonb_each(changes) AS e
+        LEFT JOIN jsonb_object_keys(shared || its.ad || checked) AS k (key) ON lower(k.key) = lower(e.key);
+        whole := jsonb_strip_nulls(shared || new_own);
+        PERFORM fetchwork.checked_job(whole, role);
+        new_autocluster := fetchwork.ensure_autocluster(whole);
+        new_prio := coalesce((whole ->> 'JobPrio')::integer, 0);
+        waited := its.job_status = 1 AND fetchwork.dequeue(its);
+        UPDATE fetchwork.job AS j
+        SET ad = new_own, autocluster_id = new_autocluster, job_prio = new_prio, queue = coalesce(whole ->> 'FetchWorkQueue', 'default'),
+            has_policy = fetchwork.has_policy(whole)
+        WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+        IF new_autocluster <> its.autocluster_id THEN
+            INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
+            VALUES (its.autocluster_id, its.batch_id, -1, CASE WHEN its.job_status = 5 THEN -1 ELSE 0 END),
+                (new_autocluster, its.batch_id, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
+        END IF;
+        IF waited THEN
+            -- keeps its place: the same place, so that an edit is no way to lose one's turn
+            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+            VALUES (new_autocluster, new_prio, its.place, its.cluster_id, its.proc_id);
+            PERFORM fetchwork.ensure_demand(new_autocluster, new_prio);
+        END IF;
+        edited := edited + 1;
+    END LOOP;
+    RETURN edited;
+END
+$$;

@@ -1,0 +1,45 @@
+-- Adds the changes of tally_change up, into the counts and the submitters' usage. Returns how many changes there were. One call at a time.
+CREATE OR REPLACE FUNCTION fetchwork.fold()
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    folded integer;
+    halflife double precision := fetchwork.setting_value('priority_halflife');
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork fold', 0)) THEN
+        RETURN 0;
+    END IF;
+    WITH change AS (
+        DELETE FROM fetchwork.tally_change AS c RETURNING c.*
+    ),
+    counted AS (
+        INSERT INTO fetchwork.tally AS t (autocluster_id, batch_id, jobs, held, completed, removed)
+        SELECT c.autocluster_id, coalesce(c.batch_id, 0), sum(c.jobs), sum(c.held), sum(c.completed), sum(c.removed)
+        FROM change AS c
+        GROUP BY c.autocluster_id, coalesce(c.batch_id, 0)
+        HAVING bool_or(c.jobs <> 0 OR c.held <> 0 OR c.completed <> 0 OR c.removed <> 0)
+        ON CONFLICT (autocluster_id, batch_id) DO UPDATE SET
+            jobs = t.jobs + excluded.jobs, held = t.held + excluded.held,
+            completed = t.completed + excluded.completed, removed = t.removed + excluded.removed
+    ),
+    used AS (
+        UPDATE fetchwork.submitter AS s
+        SET usage = s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife) + u.used,
+            total_usage = s.total_usage + u.used,
+            usage_at = clock_timestamp()
+        FROM (
+            SELECT a.submitter, sum(c.usage) AS used
+            FROM change AS c
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
+            WHERE c.usage <> 0
+            GROUP BY a.submitter
+        ) AS u
+        WHERE s.name = u.submitter
+    )
+    SELECT count(*) INTO folded FROM change;
+    RETURN folded;
+END
+$$;

@@ -1,0 +1,44 @@
+-- An agent tells which job attributes the expressions of its slots look at (START = TARGET.Project == "x"). A name that is new becomes part of every autocluster from now on;
+-- jobs that wait and have it are sorted anew, so that a slot's refusal of one does not stand for the others. Returns how many names were new.
+CREATE OR REPLACE FUNCTION fetchwork.note_significant(names text [])
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    fresh text[];
+    its fetchwork.job;
+    moved integer;
+BEGIN
+    WITH added AS (
+        INSERT INTO fetchwork.significant_attribute (key)
+        SELECT DISTINCT lower(n) FROM unnest(names) AS n
+        WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$' AND (SELECT count(*) FROM fetchwork.significant_attribute) < 200
+        ON CONFLICT DO NOTHING
+        RETURNING key
+    )
+    SELECT array_agg(a.key) INTO fresh FROM added AS a;
+    IF fresh IS NULL THEN
+        RETURN 0;
+    END IF;
+    FOR its IN
+        SELECT j.* FROM fetchwork.job AS j
+        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+        WHERE j.job_status = 1 AND EXISTS (SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key) WHERE lower(k.key) = ANY (fresh))
+        ORDER BY j.cluster_id, j.proc_id
+        FOR UPDATE OF j SKIP LOCKED
+    LOOP
+        moved := (SELECT fetchwork.ensure_autocluster(c.ad || its.ad) FROM fetchwork.cluster AS c WHERE c.cluster_id = its.cluster_id);
+        CONTINUE WHEN moved = its.autocluster_id;
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs) VALUES (its.autocluster_id, its.batch_id, -1), (moved, its.batch_id, 1);
+        IF fetchwork.dequeue(its) THEN
+            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+            VALUES (moved, its.job_prio, its.place, its.cluster_id, its.proc_id);
+            PERFORM fetchwork.ensure_demand(moved, its.job_prio);
+        END IF;
+        UPDATE fetchwork.job AS j SET autocluster_id = moved WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+    END LOOP;
+    RETURN cardinality(fresh);
+END
+$$;

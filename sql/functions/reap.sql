@@ -1,0 +1,52 @@
+-- Detector 3 of dead runs: what fell silent. Returns how many runs it ended. Any agent calls it; one at a time does the work, the others return at once.
+--
+-- - an offer past its deadline: the startd or the starter did nothing with it;
+-- - a run past its deadline: no update, and no agent that sees its starter;
+-- - a run whose host's agent let its lease run out.
+-- Nobody is taken for dead who could not speak: when nobody has called this for a while (the database was down, or cut off from everyone) all get a
+-- whole host lease from now before anything is reaped.
+CREATE OR REPLACE FUNCTION fetchwork.reap()
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    beat fetchwork.heartbeat;
+    dead record;
+    its fetchwork.run;
+    ended integer := 0;
+    lease interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork reap', 0)) THEN
+        RETURN 0;
+    END IF;
+    SELECT h.* INTO beat FROM fetchwork.heartbeat AS h;
+    IF clock_timestamp() - beat.reaped_at > least(lease / 2, '15 s') OR pg_postmaster_start_time() > beat.reaped_at THEN
+        beat.patient_until := clock_timestamp() + lease;
+        -- deadlines that passed while nobody could speak are put off as well
+        UPDATE fetchwork.run AS r SET deadline = beat.patient_until WHERE r.deadline < beat.patient_until;
+        UPDATE fetchwork.host AS h SET lease_until = beat.patient_until WHERE h.lease_until < beat.patient_until;
+    END IF;
+    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp(), patient_until = beat.patient_until;
+
+    FOR dead IN
+        SELECT r.run_id, r.token, h.lease_until < clock_timestamp() AS host_silent
+        FROM fetchwork.run AS r
+        JOIN fetchwork.host AS h ON h.host_id = r.host_id
+        WHERE r.deadline < clock_timestamp() OR h.lease_until < clock_timestamp()
+        ORDER BY r.cluster_id, r.proc_id
+        LIMIT 1000
+    LOOP
+        its := fetchwork.live_run(dead.run_id, dead.token);
+        CONTINUE WHEN its.run_id IS NULL OR (NOT coalesce(dead.host_silent, false) AND its.deadline >= clock_timestamp());
+        ended := ended + 1;
+        IF its.state = 'running' THEN
+            PERFORM fetchwork.lose_run(its, CASE WHEN dead.host_silent THEN 'its host fell silent' ELSE 'no update came in time' END);
+        ELSE
+            PERFORM fetchwork.give_up_offer(its);
+        END IF;
+    END LOOP;
+    RETURN ended;
+END
+$$;

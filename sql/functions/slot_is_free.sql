@@ -1,0 +1,33 @@
+-- Detector 1 of dead runs: a slot asks for work, so whatever was accepted for it or ran on it is over, though no JOB_EXIT told so. Returns how many
+-- runs that ended. The agent replays its spool before it lets a slot ask: a report that waits there is no silence.
+--
+-- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a job that a starter can't start in silence
+-- (no such account, wrong universe): counted, and Held at the limit.
+CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    candidate record;
+    its fetchwork.run;
+    ended integer := 0;
+BEGIN
+    FOR candidate IN
+        SELECT r.run_id, r.token FROM fetchwork.run AS r
+        WHERE r.host_id = slot_is_free.host_id AND r.slot = slot_is_free.slot AND r.state <> 'reserved'
+        ORDER BY r.cluster_id, r.proc_id
+    LOOP
+        its := fetchwork.live_run(candidate.run_id, candidate.token);
+        CONTINUE WHEN its.run_id IS NULL;
+        ended := ended + 1;
+        IF its.state = 'running' THEN
+            PERFORM fetchwork.lose_run(its, format('slot %s asked for new work', its.slot));
+        ELSE
+            PERFORM fetchwork.give_up_offer(its);
+        END IF;
+    END LOOP;
+    RETURN ended;
+END
+$$;

@@ -1,0 +1,12 @@
+-- What has to be done now and then, by whoever is there: agents call it every second or two, a pool without agents by a timer. Returns what was done.
+CREATE OR REPLACE FUNCTION fetchwork.tick(OUT reaped integer, OUT woken integer, OUT folded integer)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    reaped := fetchwork.reap();
+    woken := fetchwork.wake();
+    folded := fetchwork.fold();
+END
+$$;

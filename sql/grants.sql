@@ -1,0 +1,42 @@
+-- Which role may do what. Nobody reads or writes a table; everything goes through functions and views.
+--
+-- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
+-- fetchwork_reader      sees everything but tokens
+-- fetchwork_agent       what agents and hooks in direct mode do; sees everything but other hosts' tokens
+-- fetchwork_admin       all of that, limits, factors, grants
+
+REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
+
+GRANT USAGE ON SCHEMA fetchwork TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+
+GRANT SELECT ON
+    fetchwork.jobs, fetchwork.history, fetchwork.runs, fetchwork.events, fetchwork.events_kept, fetchwork.slots, fetchwork.hosts,
+    fetchwork.totals, fetchwork.batches, fetchwork.autoclusters, fetchwork.submitters, fetchwork.queues, fetchwork.limits, fetchwork.settings,
+    fetchwork.migration, fetchwork.attribute
+TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+
+-- what the views and the checks call in the reader's name
+GRANT EXECUTE ON FUNCTION
+    fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares
+TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.submit, fetchwork.submit_many, fetchwork.submit_cluster, fetchwork.hold, fetchwork.release, fetchwork.remove, fetchwork.vacate, fetchwork.edit
+TO fetchwork_submitter, fetchwork_admin;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.hello, fetchwork.beat, fetchwork.goodbye, fetchwork.report_slots, fetchwork.candidates, fetchwork.autocluster_ads, fetchwork.claim,
+    fetchwork.accept, fetchwork.reject, fetchwork.start, fetchwork.refuse_start, fetchwork.withdraw, fetchwork.heartbeat, fetchwork.run_policy,
+    fetchwork.finish, fetchwork.slot_is_free, fetchwork.starter_gone, fetchwork.host_runs, fetchwork.policy_jobs, fetchwork.apply_policy,
+    fetchwork.note_significant
+TO fetchwork_agent, fetchwork_admin;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.tick, fetchwork.reap, fetchwork.wake, fetchwork.fold, fetchwork.preempt, fetchwork.maintain
+TO fetchwork_agent, fetchwork_admin;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.grant_owner, fetchwork.revoke_owner, fetchwork.set_queue, fetchwork.set_submitter, fetchwork.set_limit, fetchwork.set_setting, fetchwork.clear_host
+TO fetchwork_admin;
