@@ -225,9 +225,6 @@ class Pilot(_Section):
     idle_shutdown_s: int = _number(
         1200, 0, 604800, "whole seconds without a claim after which it ends (0 = never)"
     )
-    lifetime_s: int = _number(
-        0, 0, 31536000, "whole seconds after which it takes no more work and ends (0 = no limit)"
-    )
 
 
 class Workstation(_Section):

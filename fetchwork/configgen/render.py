@@ -138,13 +138,14 @@ def busy_delay(config: HostConfig) -> str:
 
     Where fetches may wait in the agent, one that is waiting when the job ends gives the slot its next job at
     once; without it the slot would wait for the next poll. After the first minute of a job it matters less,
-    and a slot need not ask again at once when a fetch came back empty.
+    and a slot need not ask again at once when a fetch came back empty. It is 1 and not 0, because a dynamic
+    slot whose fetched ad is refused would then fetch 60 times a second.
     """
 
     def delay(keyword: Keyword) -> str:
         if not keyword.hold_fetch_s:
             return str(NEVER)
-        return "ifThenElse(time() - EnteredCurrentActivity < 60, 0, 5)"
+        return "ifThenElse(time() - EnteredCurrentActivity < 60, 1, 5)"
 
     return _by_slot(config, delay)
 
