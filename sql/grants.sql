@@ -23,7 +23,7 @@ GRANT EXECUTE ON FUNCTION
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION
-    fetchwork.submit, fetchwork.submit_many, fetchwork.submit_cluster, fetchwork.hold, fetchwork.release, fetchwork.remove, fetchwork.vacate, fetchwork.edit
+    fetchwork.submit, fetchwork.submit_many, fetchwork.submit_cluster, fetchwork.reserve_cluster, fetchwork.hold, fetchwork.release, fetchwork.remove, fetchwork.vacate, fetchwork.edit
 TO fetchwork_submitter, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION

@@ -25,6 +25,7 @@
 \ir functions/ensure_autocluster.sql
 \ir functions/ensure_demand.sql
 \ir functions/end_demand.sql
+\ir functions/reserve_cluster.sql
 \ir functions/submit_cluster.sql
 \ir functions/submit.sql
 \ir functions/submit_many.sql

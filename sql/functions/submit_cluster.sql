@@ -4,9 +4,12 @@
 -- jobs have in common is stored once; a million jobs that differ in their arguments cost a million small rows and one autocluster.
 -- JobStatus 5 in the ad submits on hold (as "hold = true" in a submit description). One SUBMIT event (000) a job.
 --
+-- "cluster" is an id from reserve_cluster, for ads that hold the id themselves ($(ClusterId)), and for a cluster too large for one call: the first
+-- call makes it, further ones of the same transaction append to it, with NULL for "common". NULL: a new id.
+--
 -- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner, or a draining queue).
 -- Locks: KEY SHARE on demand rows, until commit.
-CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(common jsonb, procs jsonb [])
+CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(common jsonb, procs jsonb [], cluster integer DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -15,6 +18,7 @@ AS $$
 DECLARE
     role name := fetchwork.invoker();
     new_cluster integer;
+    first_proc integer := 0;
     shared jsonb;
     own jsonb;
     whole jsonb;
@@ -30,8 +34,28 @@ BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'nothing to submit: no jobs; allowed: one ad or more';
     END IF;
-    shared := fetchwork.checked_ad(common);
-    INSERT INTO fetchwork.cluster (ad, submitted_by) VALUES (shared, role) RETURNING cluster_id INTO new_cluster;
+    IF cluster IS NOT NULL AND common IS NULL THEN
+        -- only the transaction that made it, so nobody adds to a cluster that others see already
+        SELECT c.cluster_id, c.ad, (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
+        INTO new_cluster, shared, first_proc
+        FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = submit_cluster.cluster AND c.submitted_by = role AND c.submitted_at = now();
+        IF first_proc IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster %s was not made in this transaction; allowed: append right after making it', cluster);
+        END IF;
+        -- on hold like those before them
+        SELECT j.job_status = 5 INTO common_on_hold FROM fetchwork.job AS j WHERE j.cluster_id = new_cluster AND j.proc_id = 0;
+    ELSE
+        shared := fetchwork.checked_ad(common);
+        IF cluster IS NOT NULL AND (cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
+                OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)) THEN
+            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster id %s is not one that was reserved; allowed: a fresh one from fetchwork.reserve_cluster()', cluster);
+        END IF;
+        INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
+        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, role)
+        RETURNING cluster_id INTO new_cluster;
+    END IF;
+    n := first_proc;
 
     FOREACH own IN ARRAY procs LOOP
         on_hold := CASE WHEN own ? 'JobStatus' THEN own @> '{"JobStatus": 5}' ELSE coalesce(common_on_hold, false) END;
@@ -45,7 +69,7 @@ BEGIN
         END IF;
         whole := shared || own;
         -- the rights and the form of the whole: again only where this job's own part could change the answer
-        IF n = 0 OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue'] THEN
+        IF n = first_proc OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue'] THEN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
@@ -53,7 +77,7 @@ BEGIN
 
         IF common_names IS NULL OR EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names)) THEN
             its_autocluster := fetchwork.ensure_autocluster(whole);
-            IF n = 0 THEN
+            IF n = first_proc THEN
                 common_autocluster := its_autocluster;
                 -- an attribute that this job adds may be one that an expression of the others looks at: take the words too
                 SELECT array_agg(DISTINCT word.name)
@@ -111,32 +135,32 @@ BEGIN
     INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
     SELECT j.autocluster_id, j.job_prio, j.place, j.cluster_id, j.proc_id
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = new_cluster AND j.job_status = 1;
+    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1;
 
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
     SELECT j.autocluster_id, j.batch_id, count(*), count(*) FILTER (WHERE j.job_status = 5)
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = new_cluster
+    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
     GROUP BY j.autocluster_id, j.batch_id;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT 0, j.cluster_id, j.proc_id, jsonb_strip_nulls(jsonb_build_object(
         'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'), 'LogNotes', (shared || j.ad) ->> 'SubmitEventNotes'))
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = new_cluster
+    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
     ORDER BY j.proc_id;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT 12, j.cluster_id, j.proc_id, jsonb_build_object('HoldReason', j.hold_reason, 'HoldReasonCode', 15, 'HoldReasonSubCode', 0)
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = new_cluster AND j.job_status = 5
+    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 5
     ORDER BY j.proc_id;
 
     PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
     FROM (
         SELECT DISTINCT j.autocluster_id, j.job_prio
         FROM fetchwork.job AS j
-        WHERE j.cluster_id = new_cluster AND j.job_status = 1
+        WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1
         -- one order for everybody, so that two submitters can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
