@@ -41,9 +41,12 @@ class _Message:
 
 
 class Request(_Message):
-    """What a hook asks of the agent; ``name`` is one of HOOKS, or ``status``."""
+    """What a hook asks of the agent; ``name`` is one of HOOKS, or ``status``.
 
-    __slots__ = ("arg", "body", "check", "deadline_ms", "keyword", "name", "slot")
+    ``written`` is the time at which a report went to the spool, in seconds since 1970; else 0.
+    """
+
+    __slots__ = ("arg", "body", "check", "deadline_ms", "keyword", "name", "slot", "written")
 
     name: str
     body: bytes
@@ -52,6 +55,7 @@ class Request(_Message):
     slot: str
     deadline_ms: int
     check: str
+    written: int
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class Request(_Message):
         slot: str = "",
         deadline_ms: int = 0,
         check: str = "",
+        written: int = 0,
     ) -> None:
         put = object.__setattr__
         put(self, "name", name)
@@ -72,6 +77,7 @@ class Request(_Message):
         put(self, "slot", slot)
         put(self, "deadline_ms", deadline_ms)
         put(self, "check", check)
+        put(self, "written", written)
 
 
 class Reply(_Message):
@@ -119,7 +125,7 @@ def encode_request(request: Request) -> bytes:
     """Return the bytes of a request; raises ProtocolError for a value that would break its line."""
     _check_word(request.name)
     head = f"{VERSION} {request.name}\n"
-    for name in ("keyword", "arg", "slot", "deadline_ms", "check"):
+    for name in ("keyword", "arg", "slot", "deadline_ms", "check", "written"):
         value = getattr(request, name)
         if value:
             head += _header(name, value)
@@ -247,6 +253,7 @@ class RequestReader(_Reader):
             slot=headers.get("slot", ""),
             deadline_ms=self._number("deadline_ms"),
             check=headers.get("check", ""),
+            written=self._number("written"),
         )
 
 

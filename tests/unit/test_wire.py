@@ -79,6 +79,7 @@ numbers = st.integers(0, 10**9)
         slot=lines,
         deadline_ms=numbers,
         check=lines,
+        written=numbers,
     ),
     st.integers(1, 50),
 )

@@ -1,0 +1,193 @@
+"""Reports that could not be delivered: written by hooks as files, read and delivered by the agent.
+
+The directory is the agent's, mode 1733: the job's user writes into it, but can't list it, and can't touch
+what is another's. A name can't be guessed, since it would let its reader have the run's token. A file is the
+request that the agent never got, byte by byte (PROTOCOL.md), with the time of writing in its head.
+
+What an account may write, it may forge: the reading side trusts nothing but the owner that the kernel tells,
+which it hands on as it hands on the peer of a socket. What it can't make sense of is moved to ``bad/`` (mode
+700) and reported, so that it neither blocks the rest nor is looked at again.
+"""
+
+import os
+import stat
+import time
+
+from fetchwork.errors import FetchworkError, ProtocolError
+from fetchwork.wire import MAX_BODY, MAX_HEAD, Request, RequestReader, encode_request
+
+MODE = 0o1733
+BAD = "bad"
+MAX_REPORT = MAX_HEAD + MAX_BODY
+_SUFFIX = ".report"
+_PARTIAL = ".partial"
+#: a partial file of this age has lost its writer
+_PARTIAL_LIFE_S = 3600.0
+
+
+def write_report(directory: str, request: Request) -> str:
+    """Write a report that survives a power cut once this returns, and return its path."""
+    data = encode_request(
+        Request(
+            request.name,
+            request.body,
+            keyword=request.keyword,
+            arg=request.arg,
+            slot=request.slot,
+            written=int(time.time()),
+        )
+    )
+    # the time first: the names sort as they were written
+    name = f"{directory}/{time.time_ns():020d}-{os.urandom(16).hex()}"
+    try:
+        # readable for an agent that is not root; found by nobody else
+        fd = os.open(
+            name + _PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+        )
+        try:
+            os.fchmod(fd, 0o644)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+            os.rename(name + _PARTIAL, name + _SUFFIX)
+            # the directory can't be opened by those who can't list it. Renaming changes the file's own inode,
+            # so syncing the file once more brings its name to the disk with it (ext4, xfs, btrfs).
+            os.fsync(fd)
+        except OSError:
+            try:
+                os.unlink(name + _PARTIAL)
+            except FileNotFoundError:
+                pass
+            raise
+        finally:
+            os.close(fd)
+    except OSError as exc:
+        raise FetchworkError(f"cannot write a report to spool '{directory}': {exc.strerror}") from None
+    return name + _SUFFIX
+
+
+class Report:
+    """One report: the request, and ``uid``, the account that wrote it."""
+
+    def __init__(self, name: str, uid: int, request: Request) -> None:
+        self.name = name
+        self.uid = uid
+        self.request = request
+
+
+class Spool:
+    """The agent's side of the directory."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        #: what the last ``read`` moved aside: file name, owner, reason
+        self.rejected: list[tuple[str, int, str]] = []
+
+    def make(self) -> None:
+        """Make the directory, or check it; raises FetchworkError where others could read or list it."""
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            found = os.lstat(self.directory)
+            if not stat.S_ISDIR(found.st_mode):
+                raise FetchworkError(f"spool '{self.directory}' is not a directory")
+            if found.st_uid == os.geteuid():
+                os.chmod(self.directory, MODE)
+            elif stat.S_IMODE(found.st_mode) != MODE or os.geteuid() != 0:
+                raise FetchworkError(
+                    f"spool '{self.directory}' belongs to uid {found.st_uid}, mode "
+                    f"{stat.S_IMODE(found.st_mode):o}; it must be the agent's own, mode {MODE:o}"
+                )
+            bad = os.path.join(self.directory, BAD)
+            try:
+                os.mkdir(bad, 0o700)
+            except FileExistsError:
+                pass
+            found = os.lstat(bad)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                raise FetchworkError(f"'{bad}' is not a directory of the agent's own; remove it")
+            os.chmod(bad, 0o700)
+        except OSError as exc:
+            raise FetchworkError(f"cannot make spool '{self.directory}': {exc.strerror}") from exc
+
+    def read(self, limit: int = 1000) -> list[Report]:
+        """Return up to ``limit`` reports, oldest first, and move aside what is none."""
+        self.rejected = []
+        reports: list[Report] = []
+        try:
+            names = sorted(os.listdir(self.directory))
+        except OSError as exc:
+            raise FetchworkError(f"cannot read spool '{self.directory}': {exc.strerror}") from exc
+        for name in names:
+            if len(reports) >= limit:
+                break
+            if name == BAD:
+                continue
+            try:
+                report = self._read_one(name)
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                self._set_aside(name, f"can't be read: {exc.strerror}")
+            except ProtocolError as exc:
+                self._set_aside(name, str(exc))
+            else:
+                if report is not None:
+                    reports.append(report)
+        return reports
+
+    def delete(self, report: Report) -> None:
+        """Forget a report that was delivered, or that will never be wanted."""
+        try:
+            os.unlink(os.path.join(self.directory, report.name))
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            raise FetchworkError(f"cannot delete report '{report.name}': {exc.strerror}") from exc
+
+    def reject(self, report: Report, reason: str) -> None:
+        """Move aside a report that the agent can't deliver however often it tries."""
+        self._set_aside(report.name, reason)
+
+    def _read_one(self, name: str) -> Report | None:
+        path = os.path.join(self.directory, name)
+        found = os.lstat(path)
+        if name.endswith(_PARTIAL):
+            # its writer is at work, or died
+            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime < _PARTIAL_LIFE_S:
+                return None
+            raise ProtocolError("was never completed")
+        if not stat.S_ISREG(found.st_mode):
+            raise ProtocolError("is not a regular file")
+        # the file may be another by now: what counts is what was opened
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise ProtocolError("is not a regular file")
+            if found.st_nlink > 1:
+                raise ProtocolError("has more than one name")
+            if not name.endswith(_SUFFIX):
+                raise ProtocolError(f"its name does not end with '{_SUFFIX}'")
+            if found.st_size > MAX_REPORT:
+                raise ProtocolError(f"is larger than {MAX_REPORT} bytes")
+            data = file.read(MAX_REPORT + 1)
+        reader = RequestReader()
+        reader.feed(data)
+        request = reader.next_request()
+        if request is None or not reader.empty:
+            raise ProtocolError("is not one whole request")
+        if request.name != "job_exit":
+            raise ProtocolError(f"holds a request '{request.name}', not job_exit")
+        return Report(name, found.st_uid, request)
+
+    def _set_aside(self, name: str, reason: str) -> None:
+        path = os.path.join(self.directory, name)
+        try:
+            uid = os.lstat(path).st_uid
+            os.rename(path, os.path.join(self.directory, BAD, name))
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise FetchworkError(f"cannot move '{path}' aside: {exc.strerror}") from exc
+        self.rejected.append((name, uid, reason))
