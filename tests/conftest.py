@@ -25,6 +25,7 @@ SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres", choices=SERVERS, help="run the tests of SQL on this server only")
+    parser.addoption("--suites", default="trixie", help="Debian suites whose HTCondor to test, by comma")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

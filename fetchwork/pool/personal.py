@@ -92,13 +92,20 @@ class PersonalPool:
     @classmethod
     def attach(cls, directory: Path | str, *, say: Say = lambda _: None) -> "PersonalPool":
         """The pool that is in ``directory``; as a context manager it is started, and not stopped."""
+        if not (Path(directory) / "pool.json").exists():
+            raise PoolError(f"no pool in '{directory}': 'fetchwork pool up' makes one")
+        return cls.open(directory, say=say).detach()
+
+    @classmethod
+    def open(cls, directory: Path | str, *, say: Say = lambda _: None, **settings: Any) -> "PersonalPool":
+        """The pool that is in ``directory``, or a new one; what is not set is as it was at the last start."""
         try:
             kept = json.loads((Path(directory) / "pool.json").read_text())
         except FileNotFoundError:
-            raise PoolError(f"no pool in '{directory}': 'fetchwork pool up' makes one") from None
+            kept = {}
         except PermissionError:
             raise PoolError(f"the pool in '{directory}' is another account's") from None
-        return cls(directory, **kept, say=say).detach()
+        return cls(directory, say=say, **{**kept, **settings})
 
     def detach(self) -> "PersonalPool":
         """Let the pool go on when this object's context ends."""

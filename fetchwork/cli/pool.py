@@ -1,0 +1,122 @@
+"""``fetchwork pool``: a private pool in one directory, up, looked at, and down."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fetchwork.pool import PersonalPool
+
+
+def default_directory() -> Path:
+    """Where the pool is if nobody says so."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/fetchwork/pool")
+    home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(home).expanduser() / "fetchwork/pool"
+
+
+def _tell(text: str) -> None:
+    click.echo(f"{text} ...", err=True)
+
+
+@click.group()
+@click.option(
+    "--directory",
+    "-d",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="FETCHWORK_POOL",
+    help="The pool's directory; also FETCHWORK_POOL.  [default: /var/lib/fetchwork/pool for root, else"
+    " ~/.local/share/fetchwork/pool]",
+)
+@click.pass_context
+def cli(context: click.Context, directory: Path | None) -> None:
+    """A private pool: PostgreSQL, agent and HTCondor in one directory."""
+    context.obj = directory or default_directory()
+
+
+@cli.command()
+@click.option("--slots", type=click.IntRange(1, 1024), help="Cores, each a slot.  [default: 4]")
+@click.option("--partitionable/--static", default=None, help="All cores in one slot that is cut to each job.")
+@click.option("--direct/--agent", default=None, help="No agent: each hook connects to the database itself.")
+@click.option(
+    "--suite",
+    help="HTCondor of this Debian suite (trixie, sid) in a root directory.  [default: the machine's HTCondor,"
+    " and where there is none that of trixie]",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file of more HTCondor configuration.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def up(
+    directory: Path,
+    slots: int | None,
+    partitionable: bool | None,
+    direct: bool | None,
+    suite: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Start the pool, having made it if it is not there.
+
+    What no option says is as it was at the last start.
+    """
+    options: dict[str, Any] = {
+        "slots": slots,
+        "partitionable": partitionable,
+        "agent": None if direct is None else not direct,
+        "suite": suite,
+        "config": config.read_text() if config else None,
+    }
+    asked = {name: value for name, value in options.items() if value is not None}
+    pool = PersonalPool.open(directory, say=_tell, **asked).detach()
+    pool.start()
+    _show(pool, as_json)
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+@click.pass_context
+def status(context: click.Context, directory: Path, as_json: bool) -> None:
+    """Show what runs; the exit status is 1 if something does not."""
+    pool = PersonalPool.attach(directory)
+    _show(pool, as_json)
+    if not pool.running:
+        context.exit(1)
+
+
+@cli.command()
+@click.option("--graceful", is_flag=True, help="Let jobs end by their own signal (SIGTERM) first.")
+@click.pass_obj
+def down(directory: Path, graceful: bool) -> None:
+    """Stop the pool; its data stays where it is."""
+    PersonalPool.attach(directory, say=_tell).stop("graceful" if graceful else "fast")
+
+
+def _show(pool: PersonalPool, as_json: bool) -> None:
+    processes = pool.processes()
+    service_file = pool.directory / "pg_service.conf"
+    if as_json:
+        told = {
+            "directory": str(pool.directory),
+            "running": pool.running,
+            "processes": processes,
+            "host_file": str(pool.host_file),
+            "service_file": str(service_file),
+            "condor_config": str(pool.condor.config_file),
+        }
+        click.echo(json.dumps(told, indent=4))
+        return
+    click.echo(f"pool in {pool.directory}")
+    for part, pid in processes.items():
+        click.echo(f"  {part:<9} {f'running, pid {pid}' if pid else 'not running'}")
+    if pool.running and service_file.exists():
+        click.echo("to use it:")
+        click.echo(f"  export PGSERVICEFILE={service_file} PGSERVICE=pool")
+        click.echo("  psql        fetchwork submit FILE.sub        fetchwork q")

@@ -1,0 +1,81 @@
+"""Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
+
+``--suites trixie,sid`` names the suites. Where HTCondor cannot be had the tests are skipped with the reason;
+under CI that is a failure. All tests of this directory run on one worker: they share the pool and the
+few cores of the machine.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork.errors import HTCondorUnavailable
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import CondorRoot, condor_root
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is here, keep it together, and let it begin first: it takes longest."""
+    ours = [item for item in items if HERE in item.path.parents]
+    for item in ours:
+        item.add_marker("condor")
+        item.add_marker(pytest.mark.xdist_group("condor"))
+    items[:] = ours + [item for item in items if HERE not in item.path.parents]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One pool after another: all tests of a pool run before the next pool is started."""
+    suites = metafunc.config.getoption("--suites").split(",")
+    if "pool_mode" in metafunc.fixturenames:
+        metafunc.parametrize("suite", suites, scope="session")
+        metafunc.parametrize("pool_mode", ["agent", "direct"], scope="session")
+    elif "suite" in metafunc.fixturenames:
+        metafunc.parametrize("suite", suites, scope="session")
+
+
+def without_htcondor(reason: HTCondorUnavailable) -> None:
+    """Skip, or under CI fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI needs HTCondor: {reason}")
+    pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def root(suite: str) -> CondorRoot:
+    """The pool root of the suite."""
+    try:
+        return condor_root(suite)
+    except HTCondorUnavailable as reason:
+        without_htcondor(reason)
+        raise
+
+
+@pytest.fixture(scope="session")
+def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Callable[..., PersonalPool]]:
+    """Starts pools with settings of their own, and stops them at the end of the session."""
+    made: list[PersonalPool] = []
+
+    def make(**settings: object) -> PersonalPool:
+        pool = PersonalPool(public_directory() / "pool", suite=suite, **settings)  # type: ignore[arg-type]
+        made.append(pool)
+        try:
+            return pool.start()
+        except HTCondorUnavailable as reason:
+            without_htcondor(reason)
+            raise
+
+    yield make
+    for pool in made:
+        pool.stop()
+
+
+@pytest.fixture(scope="session")
+def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
+    """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
+    started = make_pool(agent=pool_mode == "agent")
+    yield started
+    started.stop()
