@@ -81,18 +81,20 @@ class _Hook:
         self.end = self.start + self.total_s
         _set_timer(self.total_s + _GRACE_S)
         self.conf = _read_conf(directories)
-        if "deadline_s" in self.conf:
-            self._shorten_deadline(self.conf["deadline_s"])
+        for key in (name + "_deadline_s", "deadline_s"):
+            if key in self.conf:
+                self._change_deadline(key, self.conf[key])
+                break
         self.body = b""
         self.check = ""
 
-    def _shorten_deadline(self, text: str) -> None:
+    def _change_deadline(self, key: str, text: str) -> None:
         try:
             wanted = float(text)
         except ValueError:
             wanted = 0.0
         if not 1.0 <= wanted <= 86400.0:
-            raise ConfigError([f"hook.conf: deadline_s is '{one_line(text, 40)}'; allowed are 1 to 86400"])
+            raise ConfigError([f"hook.conf: {key} is '{one_line(text, 40)}'; allowed are 1 to 86400"])
         # only FETCH_WORK may wait longer than by default: the others keep someone waiting
         if self.name == "fetch_work" or wanted < self.total_s:
             self.agent_s *= wanted / self.total_s
@@ -106,7 +108,10 @@ class _Hook:
             from fetchwork.jobcheck import find_problem
 
             self.check = one_line(find_problem(self.body))
-        may_go_direct = "direct_python" in self.conf
+        # a host file that holds a password is closed to job users: they need the agent
+        may_go_direct = "direct_python" in self.conf and posix.access(
+            self.conf.get("direct_config", ""), posix.R_OK
+        )
         agent_end = self.start + self.agent_s if may_go_direct else self.end
         request = Request(
             self.name,

@@ -84,31 +84,38 @@ class Spool:
         #: what the last ``read`` moved aside: file name, owner, reason
         self.rejected: list[tuple[str, int, str]] = []
 
-    def make(self) -> None:
-        """Make the directory, or check it; raises FetchworkError where others could read or list it."""
+    def make(self, owner: int | None = None) -> None:
+        """Make the directory, or put it right, for an agent that runs as uid ``owner`` (default: the caller).
+
+        Raises FetchworkError where that is not possible, and where it belongs to somebody else.
+        """
+        owner = os.geteuid() if owner is None else owner
+        bad = os.path.join(self.directory, BAD)
         try:
             os.makedirs(self.directory, exist_ok=True)
-            found = os.lstat(self.directory)
-            if not stat.S_ISDIR(found.st_mode):
-                raise FetchworkError(f"spool '{self.directory}' is not a directory")
-            if found.st_uid == os.geteuid():
-                os.chmod(self.directory, MODE)
-            elif stat.S_IMODE(found.st_mode) != MODE or os.geteuid() != 0:
-                raise FetchworkError(
-                    f"spool '{self.directory}' belongs to uid {found.st_uid}, mode "
-                    f"{stat.S_IMODE(found.st_mode):o}; it must be the agent's own, mode {MODE:o}"
-                )
-            bad = os.path.join(self.directory, BAD)
+            self._own(self.directory, owner, MODE)
             try:
                 os.mkdir(bad, 0o700)
             except FileExistsError:
                 pass
-            found = os.lstat(bad)
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-                raise FetchworkError(f"'{bad}' is not a directory of the agent's own; remove it")
-            os.chmod(bad, 0o700)
+            self._own(bad, owner, 0o700)
         except OSError as exc:
             raise FetchworkError(f"cannot make spool '{self.directory}': {exc.strerror}") from exc
+
+    @staticmethod
+    def _own(path: str, owner: int, mode: int) -> None:
+        # by descriptor: what is looked at is what is changed
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = os.fstat(fd).st_uid
+            if found not in (owner, os.geteuid()):
+                raise FetchworkError(f"directory '{path}' belongs to uid {found}; it must be the agent's own")
+            if found != owner:
+                os.fchown(fd, owner, -1)
+            if os.geteuid() in (0, owner):
+                os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
 
     def read(self, limit: int = 1000) -> list[Report]:
         """Return up to ``limit`` reports, oldest first, and move aside what is none."""

@@ -1,0 +1,60 @@
+"""``fetchwork hooks``: the executables that HTCondor runs, put in their place."""
+
+import json
+from pathlib import Path
+
+import click
+
+from fetchwork import config, hookinstall
+from fetchwork.errors import ConfigError
+
+
+@click.group()
+def cli() -> None:
+    """The executables that HTCondor runs."""
+
+
+@cli.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--config",
+    "-c",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The host file.  [default: $FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
+)
+@click.option(
+    "--keyword", "-k", help="With DIRECTORY: whose hooks these are.  [default: the file's only one]"
+)
+@click.option(
+    "--python", type=click.Path(path_type=Path), help="What runs the hooks.  [default: /usr/bin/python3]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def install(
+    directory: Path | None, file: Path | None, keyword: str | None, python: Path | None, as_json: bool
+) -> None:
+    """Install the hooks of the host file's keywords, and make the agent's spool.
+
+    Each keyword has its own directory, named in the host file; with DIRECTORY only the hooks of one keyword
+    are installed, there. It can be repeated at any time, also while slots are running jobs.
+    """
+    host = config.load(file)
+    names = list(host.keywords)
+    if keyword is not None and keyword not in names:
+        raise ConfigError([f"--keyword {keyword}: is not in the host file; allowed: {', '.join(names)}"])
+    if directory is not None:
+        if keyword is None and len(names) > 1:
+            raise click.UsageError(
+                f"DIRECTORY is for one keyword: name it with --keyword ({', '.join(names)})"
+            )
+        names = [keyword or names[0]]
+        table = host.keywords[names[0]].model_copy(update={"hooks": directory.absolute()})
+        host = host.model_copy(update={"keywords": {names[0]: table}})
+    elif keyword is not None:
+        host = host.model_copy(update={"keywords": {keyword: host.keywords[keyword]}})
+    written = hookinstall.install_host(host, python=python)
+    if as_json:
+        click.echo(json.dumps({name: [str(path) for path in paths] for name, paths in written.items()}))
+        return
+    for name, paths in written.items():
+        click.echo(f"{name}: {len(paths)} hooks in {paths[0].parent}")
