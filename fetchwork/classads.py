@@ -38,6 +38,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fetchwork.errors import ClassAdError
+from fetchwork.wire import one_line
 
 with warnings.catch_warnings():
     # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
@@ -226,7 +227,9 @@ def _check_bounds(lines: list[str], body: str) -> None:
         try:
             _check_expression(value.strip(), _without_old_strings)
         except ClassAdError as exc:
-            raise ClassAdError(f"line {number} of the ad, attribute '{name.strip()[:40]}': {exc}") from None
+            raise ClassAdError(
+                f"line {number} of the ad, attribute {_shorten(name.strip())}: {exc}"
+            ) from None
 
 
 def _check_expression(text: str, without_strings: Callable[[str], str]) -> None:
@@ -280,12 +283,11 @@ def _check_numbers(text: str) -> None:
 def _subject(line: str) -> str:
     """The part of a bad line that may be shown: a value may be a secret, a name is none."""
     name, equals, _ = line.partition("=")
-    return f"'{name.strip()[:40]} = ...'" if equals else _shorten(line.strip() or "(blank)")
+    return f"'{one_line(name.strip(), 40)} = ...'" if equals else _shorten(line.strip() or "(blank)")
 
 
 def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return f"'{text[:60]}...'" if len(text) > 63 else f"'{text}'"
+    return f"'{one_line(text, 63)}'"
 
 
 # -- printing text --------------------------------------------------------------------------------------
@@ -472,11 +474,11 @@ def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
         if not name or "\0" in name:
             raise ClassAdError(f"attribute name {_shorten(name)} is empty or holds a NUL character")
         if name in ad:
-            raise ClassAdError(f"attribute '{name}' is given twice")
+            raise ClassAdError(f"attribute {_shorten(name)} is given twice")
         try:
             ad[name] = _from_json(item, depth + 1)
         except ClassAdError as exc:
-            raise ClassAdError(f"attribute '{name}': {exc}") from None
+            raise ClassAdError(f"attribute {_shorten(name)}: {exc}") from None
     return ad
 
 

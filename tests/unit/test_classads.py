@@ -153,6 +153,14 @@ def test_every_captured_ad_comes_out_as_it_came_in(path):
         assert same(classads.from_json(json.loads(json.dumps(classads.to_json(ad)))), ad)
 
 
+@pytest.mark.parametrize("version", ["23.9.6", "25.14.1"])
+def test_a_real_starter_gives_back_every_value_that_was_fetched(version):
+    sent = classads.from_json(json.loads((ADS / "any-value.json").read_text()))
+    back = classads.parse_old((ADS / f"{version}-job_exit-any-value.ad").read_bytes())
+    for name in sent:
+        assert same(back.lookup(name), sent.lookup(name)), name
+
+
 def test_a_backslash_in_old_text_is_a_backslash():
     assert classads.parse_old('x = "a\\nb"')["x"] == "a\\nb"
 
