@@ -3,7 +3,7 @@
 #   make demo       20 jobs through a private pool, from SQL and submit description to results
 #   make test       the whole test suite, that against real HTCondor included
 #   make lint       formatting, rules, types
-#   make bench-X    the benchmark tests/benchmarks/X.py; its last line is `name: figure`
+#   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -17,7 +17,7 @@ TESTS ?= tests
 .PHONY: demo test lint lock postgres
 
 demo: $(INSTALLED)
-	@$(BIN)/python -m fetchwork.pool.demo
+	@$(BIN)/fetchwork demo
 
 test: $(INSTALLED) postgres
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(TESTS)
@@ -28,7 +28,7 @@ lint: $(INSTALLED)
 	@$(BIN)/mypy
 
 bench-%: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/$(subst -,_,$*).py
+	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

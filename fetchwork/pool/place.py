@@ -6,6 +6,7 @@ pool, so that the root itself is never written to.
 """
 
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -37,7 +38,8 @@ mkdir -p "$root$pool"
 mount --bind "$pool" "$root$pool"
 mount --bind "$venv" "$root/opt/fetchwork/venv"
 mount --bind "$pool/src" "$root/opt/fetchwork/src"
-[ "$(cat /proc/sys/kernel/hostname)" = "$name" ] || echo "$name" > /proc/sys/kernel/hostname
+here=$(cat /proc/sys/kernel/hostname)
+[ "${here%%.*}" = "${name%%.*}" ] || echo "$name" > /proc/sys/kernel/hostname
 exec "$@"
 """
 
@@ -63,6 +65,9 @@ class Place(Protocol):
 
     def condor_ids(self) -> tuple[int, int] | None:
         """The uid and gid of HTCondor's account there; None where it runs as we do."""
+
+    def job_owners(self) -> list[str]:
+        """Accounts there that jobs can run as."""
 
     def family(self, master: Process) -> list[Process]:
         """All processes that came from ``master``, whether it lives or not, itself not included."""
@@ -96,6 +101,9 @@ class Machine:
         condor = account("condor")
         return condor.pw_uid, condor.pw_gid
 
+    def job_owners(self) -> list[str]:
+        return ["nobody"] if os.geteuid() == 0 else [pwd.getpwuid(os.geteuid()).pw_name]
+
     def family(self, master: Process) -> list[Process]:
         # HTCondor marks all that come from one of its daemons with that daemon's pid
         mark = f"_CONDOR_ANCESTOR_{master.pid}=".encode()
@@ -119,8 +127,9 @@ class InRoot:
         for name in ("etc", "home", "tmp", "src"):
             (self.pool / name).mkdir(exist_ok=True)
         (self.pool / "tmp").chmod(0o1777)
-        # the name first: what comes first is what HTCondor takes the address back to
-        (self.pool / "etc/hosts").write_text(f"127.0.0.1 {self.host_name} localhost\n")
+        # the full name first: HTCondor takes the first for the machine's
+        names = dict.fromkeys([self.host_name, self.host_name.partition(".")[0], "localhost"])
+        (self.pool / "etc/hosts").write_text(f"127.0.0.1 {' '.join(names)}\n")
         for name in ACCOUNTS:
             home = self.pool / "home" / name
             home.mkdir(exist_ok=True)
@@ -145,6 +154,9 @@ class InRoot:
     def condor_ids(self) -> tuple[int, int] | None:
         return self.root.account_ids("condor")
 
+    def job_owners(self) -> list[str]:
+        return [*ACCOUNTS, "nobody"]
+
     def family(self, master: Process) -> list[Process]:
         # nobody else is below this root with our directory mounted in it
         there = [each for each in processes() if each != master and each.root == self.root.path]
@@ -162,8 +174,11 @@ def machine_has_condor() -> bool:
 
 
 def machine_name() -> str:
-    """What this machine calls itself."""
-    return socket.gethostname()
+    """What this machine calls itself, with a domain: HTCondor 23's tools know no host without."""
+    name, full = socket.gethostname(), socket.getfqdn()
+    if "." in name:
+        return name
+    return full if full.startswith(f"{name}.") else f"{name}.localdomain"
 
 
 def _as_user(user: str, gid: int) -> list[str]:

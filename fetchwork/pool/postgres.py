@@ -121,6 +121,11 @@ class PostgresServer:
         return Path(self._connection.programs)
 
     @property
+    def version(self) -> str:
+        """The server's version: ``18.4``."""
+        return server_version(self.programs)
+
+    @property
     def postmaster(self) -> Process | None:
         """The server's first process, while it runs."""
         try:

@@ -68,6 +68,11 @@ class Process:
         return _link(self.pid, "cwd")
 
     @property
+    def name(self) -> str:
+        """What the kernel calls it: the first 15 characters of its program's name."""
+        return _read(self.pid, "comm").decode(errors="replace").rstrip("\n")
+
+    @property
     def root(self) -> Path | None:
         """Its root directory, if it still runs and we may know."""
         return _link(self.pid, "root")
