@@ -14,6 +14,9 @@
 --
 -- The slot asks because it is free. A run that it had begun before is over (detector 1 of three, see functions/reap.sql).
 --
+-- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment and long at the next, and a session
+-- keeps the plan that it made when they were empty.
+--
 -- Locks: the deleted row; advisory locks of limits, where there are any.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
     host_id integer,
@@ -30,6 +33,7 @@ RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, a
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE

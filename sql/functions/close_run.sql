@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION fetchwork.close_run(its fetchwork.run, outcome fetchw
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 BEGIN
     DELETE FROM fetchwork.run AS r WHERE r.run_id = its.run_id;

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION fetchwork.dequeue(its fetchwork.job)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 BEGIN
     DELETE FROM fetchwork.waiting AS w

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION fetchwork.end_demand(autocluster integer, prio intege
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 BEGIN
     PERFORM FROM fetchwork.demand AS d WHERE d.autocluster_id = autocluster AND d.job_prio = prio FOR UPDATE SKIP LOCKED;

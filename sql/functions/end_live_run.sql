@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer,
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     its fetchwork.run;

@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION fetchwork.enqueue(cluster integer, proc integer, dela
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     its record;

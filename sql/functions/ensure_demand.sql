@@ -7,6 +7,7 @@ CREATE OR REPLACE FUNCTION fetchwork.ensure_demand(autocluster integer, prio int
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 BEGIN
     LOOP

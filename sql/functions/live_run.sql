@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION fetchwork.live_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     its fetchwork.run;

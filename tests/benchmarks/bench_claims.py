@@ -1,0 +1,200 @@
+"""Claims per second, beside a plain one-row UPDATE on the same server in the same run.
+
+    make bench-claims                      # 1 000, 100 000 and 1 000 000 waiting jobs
+    python tests/benchmarks/bench_claims.py --sizes 1000,100000 --rounds 5
+
+A claim is what an agent sends: one call of ``fetchwork.claim`` with the place where it knows the autocluster's live rows
+to begin. pgbench drives both sides with 8 clients; each client keeps its hint for each of the 100 autoclusters (of 20
+owners) from claim to claim, as an agent does. The rounds of all sides alternate, so that a slow minute of the machine
+meets all of them. While they claim, a ninth connection puts what was claimed back at the end every 20 ms, as jobs that come
+back, so that the stated number of jobs goes on waiting; what that costs counts against the claims.
+
+Then the same behind a transaction that is left open after 200 000 jobs have passed through: nothing that died since can be
+vacuumed away. Durable server, default settings but for those printed.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import psycopg
+
+from fetchwork import schema
+from fetchwork.pool.postgres import PostgresServer
+
+CLIENTS = 8
+AUTOCLUSTERS = 100
+OWNERS = 20
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+UPDATE = "\\set id random(1, 1000000)\nUPDATE plain SET n = n + 1 WHERE id = :id;\n"
+
+
+def claim_script(autocluster: int) -> str:
+    """One transaction of pgbench: a claim from one autocluster, which keeps its hint for the next."""
+    hint = f"h{autocluster}"
+    return (
+        "\\set slot random(1, 1000000000)\n"
+        f"SELECT coalesce(max(place), :{hint}) AS {hint} FROM fetchwork.claim("
+        f"1, 'slot' || :slot, ARRAY[{autocluster}], ARRAY[0], ARRAY[:{hint}]::bigint[], ARRAY[false]) \\gset\n"
+    )
+
+
+class Bench:
+    """One server with jobs in its queue, and pgbench against it."""
+
+    def __init__(self, server: PostgresServer, scripts: Path) -> None:
+        self.server = server
+        self.conninfo = server.conninfo("postgres")
+        self.connection = psycopg.connect(self.conninfo, autocommit=True)
+        self.scripts = scripts
+        (scripts / "update.sql").write_text(UPDATE)
+        for autocluster in range(1, AUTOCLUSTERS + 1):
+            (scripts / f"claim{autocluster}.sql").write_text(claim_script(autocluster))
+
+    def prepare(self) -> None:
+        schema.init(self.conninfo)
+        self.connection.execute("SELECT fetchwork.hello('bench')")
+        self.connection.execute(
+            "CREATE TABLE plain AS SELECT id, 0 AS n FROM generate_series(1, 1000000) AS id"
+        )
+        self.connection.execute("ALTER TABLE plain ADD PRIMARY KEY (id)")
+        self.connection.execute("VACUUM ANALYZE plain")
+
+    def fill(self, jobs: int) -> float:
+        """Submit until that many jobs wait; returns jobs submitted a second."""
+        there = self.connection.execute("SELECT count(*) FROM fetchwork.waiting").fetchone()[0]
+        more = jobs - there
+        begin = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
+        for kind in range(AUTOCLUSTERS):
+            common = {"Cmd": "/bin/true", "Owner": f"owner{kind % OWNERS}", "RequestCpus": 1, "RequestMemory": 128 + kind}
+            self.connection.execute(
+                "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))",
+                [json.dumps(common), max(1, more // AUTOCLUSTERS)],
+            )
+        end = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
+        self.connection.execute("SELECT fetchwork.fold()")
+        self.connection.execute("VACUUM ANALYZE fetchwork.waiting, fetchwork.job, fetchwork.cluster, fetchwork.run")
+        return more / (end - begin)
+
+    def put_back(self, until: threading.Event) -> None:
+        """Every 20 ms, what was claimed waits again at the end; for a thread."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            while not until.wait(0.02):
+                connection.execute(
+                    "WITH gone AS (DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id), "
+                    "back AS (INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id) "
+                    "SELECT autocluster_id, 0, nextval('fetchwork.place'), cluster_id, proc_id FROM gone) "
+                    "SELECT count(fetchwork.ensure_demand(d.autocluster_id, 0)) FROM (SELECT DISTINCT autocluster_id FROM gone) AS d"
+                )
+
+    def drop_claimed(self) -> None:
+        """What was claimed is done with, for good."""
+        self.connection.execute(
+            "WITH gone AS (DELETE FROM fetchwork.run RETURNING cluster_id, proc_id) "
+            "DELETE FROM fetchwork.job AS j USING gone WHERE j.cluster_id = gone.cluster_id AND j.proc_id = gone.proc_id"
+        )
+
+    def first_places(self) -> dict[int, int]:
+        """Just below the first live row of each autocluster, where an agent that was there all along would stand."""
+        rows = self.connection.execute(
+            "SELECT autocluster_id, min(place) - 1 FROM fetchwork.waiting GROUP BY 1"
+        ).fetchall()
+        return dict(rows)
+
+    def claims(self, seconds: int) -> float:
+        """Claims per second while what is claimed is put back."""
+        stop = threading.Event()
+        feeder = threading.Thread(target=self.put_back, args=[stop])
+        feeder.start()
+        try:
+            return self.run(CLAIMS, ["-T", str(seconds)], hints=self.first_places())
+        finally:
+            stop.set()
+            feeder.join()
+
+    def run(self, scripts: list[str], length: list[str], *, hints: dict[int, int] | None = None) -> float:
+        """Transactions per second of one call of pgbench, connecting excluded."""
+        command = [str(self.server.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "2", "-M", "prepared"]
+        command += length
+        for name in scripts:
+            command += ["-f", str(self.scripts / name)]
+        for autocluster in range(1, AUTOCLUSTERS + 1):
+            command += ["-D", f"h{autocluster}={(hints or {}).get(autocluster, 0)}"]
+        told = subprocess.run([*command, self.conninfo], capture_output=True, text=True, check=False)
+        if told.returncode != 0:
+            raise SystemExit(f"pgbench failed: {told.stderr[-600:]}")
+        found = re.search(r"tps = ([\d.]+)", told.stdout)
+        assert found, told.stdout
+        return float(found[1])
+
+
+CLAIMS = [f"claim{autocluster}.sql" for autocluster in range(1, AUTOCLUSTERS + 1)]
+
+
+def measure(bench: Bench, size: int, rounds: int, seconds: int) -> tuple[float, float]:
+    """Median of claims a second, and of their ratio to updates round by round."""
+    claims, updates = [], []
+    for _ in range(rounds):
+        updates.append(bench.run(["update.sql"], ["-T", str(seconds)]))
+        claims.append(bench.claims(seconds))
+    ratio = statistics.median(c / u for c, u in zip(claims, updates, strict=True))
+    print(
+        f"{size:>9} waiting: {statistics.median(claims):7.0f} claims/s ({min(claims):.0f}-{max(claims):.0f}), "
+        f"UPDATE {statistics.median(updates):7.0f}/s ({min(updates):.0f}-{max(updates):.0f}), ratio {ratio:.2f}",
+        flush=True,
+    )
+    return statistics.median(claims), ratio
+
+
+def pass_through(bench: Bench, jobs: int) -> None:
+    """That many jobs are claimed and end."""
+    for _ in range(10):
+        bench.run(CLAIMS, ["-t", str(jobs // 10 // CLIENTS)], hints=bench.first_places())
+        bench.drop_claimed()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="1000,100000,1000000")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=5, help="length of each round of each side")
+    parser.add_argument("--passed", type=int, default=200_000, help="jobs that pass through behind the open transaction")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        server = PostgresServer(directory / "postgres", settings=SETTINGS)
+        server.start()
+        try:
+            bench = Bench(server, directory)
+            bench.prepare()
+            print(f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} autoclusters, {OWNERS} owners")
+            rates, ratios = {}, {}
+            for size in sorted(int(size) for size in options.sizes.split(",")):
+                speed = bench.fill(size)
+                print(f"          submitted at {speed:.0f} jobs/s")
+                rates[size], ratios[size] = measure(bench, size, options.rounds, options.seconds)
+
+            pass_through(bench, options.passed)
+            free = [bench.claims(options.seconds) for _ in range(options.rounds)]
+            with psycopg.connect(bench.conninfo) as old:
+                old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                old.execute("SELECT count(*) FROM fetchwork.demand")
+                pass_through(bench, options.passed)
+                held = [bench.claims(options.seconds) for _ in range(options.rounds)]
+            undisturbed, behind = statistics.median(free), statistics.median(held)
+            print(f"after {options.passed} jobs: {undisturbed:.0f} claims/s undisturbed, {behind:.0f} behind an open transaction")
+        finally:
+            server.stop("fast")
+    print(f"claims spread over sizes: {1 - min(rates.values()) / max(rates.values()):.2f}")
+    print(f"claims behind an open transaction: {behind / undisturbed:.2f}")
+    print(f"claims per update: {min(ratios.values()):.2f}")
+
+
+if __name__ == "__main__":
+    main()
