@@ -14,6 +14,9 @@
 \ir functions/parse_job_id.sql
 \ir functions/setting_value.sql
 \ir functions/is_expression.sql
+\ir functions/attribute_of.sql
+\ir functions/value_kind.sql
+\ir functions/can_be_undefined.sql
 \ir functions/expression_names.sql
 \ir functions/literal_number.sql
 \ir functions/number_of.sql

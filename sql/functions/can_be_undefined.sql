@@ -1,0 +1,8 @@
+-- Is an attribute undefined, or may it be when HTCondor evaluates it?
+CREATE OR REPLACE FUNCTION fetchwork.can_be_undefined(value jsonb)
+RETURNS boolean
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN value IS NULL OR value = 'null' OR fetchwork.is_expression(value);

@@ -1,0 +1,13 @@
+-- What SQL may compare an attribute's value as: 'string', 'number', 'none' (undefined); 'unclear' where only HTCondor can tell, as for an expression.
+CREATE OR REPLACE FUNCTION fetchwork.value_kind(value jsonb)
+RETURNS text
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN CASE jsonb_typeof(value)
+    WHEN 'string' THEN CASE WHEN fetchwork.is_expression(value) THEN 'unclear' ELSE 'string' END
+    WHEN 'number' THEN 'number'
+    WHEN 'null' THEN 'none'
+    ELSE CASE WHEN value IS NULL THEN 'none' ELSE 'unclear' END
+END;
