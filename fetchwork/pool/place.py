@@ -159,8 +159,8 @@ class InRoot:
 
     def family(self, master: Process) -> list[Process]:
         # nobody else is below this root with our directory mounted in it
-        there = [each for each in processes() if each != master and each.root == self.root.path]
-        return [each for each in there if each.mounted(self.pool)]
+        there = [each for each in processes() if each != master]
+        return [each for each in there if each.is_rooted_in(self.root.path) and each.mounted(self.pool)]
 
     def _enter(self, *, chroot: bool = True) -> list[str]:
         into = ["chroot", str(self.root.path)] if chroot else []
@@ -170,7 +170,8 @@ class InRoot:
 
 def machine_has_condor() -> bool:
     """Whether HTCondor is installed on this machine."""
-    return shutil.which("condor_master") is not None
+    # the directories for administrators are often not on a user's PATH
+    return shutil.which("condor_master", path=f"{os.environ.get('PATH', '')}:{_PATH}") is not None
 
 
 def machine_name() -> str:

@@ -133,7 +133,7 @@ class PostgresServer:
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         # the file outlives a crash, and its pid may be another program's by now
-        return process if process and process.alive and process.directory == self.data.resolve() else None
+        return process if process and process.alive and process.works_in(self.data) else None
 
     @property
     def running(self) -> bool:
@@ -254,8 +254,7 @@ class PostgresServer:
 
         PostgreSQL does that itself, but takes a process that nobody has reaped for a living one.
         """
-        data = self.data.resolve()
-        left = [process for process in processes() if process.directory == data]
+        left = [process for process in processes() if process.works_in(self.data)]
         if not wait_all(left, STOP_TIMEOUT_S):
             raise PoolError(f"cannot start PostgreSQL in '{self.directory}': an old server is still there")
         (self.data / "postmaster.pid").unlink(missing_ok=True)

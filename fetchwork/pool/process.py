@@ -62,20 +62,18 @@ class Process:
         """Wait until it has gone; whether it has."""
         return wait_all([self], timeout_s)
 
-    @property
-    def directory(self) -> Path | None:
-        """Its working directory, if it still runs and we may know."""
-        return _link(self.pid, "cwd")
+    def works_in(self, directory: Path) -> bool:
+        """Whether that is its working directory, by whatever name; False if we may not know."""
+        return _is(self.pid, "cwd", directory)
 
     @property
     def name(self) -> str:
         """What the kernel calls it: the first 15 characters of its program's name."""
         return _read(self.pid, "comm").decode(errors="replace").rstrip("\n")
 
-    @property
-    def root(self) -> Path | None:
-        """Its root directory, if it still runs and we may know."""
-        return _link(self.pid, "root")
+    def is_rooted_in(self, directory: Path) -> bool:
+        """Whether that is its root directory, by whatever name; False if we may not know."""
+        return _is(self.pid, "root", directory)
 
     def mounted(self, directory: Path) -> bool:
         """Whether something is mounted at that place of its own root."""
@@ -120,11 +118,12 @@ def account(*names: str) -> pwd.struct_passwd:
     raise LookupError(f"none of these accounts exists: {', '.join(names)}")
 
 
-def _link(pid: int, name: str) -> Path | None:
+def _is(pid: int, name: str, directory: Path) -> bool:
     try:
-        return Path(f"/proc/{pid}/{name}").readlink()
+        # not by the link's text, which is another name where mounts differ
+        return Path(f"/proc/{pid}/{name}").samefile(directory)
     except OSError:
-        return None
+        return False
 
 
 def _read(pid: int, name: str) -> bytes:

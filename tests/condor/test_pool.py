@@ -1,0 +1,179 @@
+"""A personal pool as a whole: made, started twice, attached to, stopped, and nothing left of it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork.db import Database
+from fetchwork.errors import PoolError
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import VENV, CondorRoot
+from fetchwork.pool.place import InRoot
+from fetchwork.pool.process import Process, processes
+
+FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
+
+
+@pytest.fixture
+def own_pool(root: CondorRoot, suite: str, public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
+    """A pool that a test may stop."""
+    pool = PersonalPool(public_directory() / "pool", slots=1, suite=suite)
+    yield pool
+    pool.stop()
+
+
+def left_of(directory: Path) -> list[Process]:
+    """Processes that work in the directory or have it mounted."""
+    inside = [directory, *(path for path in directory.rglob("*") if path.is_dir())]
+    return [
+        process
+        for process in processes()
+        if process.alive and (process.mounted(directory) or any(map(process.works_in, inside)))
+    ]
+
+
+def run(*words: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([FETCHWORK, *words], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_started_twice_is_one_pool(own_pool: PersonalPool) -> None:
+    own_pool.start()
+    first = own_pool.processes()
+    own_pool.start()
+    PersonalPool.attach(own_pool.directory).start()
+    assert own_pool.processes() == first
+    assert own_pool.running
+
+
+def test_stop_leaves_nothing_running(own_pool: PersonalPool) -> None:
+    own_pool.start()
+    assert left_of(own_pool.directory)
+    own_pool.stop()
+    assert left_of(own_pool.directory) == []
+    assert not own_pool.running
+
+
+def test_stopped_pool_starts_again_with_what_was_in_its_database(own_pool: PersonalPool) -> None:
+    own_pool.start()
+    with Database(own_pool.conninfo) as database:
+        job = database.scalar("submit", cmd="/bin/true", owner="alice", requirements="false")
+    own_pool.stop()
+    own_pool.start()
+    with Database(own_pool.conninfo) as database:
+        assert database.query("SELECT jobid FROM fetchwork.jobs") == [{"jobid": job}]
+
+
+def test_context_of_an_attached_pool_does_not_stop_it(own_pool: PersonalPool) -> None:
+    own_pool.start()
+    with PersonalPool.attach(own_pool.directory) as attached:
+        assert attached.settings == own_pool.settings
+        assert attached.conninfo == own_pool.conninfo
+    assert own_pool.running
+
+
+def test_pool_without_a_directory_is_gone_after_its_context(root: CondorRoot, suite: str) -> None:
+    with PersonalPool(slots=1, suite=suite) as pool:
+        assert pool.running
+    assert not pool.directory.exists()
+    assert left_of(pool.directory) == []
+
+
+def test_running_pool_is_not_started_with_other_settings(own_pool: PersonalPool, suite: str) -> None:
+    own_pool.start()
+    with pytest.raises(PoolError, match="runs with other settings: stop it first"):
+        PersonalPool(own_pool.directory, slots=2, suite=suite).start()
+    assert own_pool.running
+
+
+def test_password_of_the_administrator_is_in_no_file_that_others_may_read(own_pool: PersonalPool) -> None:
+    own_pool.start()
+    password = own_pool.postgres.password.encode()
+    told = [
+        path
+        for path in own_pool.directory.rglob("*")
+        if path.is_file() and path.stat().st_mode & 0o004 and password in path.read_bytes()
+        # what stands above may be closed
+        if all(parent.stat().st_mode & 0o001 for parent in path.parents)
+    ]
+    assert told == []
+
+
+def test_commands_bring_a_pool_up_show_it_and_take_it_down(
+    root: CondorRoot, suite: str, public_directory: Callable[[], Path]
+) -> None:
+    directory = public_directory() / "pool"
+    up = run("pool", "-d", str(directory), "up", "--slots", "1", "--suite", suite, "--json")
+    try:
+        assert up.returncode == 0, up.stderr
+        told = json.loads(up.stdout)
+        assert told["running"]
+        status = run("pool", "-d", str(directory), "status", "--json")
+        assert (status.returncode, json.loads(status.stdout)) == (0, told)
+    finally:
+        down = run("pool", "-d", str(directory), "down")
+    assert down.returncode == 0, down.stderr
+    assert run("pool", "-d", str(directory), "status").returncode == 1
+    assert left_of(directory) == []
+
+
+def test_commands_on_no_pool_say_how_to_make_one(tmp_path: Path) -> None:
+    for word in ("status", "down"):
+        ended = run("pool", "-d", str(tmp_path), word)
+        assert ended.returncode == 1
+        assert ended.stderr == f"fetchwork: error: no pool in '{tmp_path}': 'fetchwork pool up' makes one\n"
+
+
+def test_interrupted_demonstration_leaves_nothing(root: CondorRoot, tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [FETCHWORK, "demo"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"TMPDIR": "/var/tmp", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+    )
+    assert demo.stdout
+    with demo.stdout:
+        directories = set(Path("/var/tmp").glob("fetchwork-pool-*"))
+        for line in demo.stdout:
+            if "running" in line:
+                directories = set(Path("/var/tmp").glob("fetchwork-pool-*"))
+                demo.send_signal(signal.SIGTERM)
+                break
+        rest = demo.stdout.read()
+    assert demo.wait(60) == 128 + signal.SIGTERM, rest
+    assert directories
+    assert not any(directory.exists() for directory in directories)
+    assert not any(left_of(directory) for directory in directories)
+
+
+def test_ordinary_user_has_a_pool_where_htcondor_is_installed(
+    root: CondorRoot, public_directory: Callable[[], Path]
+) -> None:
+    """The root directory is that machine, and alice is its user."""
+    place = InRoot(public_directory(), root, "machine.example")
+    place.prepare()
+
+    def as_alice(*words: str) -> "subprocess.CompletedProcess[str]":
+        environment = ["PATH=/usr/bin:/bin", "HOME=/home/alice", "FETCHWORK_POOL=/home/alice/pool"]
+        command = [*place.inside(None, "alice"), "env", "-i", *environment, f"{VENV}/bin/fetchwork", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    up = as_alice("pool", "up", "--slots", "1", "--json")
+    try:
+        assert up.returncode == 0, up.stderr
+        for pid in json.loads(up.stdout)["processes"].values():
+            assert Path(f"/proc/{pid}").stat().st_uid == root.account_ids("alice")[0]
+        again = as_alice("pool", "up", "--json")
+        assert again.stdout == up.stdout, again.stderr
+    finally:
+        down = as_alice("pool", "down")
+    assert down.returncode == 0, down.stderr
+    deadline = time.monotonic() + 5
+    while place.family(Process(1, 1)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert place.family(Process(1, 1)) == []
