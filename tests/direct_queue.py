@@ -1,0 +1,189 @@
+"""The SQL functions as the tests call them: one method each, with the arguments that most tests leave alone."""
+
+import json
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from tests.invariants import violations
+
+EXITED = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": False}
+
+
+class Claimed(NamedTuple):
+    """A run as ``claim`` answers it."""
+
+    run_id: int
+    token: Any
+    job: str
+    place: int
+    ad: dict[str, Any]
+    autocluster_id: int
+
+
+class DirectQueue:
+    """A connection, and the functions of the schema on it."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.connection = connection
+
+    def call(self, function: str, **arguments: Any) -> list[dict[str, Any]]:
+        """All rows of ``fetchwork.FUNCTION(name => value, ...)``."""
+        named = sql.SQL(", ").join(
+            sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in arguments
+        )
+        statement = sql.SQL("SELECT * FROM fetchwork.{}({})").format(sql.Identifier(function), named)
+        values = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()}
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(statement, values).fetchall()
+
+    def scalar(self, function: str, **arguments: Any) -> Any:
+        """The one value of the one row."""
+        (row,) = self.call(function, **arguments)
+        (value,) = row.values()
+        return value
+
+    def value(self, statement: str, *parameters: Any) -> Any:
+        """The first value of the first row of any statement, None without a row."""
+        row = self.connection.execute(statement, parameters).fetchone()
+        return row[0] if row else None
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """All rows of any statement."""
+        return self.connection.execute(statement, parameters).fetchall()
+
+    # ---- people
+
+    def submit(self, ad: dict[str, Any] | None = None, **attributes: Any) -> str:
+        """One job; /bin/true of alice unless said otherwise."""
+        return self.submit_many([{**(ad or {}), **attributes}])[0]
+
+    def submit_many(self, ads: list[dict[str, Any]], common: dict[str, Any] | None = None) -> list[str]:
+        """A cluster; its jobs' ids."""
+        common = {"Cmd": "/bin/true", "Owner": "alice"} if common is None else common
+        rows = self.connection.execute(
+            "SELECT job_id FROM fetchwork.submit_many(%s::jsonb[], %s)", [list(map(json.dumps, ads)), Jsonb(common)]
+        )
+        return [row[0] for row in rows]
+
+    def act(self, function: str, *jobs: str, **arguments: Any) -> int:
+        """hold, release, remove, vacate, edit of named jobs."""
+        return int(self.scalar(function, jobs=list(jobs), **arguments))
+
+    def status(self, job: str) -> int | None:
+        """Its JobStatus, wherever it is."""
+        return self.value(
+            "SELECT JobStatus FROM fetchwork.jobs WHERE JobId = %s UNION ALL SELECT JobStatus FROM fetchwork.history WHERE JobId = %s",
+            job,
+            job,
+        )
+
+    def column(self, column: str, job: str) -> Any:
+        """A column of the job's row in the table of those that are in the queue."""
+        return self.value(
+            f"SELECT j.{column} FROM fetchwork.job AS j WHERE fetchwork.job_id(j.cluster_id, j.proc_id) = %s", job
+        )
+
+    def events(self, job: str) -> list[int]:
+        """HTCondor's event numbers, in order."""
+        return [
+            row[0]
+            for row in self.rows(
+                "SELECT EventTypeNumber FROM fetchwork.events WHERE fetchwork.job_id(ClusterId, ProcId) = %s ORDER BY EventId", job
+            )
+        ]
+
+    def outcome(self, run: Claimed) -> str | None:
+        """How the run ended, None while it lives."""
+        return self.value("SELECT outcome::text FROM fetchwork.run_history WHERE run_id = %s", run.run_id)
+
+    # ---- hosts
+
+    def host(self, name: str = "h1", *, agent: bool = True) -> int:
+        """Its id, after it has said hello."""
+        greeting = self.call("hello", host=name, **({"agent_version": "1", "agent_id": "0" * 32} if agent else {}))
+        return int(greeting[0]["host_id"])
+
+    def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:
+        """What could run there."""
+        return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})
+
+    def claim(self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any) -> Claimed | None:
+        """The first candidate that yields a job."""
+        host_id = host_id or self.host(slot.partition("@")[2])
+        wanted = self.candidates(host_id, slot)
+        rows = self.call(
+            "claim",
+            **{
+                "host_id": host_id,
+                "slot": slot,
+                "autoclusters": [kind["autocluster_id"] for kind in wanted],
+                "prios": [kind["job_prio"] for kind in wanted],
+                "hints": [hint] * len(wanted),
+                "limited": [kind["limited"] for kind in wanted],
+                **arguments,
+            },
+        )
+        if not rows:
+            return None
+        row = rows[0]
+        job = f"{row['cluster_id']}.{row['proc_id']}"
+        return Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"])
+
+    def of(self, run: Claimed, function: str, **arguments: Any) -> Any:
+        """A function of a run: accept, reject, start, finish, ..."""
+        return self.scalar(function, run_id=run.run_id, token=run.token, **arguments)
+
+    def start(self, run: Claimed, starter: str | None = "10:1", **arguments: Any) -> str | None:
+        """The fence's answer, None for go."""
+        return self.of(run, "start", starter=starter, **arguments)
+
+    def started(self, slot: str = "slot1@h1", **arguments: Any) -> Claimed:
+        """A run that passed the fence."""
+        run = self.claim(slot, **arguments)
+        assert run is not None
+        self.of(run, "accept")
+        assert self.start(run) is None
+        return run
+
+    def heartbeat(self, run: Claimed, **report: Any) -> dict[str, Any]:
+        """The answer to an update of a job that runs."""
+        report = {"JobState": "Running", "JobPid": 77, **report}
+        return self.call("heartbeat", run_id=run.run_id, token=run.token, report=report)[0]
+
+    def finish(
+        self, run: Claimed, hook_reason: str = "exit", verdict: dict[str, Any] | None = None, **report: Any
+    ) -> str:
+        """What became of the run; exit code 0 unless said otherwise."""
+        if not report:
+            report = {**EXITED, "ExitCode": 0}
+        return self.of(run, "finish", hook_reason=hook_reason, report=report, verdict=verdict)
+
+    # ---- time and truth
+
+    def set(self, name: str, value: float) -> None:
+        """Change a setting."""
+        self.connection.execute("SELECT fetchwork.set_setting(%s, %s)", [name, value])
+
+    def pass_time(self, seconds: float) -> None:
+        """Let all that the database waits for have been said so many seconds earlier than it was."""
+        for table, columns in {
+            "run": ("deadline", "claimed_at", "accepted_at", "started_at", "contact_at", "signalled_at"),
+            "host": ("lease_until", "seen_at", "next_probe_at", "black_hole_since"),
+            "job": ("not_before",),
+            "slot_rest": ("rest_until",),
+        }.items():
+            moved = ", ".join(f"{column} = {column} - make_interval(secs => {seconds})" for column in columns)
+            self.connection.execute(f"UPDATE fetchwork.{table} SET {moved}")
+
+    def reap(self) -> int:
+        """As called by an agent that has been calling it all the time."""
+        self.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp()")
+        return int(self.scalar("reap"))
+
+    def check(self) -> None:
+        """Fail if something is not as it always is."""
+        assert violations(self.connection) == []
