@@ -1,0 +1,158 @@
+"""The hooks as HTCondor runs them: installed, each a process of its own, beside an agent that misbehaves."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork import hookinstall
+from fetchwork.wire import Reply, Request, RequestReader, encode_reply
+
+ADS = Path(__file__).parent.parent / "data" / "ads"
+
+
+class StandIn:
+    """An agent that does with each connection what a test says, and keeps what it was asked."""
+
+    def __init__(self, path: Path, behave: Callable[["StandIn", socket.socket], None]) -> None:
+        self.requests: list[Request] = []
+        self.over = threading.Event()
+        self._behave = behave
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        path.chmod(0o777)
+        self._socket.listen(16)
+        self._threads: list[threading.Thread] = []
+        self._main = threading.Thread(target=self._accept)
+        self._main.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,))
+            thread.start()
+            self._threads.append(thread)
+
+    def _serve(self, connection: socket.socket) -> None:
+        # a hook may be gone before the agent is done
+        with connection, contextlib.suppress(OSError):
+            self._behave(self, connection)
+
+    def read(self, connection: socket.socket) -> None:
+        """Take one request."""
+        reader = RequestReader()
+        while (request := reader.next_request()) is None:
+            data = connection.recv(65536)
+            if not data:
+                raise ConnectionResetError
+            reader.feed(data)
+        self.requests.append(request)
+
+    def stop(self) -> None:
+        self.over.set()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for thread in [self._main, *self._threads]:
+            thread.join(10)
+
+
+def answering(reply: Reply) -> Callable[[StandIn, socket.socket], None]:
+    def behave(agent: StandIn, connection: socket.socket) -> None:
+        agent.read(connection)
+        connection.sendall(encode_reply(reply))
+
+    return behave
+
+
+class Hooks:
+    """An installed directory of hooks."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory
+        self.directory = directory / "hooks"
+        self.socket = directory / "agent.sock"
+        self.spool = directory / "spool"
+        self.configure()
+
+    def configure(self, **more: object) -> None:
+        """Write hook.conf anew."""
+        settings = {"keyword": "FW", "socket": self.socket, "spool": self.spool, **more}
+        lines = [f"{key} = {value}" for key, value in settings.items() if value is not None]
+        (self.directory / "hook.conf").write_text("\n".join(lines) + "\n")
+
+    def direct(self, script: str, **more: object) -> None:
+        """Let direct mode be a shell script."""
+        program = self.home / "direct"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        self.configure(direct_python=program, direct_config="/dev/null", **more)
+
+    def command(self, name: str, *args: str, closed: bool = False) -> list[str]:
+        hook = [str(self.directory / name), *args]
+        return ["/bin/sh", "-c", 'exec "$0" "$@" >&- 2>&-', *hook] if closed else hook
+
+    def run(
+        self, name: str, *args: str, stdin: bytes = b"", closed: bool = False, **more: object
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a hook; what it prints on stderr is at most one line, and never a traceback."""
+        start = time.monotonic()
+        done = subprocess.run(
+            self.command(name, *args, closed=closed),
+            input=stdin,
+            capture_output=True,
+            timeout=30,
+            cwd=more.pop("cwd", self.home),
+            **more,
+        )
+        done.seconds = time.monotonic() - start
+        assert done.stderr.count(b"\n") == (1 if done.stderr else 0), done.stderr
+        assert b"Traceback" not in done.stderr
+        return done
+
+
+@pytest.fixture(scope="session")
+def _installed(public_directory) -> Path:
+    home = public_directory()
+    hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere")
+    return home
+
+
+@pytest.fixture
+def hooks(_installed: Path, public_directory) -> Hooks:
+    home = public_directory()
+    shutil.copytree(_installed / "hooks", home / "hooks", symlinks=True)
+    (home / "spool").mkdir()
+    (home / "spool").chmod(0o1733)
+    return Hooks(home)
+
+
+@pytest.fixture
+def agent(hooks: Hooks) -> Iterator[Callable[[Callable[[StandIn, socket.socket], None] | Reply], StandIn]]:
+    """Starts an agent that answers so, or behaves so."""
+    started: list[StandIn] = []
+
+    def start(behave: Callable[[StandIn, socket.socket], None] | Reply) -> StandIn:
+        started.append(StandIn(hooks.socket, answering(behave) if isinstance(behave, Reply) else behave))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def as_nobody() -> dict[str, object]:
+    """How to run a process as an account without rights, where the tests may choose one."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": "nobody", "extra_groups": []}

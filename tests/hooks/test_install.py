@@ -1,0 +1,208 @@
+"""Installing hooks: what lies there, who may write it, and what is refused."""
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fetchwork import config, hookinstall
+from fetchwork.cli.hooks import cli
+from fetchwork.errors import ConfigError, FetchworkError
+from fetchwork.wire import HOOKS
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def place(public_directory) -> Path:
+    return public_directory()
+
+
+def conf_of(directory):
+    lines = (directory / "hook.conf").read_text().splitlines()
+    return dict(line.split(" = ", 1) for line in lines if not line.startswith("#"))
+
+
+def host_file(place, **keyword):
+    file = place / "host.toml"
+    table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keyword.items())
+    file.write_text(
+        f'[database.main]\nconninfo = "dbname=x"\n[agent]\nuser = ""\nsocket = "{place}/run/agent.sock"\n'
+        f'spool = "{place}/run/spool"\nvenv = "/opt/x"\n'
+        '[slots]\ndefault = "ONE"\n'
+        f'[keyword.ONE]\nhooks = "{place}/hooks/ONE"\n{table}\n[keyword.TWO]\nhooks = "{place}/hooks/TWO"\n'
+    )
+    return file
+
+
+def run(*args):
+    return CliRunner().invoke(cli, ["install", *map(str, args)], catch_exceptions=False)
+
+
+def test_everything_is_readable_by_all_and_writable_by_its_owner_only(place):
+    hookinstall.install(place / "a/b/hooks", keyword="FW", socket="/run/x.sock", spool="/var/x")
+    for path in (place / "a").rglob("*"):
+        if path.is_symlink():
+            continue
+        mode = stat.S_IMODE(path.stat().st_mode)
+        executable = path.is_dir() or path.name in HOOKS
+        assert mode == (0o755 if executable else 0o644), path
+    assert conf_of(place / "a/b/hooks") == {"keyword": "FW", "socket": "/run/x.sock", "spool": "/var/x"}
+
+
+def test_umask_does_not_matter(place):
+    old = os.umask(0o077)
+    try:
+        test_everything_is_readable_by_all_and_writable_by_its_owner_only(place)
+    finally:
+        os.umask(old)
+
+
+def test_the_chosen_interpreter_runs_them(place):
+    python = place / "python"
+    python.symlink_to("/usr/bin/python3")
+    [first, *_] = hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere", python=python)
+    assert first.read_text().startswith(f"#!{python} -IS\n")
+    assert (
+        b"cannot connect to agent socket '/nowhere'"
+        in subprocess.run([first], capture_output=True, input=b"").stderr
+    )
+
+
+def test_hooks_do_not_write_and_do_not_need_the_sources(place):
+    hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere")
+    before = sorted(place.rglob("*"))
+    for source in (place / "hooks/lib/fetchwork").glob("*.py"):
+        # a compiled module is taken as it is: its source is not even compared
+        source.write_text("this is not Python")
+    run = subprocess.run([place / "hooks/fetch_work"], capture_output=True, input=b"")
+    assert b"cannot connect" in run.stderr
+    assert sorted(place.rglob("*")) == before
+
+
+def test_installing_again_replaces_everything_at_once(place):
+    target = place / "hooks"
+    hookinstall.install(target, keyword="FW", socket="/one")
+    (target / "fetch_work").write_text("spoilt")
+    old = (target / "lib").resolve()
+    old.rename(target / "lib-0123456789abcdef")
+    hookinstall.install(target, keyword="FW", socket="/two")
+    assert (target / "fetch_work").read_text().startswith("#!/usr/bin/python3 -IS\n")
+    assert conf_of(target)["socket"] == "/two"
+    assert [path.name for path in target.glob("lib-*")] == [os.readlink(target / "lib")]
+    assert not [path for path in target.rglob(".*")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"keyword": "a b"}, "keyword 'a b': allowed are letters, digits and _, a letter first"),
+        ({"keyword": "x\ny = 1"}, "allowed are letters"),
+        ({"socket": "run/x"}, "socket 'run/x': allowed is an absolute path"),
+        ({"socket": "/" + "x" * 107}, "allowed are 107 bytes"),
+        ({"spool": "/a\nkeyword = root"}, "allowed is an absolute path without line breaks"),
+        ({"python": "/no/such/python"}, "does not exist or is not executable"),
+        ({"python": "/usr/bin/env python3"}, "without blanks"),
+        ({"deadline_s": 0.5}, "deadline_s 0.5: allowed are 1 to 86400"),
+    ],
+)
+def test_a_setting_that_can_not_work_is_refused_and_nothing_is_written(place, settings, problem):
+    with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
+        hookinstall.install(place / "hooks", **{"keyword": "FW", "socket": "/x"} | settings)
+    assert not (place / "hooks").exists()
+
+
+def test_every_problem_is_told_at_once(place):
+    with pytest.raises(ConfigError) as caught:
+        hookinstall.install("hooks", keyword="1", socket="x", python="y")
+    assert len(caught.value.problems) == 4
+
+
+def test_a_world_writable_directory_is_refused(place):
+    (place / "open").mkdir()
+    (place / "open").chmod(0o777)
+    for target in (place / "open", place / "open/hooks"):
+        with pytest.raises(ConfigError, match="is world-writable: HTCondor does not run hooks from there"):
+            hookinstall.install(target, keyword="FW", socket="/x")
+
+
+@pytest.mark.skipif(not ROOT, reason="only root's hooks run as other accounts")
+def test_a_directory_that_job_users_can_not_enter_is_refused(place):
+    (place / "closed").mkdir()
+    (place / "closed").chmod(0o700)
+    with pytest.raises(ConfigError, match="closed' can't be entered by job users"):
+        hookinstall.install(place / "closed/hooks", keyword="FW", socket="/x")
+
+
+def test_an_interpreter_that_is_none_is_told(place):
+    with pytest.raises(FetchworkError, match="'/bin/false' is no working Python 3"):
+        hookinstall.install(place / "hooks", keyword="FW", socket="/x", python="/bin/false")
+
+
+# -- the command
+
+
+def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(place):
+    done = run("--config", host_file(place))
+    assert done.exit_code == 0
+    assert done.output == f"ONE: 6 hooks in {place}/hooks/ONE\nTWO: 6 hooks in {place}/hooks/TWO\n"
+    assert conf_of(place / "hooks/TWO") == {
+        "keyword": "TWO",
+        "socket": f"{place}/run/agent.sock",
+        "spool": f"{place}/run/spool",
+        "direct_python": "/opt/x/bin/python",
+        "direct_config": str(config.load(place / "host.toml").host.file),
+    }
+    assert stat.S_IMODE((place / "run/spool").stat().st_mode) == 0o1733
+    assert stat.S_IMODE((place / "run").stat().st_mode) == 0o755
+
+
+def test_deadlines_follow_the_host_file(place):
+    run("--config", host_file(place, hold_fetch_s=100, job_exit_timeout_s=10))
+    assert (
+        conf_of(place / "hooks/ONE")["deadline_s"],
+        conf_of(place / "hooks/ONE")["job_exit_deadline_s"],
+    ) == (
+        "145",
+        "6",
+    )
+
+
+def test_one_keyword_can_go_to_a_directory(place):
+    done = run(place / "mine", "--keyword", "TWO", "--config", host_file(place), "--json")
+    assert json.loads(done.output) == {"TWO": [str(place / "mine" / name) for name in HOOKS]}
+    assert conf_of(place / "mine")["keyword"] == "TWO"
+    assert not (place / "hooks").exists()
+
+
+def test_a_directory_needs_a_keyword_where_there_are_two(place):
+    done = run(place / "mine", "--config", host_file(place))
+    assert done.exit_code == 2
+    assert "DIRECTORY is for one keyword: name it with --keyword (ONE, TWO)" in " ".join(done.output.split())
+
+
+def test_an_unknown_keyword_is_refused(place):
+    with pytest.raises(ConfigError, match="--keyword NOPE: is not in the host file; allowed: ONE, TWO"):
+        run("--keyword", "NOPE", "--config", host_file(place))
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
+def test_the_spool_belongs_to_the_agents_account(place):
+    file = host_file(place)
+    file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
+    for _ in range(2):
+        assert run("--config", file).exit_code == 0
+    assert {(place / each).stat().st_uid for each in ("run", "run/spool", "run/spool/bad")} == {65534}
+    assert (place / "hooks/ONE").stat().st_uid == 0
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
+def test_an_account_that_does_not_exist_is_named(place):
+    file = host_file(place)
+    file.write_text(file.read_text().replace('user = ""', 'user = "nosuchuser"'))
+    with pytest.raises(ConfigError, match=r"agent.user: account 'nosuchuser' does not exist on this host"):
+        run("--config", file)

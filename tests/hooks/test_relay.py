@@ -1,0 +1,195 @@
+"""A hook gives the agent what HTCondor gave it, and HTCondor what the agent answers."""
+
+import csv
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fetchwork.wire import HOOKS, Reply
+
+from .conftest import ADS
+
+CAPTURES = [
+    (row["file"], row["argv"])
+    for row in csv.DictReader((ADS / "INDEX.tsv").read_text().splitlines(), delimiter="\t")
+]
+CLOSED = ("reply_fetch", "evict_claim", "update_job_info")
+JOB = (ADS / "25.14.1-update_job_info-2-running.ad").read_bytes()
+
+
+def hook_of(file):
+    return next(name for name in HOOKS if f"-{name}" in file)
+
+
+@pytest.mark.parametrize(("file", "argv"), CAPTURES, ids=[file for file, _ in CAPTURES])
+def test_every_captured_ad_reaches_the_agent_as_it_is(hooks, agent, file, argv):
+    stand_in = agent(Reply())
+    name = hook_of(file)
+    args = [] if argv == "(none)" else [argv]
+    stdin = (ADS / file).read_bytes()
+    done = hooks.run(name, *args, stdin=stdin, closed=name in CLOSED, env={"_CONDOR_SLOT": "slot1_2"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    [request] = stand_in.requests
+    assert (request.name, request.body, request.keyword, request.arg, request.slot, request.check) == (
+        name,
+        stdin,
+        "FW",
+        *(args or [""]),
+        "slot1_2",
+        "",
+    )
+    assert 4000 < request.deadline_ms <= 75000
+
+
+def test_evict_claim_takes_two_ads(hooks, agent):
+    stand_in = agent(Reply())
+    stdin = (ADS / "25.14.1-reply_fetch-accept.txt").read_bytes()
+    assert hooks.run("evict_claim", stdin=stdin, closed=True).returncode == 0
+    assert stand_in.requests[0].body == stdin
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_the_answer_is_printed_and_is_the_exit_status(hooks, agent, name):
+    agent(Reply(b'Cmd = "/bin/true"\n', exit=3, stderr="a remark"))
+    done = hooks.run(name)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        3,
+        b'Cmd = "/bin/true"\n',
+        f"fetchwork {name}: a remark\n".encode(),
+    )
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_works_with_its_output_closed(hooks, agent, name):
+    stand_in = agent(Reply(b"x = 1\n", stderr="nobody reads this"))
+    assert hooks.run(name, stdin=JOB, closed=True).returncode == 0
+    # the descriptor of the socket must not have been taken for stdout
+    assert stand_in.requests[0].body == JOB
+
+
+def test_a_long_answer_arrives_whole(hooks, agent):
+    body = b"".join(b"A%06d = 1\n" % number for number in range(30_000))
+    agent(Reply(body))
+    assert hooks.run("fetch_work").stdout == body
+
+
+def test_a_long_stdin_arrives_whole(hooks, agent):
+    stand_in = agent(Reply())
+    stdin = b'a = "' + b"x" * (8 << 20) + b'"\n'
+    assert hooks.run("update_job_info", stdin=stdin).returncode == 0
+    assert stand_in.requests[0].body == stdin
+
+
+def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks, agent):
+    stand_in = agent(Reply(b"HookStatusCode = 350\n", exit=1))
+    done = hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\nIwd = "/tmp"\n')
+    assert (done.returncode, done.stdout) == (1, b"HookStatusCode = 350\n")
+    assert stand_in.requests[0].check == "Cmd '/no/such' does not exist"
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_imports_next_to_nothing(hooks, agent, name):
+    agent(Reply())
+
+    def imported(*command):
+        run = subprocess.run(
+            ["/usr/bin/python3", "-IS", "-X", "importtime", *command],
+            input=JOB,
+            capture_output=True,
+            check=True,
+        )
+        lines = run.stderr.decode().splitlines()
+        return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+    allowed = {"fetchwork", "fetchwork.errors", "fetchwork.wire", "fetchwork.hookclient", "_socket", "select"}
+    if name == "prepare_job":
+        allowed |= {"fetchwork.jobcheck", "_stat"}
+    assert imported(str(hooks.directory / name)) - imported("-c", "pass") == allowed
+
+
+# -- the directory that a hook belongs to
+
+
+def test_hooks_run_from_the_checkout(hooks, agent, tmp_path):
+    stand_in = agent(Reply(b"x = 1\n"))
+    checkout = ADS.parent.parent.parent / "hooks" / "fetch_work"
+    (tmp_path / "fetch_work").symlink_to(checkout)
+    (tmp_path / "hook.conf").write_text(f"keyword = OTHER\nsocket = {hooks.socket}\n")
+    run = subprocess.run([tmp_path / "fetch_work"], input=b"", capture_output=True)
+    assert (run.stdout, run.stderr) == (b"x = 1\n", b"")
+    # the directory that it was called from tells the keyword
+    assert stand_in.requests[0].keyword == "OTHER"
+
+
+def test_a_link_from_elsewhere_belongs_to_the_directory_it_points_to(hooks, agent, tmp_path):
+    stand_in = agent(Reply())
+    (tmp_path / "fetch").symlink_to(hooks.directory / "fetch_work")
+    run = subprocess.run([tmp_path / "fetch"], input=b"", capture_output=True)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert stand_in.requests[0].keyword == "FW"
+
+
+def test_a_job_user_can_run_a_hook(hooks, agent, as_nobody):
+    stand_in = agent(Reply())
+    assert hooks.run("job_exit", "exit", stdin=JOB, **as_nobody).returncode == 0
+    assert stand_in.requests[0].arg == "exit"
+
+
+def test_nothing_of_the_callers_python_settings_is_obeyed(hooks, agent, tmp_path):
+    agent(Reply())
+    (tmp_path / "posix.py").write_text("raise SystemExit(9)")
+    (tmp_path / "fetchwork.py").write_text("raise SystemExit(9)")
+    env = {"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": "/nope", "PYTHONHOME": "/nope"}
+    assert hooks.run("fetch_work", env=env, cwd=tmp_path).returncode == 0
+
+
+# -- ending the job
+
+
+@pytest.fixture
+def job():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+
+def test_the_job_is_ended_with_the_signal_that_the_agent_asks_for(hooks, agent, job):
+    agent(Reply(signal=15, pid=job.pid))
+    stdin = b'Cmd = "x"\nJobPid = %d\nOwner = "y"\n' % job.pid
+    assert hooks.run("update_job_info", stdin=stdin, closed=True).returncode == 0
+    assert job.wait(5) == -15
+
+
+@pytest.mark.parametrize("ad", ["", "JobPid = 1{}\n", "JobPid = undefined\n", 'A = "JobPid = {}"\n'])
+def test_only_the_job_of_the_ad_is_signalled(hooks, agent, job, ad):
+    agent(Reply(signal=15, pid=job.pid))
+    done = hooks.run("update_job_info", stdin=ad.format(job.pid).encode())
+    assert done.returncode == 1
+    assert f"signal 15 sent to process {job.pid}, which is not the job".encode() in done.stderr
+    assert job.poll() is None
+
+
+@pytest.mark.parametrize(("pid", "number"), [(1, 15), (None, 65)])
+def test_init_and_unknown_signals_are_left_alone(hooks, agent, job, pid, number):
+    pid = pid or job.pid
+    agent(Reply(signal=number, pid=pid))
+    assert hooks.run("update_job_info", stdin=b"JobPid = %d\n" % pid).returncode == 1
+    assert job.poll() is None
+
+
+def test_a_job_that_has_gone_needs_no_signal(hooks, agent, job):
+    job.kill()
+    job.wait()
+    agent(Reply(signal=15, pid=job.pid))
+    assert hooks.run("update_job_info", stdin=b"JobPid = %d\n" % job.pid).returncode == 0
+
+
+def test_a_hook_takes_no_longer_than_the_agent(hooks, agent):
+    agent(Reply())
+    start = time.monotonic()
+    hooks.run("fetch_work")
+    assert time.monotonic() - start < 2
+    assert not os.listdir(hooks.spool)

@@ -1,0 +1,257 @@
+"""Reports on disk: what is written is read once, and what others put there harms nobody."""
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fetchwork import spool as spool_module
+from fetchwork.errors import FetchworkError
+from fetchwork.spool import Spool, write_report
+from fetchwork.wire import Request, encode_request
+
+ROOT = os.geteuid() == 0
+REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit", slot="slot1")
+
+
+@pytest.fixture
+def spool(tmp_path):
+    made = Spool(str(tmp_path / "deep" / "spool"))
+    made.make()
+    return made
+
+
+def put(spool, name, data):
+    path = os.path.join(spool.directory, name)
+    Path(path).write_bytes(data)
+    return path
+
+
+def bad(spool):
+    return sorted(os.listdir(os.path.join(spool.directory, "bad")))
+
+
+def test_what_is_written_is_read(spool):
+    before = int(time.time())
+    path = write_report(spool.directory, REPORT)
+    [report] = spool.read()
+    assert report.name == os.path.basename(path)
+    assert report.uid == os.geteuid()
+    assert report.request.written >= before
+    for name in ("name", "body", "keyword", "arg", "slot"):
+        assert getattr(report.request, name) == getattr(REPORT, name)
+
+
+def test_reports_are_read_oldest_first_and_again_until_deleted(spool):
+    for number in range(5):
+        write_report(spool.directory, Request("job_exit", b"N = %d\n" % number))
+    assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in range(5)]
+    for report in spool.read(limit=2):
+        spool.delete(report)
+        spool.delete(report)
+    assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in (2, 3, 4)]
+
+
+def test_the_directory_can_be_written_and_not_listed_by_others(spool):
+    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
+    assert stat.S_IMODE(os.stat(os.path.join(spool.directory, "bad")).st_mode) == 0o700
+
+
+def test_a_name_can_not_be_guessed(spool):
+    names = {os.path.basename(write_report(spool.directory, REPORT)).split("-")[1] for _ in range(10)}
+    assert len(names) == 10
+    assert all(len(name) == len("0" * 32 + ".report") for name in names)
+
+
+def test_a_report_appears_whole_or_not_at_all(spool, monkeypatch):
+    seen = []
+    real = os.fsync
+
+    def fsync(fd):
+        seen.append([name for name in os.listdir(spool.directory) if name.endswith(".report")])
+        real(fd)
+
+    monkeypatch.setattr(spool_module.os, "fsync", fsync)
+    write_report(spool.directory, REPORT)
+    # on the disk before it has its name, and its name on the disk before this returns
+    assert [len(names) for names in seen] == [0, 1]
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(spool, monkeypatch):
+    def write(fd, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool_module.os, "write", write)
+    with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*': No space left on device"):
+        write_report(spool.directory, REPORT)
+    assert os.listdir(spool.directory) == ["bad"]
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be two accounts")
+def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory):
+    directory = public_directory() / "spool"
+    spool = Spool(str(directory))
+    spool.make()
+    package = public_directory() / "fetchwork"
+    package.mkdir()
+    for name in ("__init__", "errors", "wire", "spool"):
+        source = Path(spool_module.__file__).with_name(f"{name}.py")
+        (package / source.name).write_text(source.read_text())
+    mine = write_report(spool.directory, REPORT)
+    code = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from fetchwork.spool import write_report
+from fetchwork.wire import Request
+write_report(sys.argv[2], Request("job_exit", b"A = 1"))
+directory, report = sys.argv[2:]
+for attempt in (
+    lambda: os.listdir(directory),
+    lambda: os.listdir(directory + "/bad"),
+    lambda: os.unlink(report),
+    lambda: os.rename(report, report + "x"),
+    lambda: open(report, "a"),
+):
+    try:
+        attempt()
+    except PermissionError:
+        print("refused")
+"""
+    run = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", code, package.parent, directory, mine],
+        user="nobody",
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert run.stdout.split() == ["refused"] * 5, run.stderr
+    assert [report.uid for report in spool.read()] == [0, 65534]
+
+
+# -- what others put there
+
+
+def whole(**more):
+    return encode_request(Request("job_exit", b"A = 1\n", **more))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("1.report", b"garbage", "is not one whole request"),
+        ("1.report", b"GET / HTTP/1.1\n\n", "first line is not 'fetchwork/1 ...'"),
+        ("1.report", whole()[:-1], "is not one whole request"),
+        ("1.report", whole() * 2, "is not one whole request"),
+        ("1.report", b"", "is not one whole request"),
+        (
+            "1.report",
+            encode_request(Request("update_job_info")),
+            "holds a request 'update_job_info', not job_exit",
+        ),
+        ("notes.txt", whole(), "its name does not end with '.report'"),
+    ],
+)
+def test_poison_is_moved_aside_and_reported_and_blocks_nothing(spool, name, data, reason):
+    put(spool, name, data)
+    put(spool, "2.report", whole())
+    assert [report.name for report in spool.read()] == ["2.report"]
+    [(rejected, uid, said)] = spool.rejected
+    assert (rejected, uid) == (name, os.geteuid())
+    assert said.startswith(reason)
+    assert bad(spool) == [name]
+    spool.read()
+    assert spool.rejected == []
+
+
+def test_links_pipes_and_directories_are_no_reports(spool, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(whole())
+    os.symlink(secret, os.path.join(spool.directory, "1.report"))
+    os.link(secret, os.path.join(spool.directory, "2.report"))
+    os.mkfifo(os.path.join(spool.directory, "3.report"))
+    os.mkdir(os.path.join(spool.directory, "4.report"))
+    assert spool.read() == []
+    assert [(name, reason) for name, _, reason in spool.rejected] == [
+        ("1.report", "is not a regular file"),
+        ("2.report", "has more than one name"),
+        ("3.report", "is not a regular file"),
+        ("4.report", "is not a regular file"),
+    ]
+    assert secret.read_bytes() == whole()
+
+
+def test_a_report_of_too_many_bytes_is_not_read(spool):
+    path = put(spool, "1.report", b"")
+    os.truncate(path, spool_module.MAX_REPORT + 1)
+    assert spool.read() == []
+    assert spool.rejected[0][2] == f"is larger than {spool_module.MAX_REPORT} bytes"
+
+
+def test_a_partial_report_is_left_to_its_writer_for_an_hour(spool):
+    path = put(spool, "1.partial", b"x")
+    assert spool.read() == []
+    assert spool.rejected == []
+    os.utime(path, (0, time.time() - 3700))
+    assert spool.read() == []
+    assert spool.rejected == [("1.partial", os.geteuid(), "was never completed")]
+
+
+def test_a_report_that_can_never_be_delivered_is_moved_aside(spool):
+    put(spool, "1.report", whole())
+    [report] = spool.read()
+    spool.reject(report, "its run is unknown")
+    assert spool.rejected == [("1.report", os.geteuid(), "its run is unknown")]
+    assert bad(spool) == ["1.report"]
+
+
+# -- making it
+
+
+def test_it_is_put_right_when_made_again(spool):
+    os.chmod(spool.directory, 0o777)
+    spool.make()
+    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
+
+
+def test_a_link_in_its_place_is_refused(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "spool").symlink_to(tmp_path / "real")
+    with pytest.raises(FetchworkError, match="cannot make spool"):
+        Spool(str(tmp_path / "spool")).make()
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
+def test_it_is_made_for_the_account_of_the_agent_and_kept_from_others(tmp_path):
+    spool = Spool(str(tmp_path / "spool"))
+    spool.make(owner=65534)
+    spool.make(owner=65534)
+    assert os.stat(spool.directory).st_uid == os.stat(os.path.join(spool.directory, "bad")).st_uid == 65534
+    with pytest.raises(FetchworkError, match="belongs to uid 65534; it must be the agent's own"):
+        spool.make(owner=1)
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(FetchworkError, match=r"cannot read spool '.*/none': No such file or directory"):
+        Spool(str(tmp_path / "none")).read()
+    with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*/none'"):
+        write_report(str(tmp_path / "none"), REPORT)
+
+
+def test_the_writer_needs_no_heavy_module():
+    code = (
+        "import fetchwork.spool;"
+        " print([name for name in ('re', 'json', 'pathlib', 'enum', 'typing') if name in sys.modules])"
+    )
+    path = str(Path(spool_module.__file__).parent.parent)
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {path!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "[]"
