@@ -115,6 +115,7 @@ class Condor:
         """Where HTCondor is installed at the place, as settings."""
         asked = subprocess.run(
             [*self.place.inside(None), "condor_config_val", *_INSTALLED],
+            env=self.place.environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -147,7 +148,7 @@ class Condor:
         self._sweep()
         address = self.log / ".startd_address"
         address.unlink(missing_ok=True)
-        environment = {"CONDOR_CONFIG": str(self.config_file), "LC_ALL": "C.UTF-8"}
+        environment = {**self._environment(), "LC_ALL": "C.UTF-8"}
         output = self.log / "master.out"
         process = self.place.launch(["condor_master", "-f"], environment, output)
         self._pid_file.write_text(str(process))
@@ -205,6 +206,9 @@ class Condor:
                 return " / ".join(text.splitlines()[-5:])
         return f"see '{self.log}'"
 
+    def _environment(self) -> dict[str, str]:
+        return {**self.place.environment(), "CONDOR_CONFIG": str(self.config_file)}
+
     # ---- its tools
 
     def run(
@@ -214,8 +218,7 @@ class Condor:
 
         ``options`` are those of subprocess.run; output is captured unless they say otherwise.
         """
-        environment = {**os.environ, "CONDOR_CONFIG": str(self.config_file)}
-        environment["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        environment = {**os.environ, **self._environment()}
         defaults: dict[str, Any] = {"text": True, "check": False, "stdin": subprocess.DEVNULL}
         if not options.keys() & {"stdout", "stderr"}:
             defaults["capture_output"] = True

@@ -51,6 +51,9 @@ class Place(Protocol):
     def venv(self) -> Path:
         """The environment that fetchwork is installed in, as seen from there."""
 
+    def environment(self) -> dict[str, str]:
+        """What programs need there to find HTCondor and its own configuration."""
+
     def prepare(self) -> None:
         """Make what has to be there before anything runs."""
 
@@ -82,6 +85,13 @@ class Machine:
     @property
     def venv(self) -> Path:
         return Path(sys.prefix)
+
+    def environment(self) -> dict[str, str]:
+        found = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}"}
+        # the bindings set it to the null device where they find no configuration
+        if os.environ.get("CONDOR_CONFIG", os.devnull) != os.devnull:
+            found["CONDOR_CONFIG"] = os.environ["CONDOR_CONFIG"]
+        return found
 
     def prepare(self) -> None:
         pass
@@ -122,6 +132,9 @@ class InRoot:
     @property
     def venv(self) -> Path:
         return Path(VENV)
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": _PATH}
 
     def prepare(self) -> None:
         for name in ("etc", "home", "tmp", "src"):
@@ -189,7 +202,7 @@ def _as_user(user: str, gid: int) -> list[str]:
 def _launch(command: list[str], environment: dict[str, str]) -> Process:
     started = subprocess.run(
         command,
-        env={"PATH": _PATH, **environment},
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
