@@ -1,0 +1,194 @@
+"""``fetchwork simulate``: a load test of agents and database, without HTCondor."""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fetchwork import config
+from fetchwork.errors import ConfigError
+from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.behaviour import NEVER
+from fetchwork.simulate.hooks import Connect, connect_to
+
+EXAMPLE = """\b
+Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times faster
+  fetchwork submit sleep.sub
+  fetchwork simulate --hosts 4 --slots 16 --seconds 60 --scale 10
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.option(
+    "--config",
+    "-c",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The host file.  [default: FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
+)
+@click.option("--keyword", help="The keyword of all slots.  [default: the only one of the host file]")
+@click.option("--slots", type=click.IntRange(1, 10_000), default=8, show_default=True, help="Slots per host.")
+@click.option(
+    "--hosts",
+    type=click.IntRange(1, 1000),
+    help="Hosts, each with an agent of its own that is started here.  [default: this host, and its agent]",
+)
+@click.option(
+    "--partitionable",
+    is_flag=True,
+    help="One partitionable slot per host, with --slots cores.",
+)
+@click.option("--memory", type=click.IntRange(1), default=1024, show_default=True, help="MiB for each core.")
+@click.option(
+    "--htcondor",
+    type=click.Choice(sorted(BEHAVIOURS)),
+    default="25.14",
+    show_default=True,
+    help="The version that is played.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), help="Stop after so long.  [default: at --jobs, or ^C]"
+)
+@click.option("--jobs", type=click.IntRange(1), help="Stop when so many jobs have ended.")
+@click.option(
+    "--scale",
+    type=click.FloatRange(0.01, 1000),
+    default=1.0,
+    show_default=True,
+    help="How much faster than the clock HTCondor and its jobs are.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cli(
+    file: Path | None,
+    keyword: str | None,
+    slots: int,
+    hosts: int | None,
+    partitionable: bool,
+    memory: int,
+    htcondor: str,
+    seconds: float | None,
+    jobs: int | None,
+    scale: float,
+    as_json: bool,
+) -> None:
+    """Play startd and starter of many slots, for load tests.
+
+    The slots fetch from the queue as those of HTCondor would, by the agent's socket, and the jobs that they
+    get are marked as having run: use a queue that is there for this. Nothing is executed; a job takes as long
+    as its SimulatedSeconds or its '/bin/sleep N' say. Jobs run as an account of this machine.
+
+    Rates and latencies are printed at the end. This account must be the agent's own, the startd's, or root.
+    """
+    host_config = config.load(file)
+    keyword = _keyword(host_config, keyword)
+    clock = Clock(scale)
+    ledger = Ledger()
+    settings = host_config.keywords[keyword]
+    timing = Timing(
+        unclaimed_delay_s=settings.fetch_delay_s,
+        busy_delay_s=1.0 if settings.hold_fetch_s and htcondor != "23.9" else NEVER,
+        starter_initial_update_interval_s=host_config.slots.initial_update_interval_s,
+        starter_update_interval_s=host_config.slots.update_interval_s,
+        polling_interval_s=1.0 if not settings.hold_fetch_s else 5.0,
+        job_exit_timeout_s=settings.job_exit_timeout_s,
+        pipe_buffer_max=host_config.host.pipe_buffer_max,
+    )
+    specs = [SlotSpec(memory_mib=memory)] * slots
+    if partitionable:
+        specs = [SlotSpec(slots, slots * memory, slots * 1_000_000, partitionable=True)]
+
+    def host(name: str, connect: Connect, spool: Path) -> Host:
+        return Host(
+            name,
+            connect,
+            specs,
+            keyword=keyword,
+            spool=spool,
+            behaviour=BEHAVIOURS[htcondor],
+            timing=timing,
+            clock=clock,
+            ledger=ledger,
+        )
+
+    async def run() -> float:
+        async with contextlib.AsyncExitStack() as stack:
+            simulated = []
+            if hosts is None:
+                spool = host_config.agent.spool
+                simulated.append(host(host_config.name, connect_to(host_config.socket), spool))
+            else:
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchwork-")))
+                for agent in [_agent(host_config, keyword, directory, n) for n in range(1, hosts + 1)]:
+                    agent.spawn()
+                    stack.push_async_callback(agent.stop)
+                    await agent.ready()
+                    simulated.append(host(agent.name, connect_to(agent.socket), agent.spool))
+            return await _play(simulated, ledger, seconds, jobs)
+
+    lasted = asyncio.run(run())
+    _show(ledger, lasted, as_json)
+
+
+def _keyword(host_config: config.HostConfig, keyword: str | None) -> str:
+    known = list(host_config.keywords)
+    if keyword is None and len(known) == 1:
+        return known[0]
+    if keyword not in known:
+        asked = (
+            f"keyword '{keyword}' is not in the host file"
+            if keyword
+            else "the host file has several keywords"
+        )
+        raise ConfigError([f"{asked}; allowed for --keyword: {', '.join(known)}"])
+    return keyword
+
+
+def _agent(host_config: config.HostConfig, keyword: str, directory: Path, number: int) -> AgentProcess:
+    settings = host_config.keywords[keyword]
+    assert settings.database is not None, "filled in when the file was read"
+    return AgentProcess(
+        directory,
+        f"sim{number}",
+        host_config.databases[settings.database].conninfo,
+        agent={"lease_s": host_config.agent.lease_s, "pool_size": host_config.agent.pool_size},
+        keyword={"queues": list(settings.queues), "hold_fetch_s": settings.hold_fetch_s},
+        keyword_name=keyword,
+    )
+
+
+async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: int | None) -> float:
+    began = time.monotonic()
+    for host in hosts:
+        host.start()
+    with contextlib.suppress(asyncio.CancelledError):
+        # a thousand starters count; waking somebody at each job's end would cost more than looking
+        while (seconds is None or time.monotonic() - began < seconds) and (  # noqa: ASYNC110
+            jobs is None or ledger.counts["job_exit exit"] < jobs
+        ):
+            await asyncio.sleep(0.05)
+    lasted = time.monotonic() - began
+    # whatever still runs goes back to the queue
+    await asyncio.gather(*(host.shut_down() for host in hosts))
+    return lasted
+
+
+def _show(ledger: Ledger, lasted: float, as_json: bool) -> None:
+    told: dict[str, Any] = {
+        "seconds": round(lasted, 2),
+        "jobs_per_second": round(ledger.counts["job_exit exit"] / lasted, 1),
+        **ledger.summary(),
+    }
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    click.echo(f"{ledger.counts['job_exit exit']} jobs in {lasted:.1f} s: {told['jobs_per_second']} jobs/s")
+    for name, times in {**told["hooks_ms"], "job to job": told["gap_ms"]}.items():
+        shown = "  ".join(f"{point} {value:g} ms" for point, value in times.items())
+        click.echo(f"  {name:<16} {shown or 'never'}")
+    click.echo("  " + ", ".join(f"{name}: {count}" for name, count in told["counts"].items()))

@@ -1,0 +1,26 @@
+"""Plays the startds and starters of many slots, for load tests and for breaking things on purpose.
+
+The life of a slot here is the one that was observed on real HTCondor 23.9.6 and 25.14.1: which hook is called
+when, with which ad, what happens to what it prints, and what happens in silence. What a hook executable does
+with its stdin, this does with an agent's socket, by the same protocol. Jobs are virtual: they take as long as
+their ad says, and use nothing.
+
+It stands in for HTCondor where the queue is tested, never where something is claimed about HTCondor.
+"""
+
+from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Timing
+from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.host import Host
+from fetchwork.simulate.ledger import Execution, Ledger
+from fetchwork.simulate.startd import SlotSpec
+
+__all__ = [
+    "BEHAVIOURS",
+    "Behaviour",
+    "Clock",
+    "Execution",
+    "Host",
+    "Ledger",
+    "SlotSpec",
+    "Timing",
+]

@@ -1,0 +1,127 @@
+"""Agents of simulated hosts: ``fetchwork agent`` processes, each with a host file of its own."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fetchwork.errors import AgentUnavailable
+from fetchwork.pool.hostfile import DATABASE, KEYWORD, to_toml
+from fetchwork.wire import ReplyReader, Request, encode_request
+
+_READY_S = 20.0
+_PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
+
+
+class AgentProcess:
+    """The agent of a host called ``name``, with everything that it keeps in ``directory``.
+
+    ``agent`` and ``keyword`` are settings of those tables of a host file.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        conninfo: str,
+        *,
+        agent: Mapping[str, Any] | None = None,
+        keyword: Mapping[str, Any] | None = None,
+        keyword_name: str = KEYWORD,
+    ) -> None:
+        self.name = name
+        self.socket = directory / f"{name}.sock"
+        self.spool = directory / f"{name}-spool"
+        self.log = directory / f"{name}.log"
+        self._file = directory / f"{name}.toml"
+        tables = {
+            "host": {"name": name},
+            "database": {DATABASE: {"conninfo": conninfo}},
+            "agent": {
+                "run": "none",
+                "socket": str(self.socket),
+                "spool": str(self.spool),
+                "log": str(self.log),
+                "user": "",
+                **(agent or {}),
+            },
+            "keyword": {keyword_name: dict(keyword or {})},
+        }
+        self._file.touch(0o600)
+        self._file.write_text(to_toml(tables))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process, while there is one."""
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.spawn()
+        await self.ready()
+
+    def spawn(self) -> None:
+        """Start it."""
+        command = [sys.executable, "-c", _PROGRAM, "agent", "--config", str(self._file)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    async def ready(self, timeout_s: float = _READY_S) -> None:
+        """Wait until it answers a request for its status; AgentUnavailable if it does not."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        await self.status()
+                        return
+                    except OSError:
+                        if not self.running:
+                            break
+                        await asyncio.sleep(0.02)
+        except TimeoutError:
+            pass
+        last = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
+        raise AgentUnavailable(f"agent of simulated host '{self.name}' does not answer: {last}")
+
+    async def status(self) -> bytes:
+        """What it answers to a request for its status; OSError where there is nobody."""
+        incoming, outgoing = await asyncio.open_unix_connection(str(self.socket))
+        try:
+            outgoing.write(encode_request(Request("status")))
+            reader = ReplyReader()
+            while data := await incoming.read(65536):
+                reader.feed(data)
+                if (reply := reader.next_reply()) is not None:
+                    return reply.body
+            raise ConnectionResetError("agent closed the connection before it answered")
+        finally:
+            outgoing.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal; SIGKILL is waited for."""
+        if not self.running:
+            return
+        os.kill(self.pid, number)
+        if number is signal.SIGKILL:
+            assert self._process is not None
+            self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in good order."""
+        if self.running:
+            self.signal(signal.SIGTERM)
+            assert self._process is not None
+            await asyncio.to_thread(self._process.wait)

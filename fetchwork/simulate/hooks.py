@@ -1,0 +1,182 @@
+"""A simulated hook process: what it asks of the agent, and what it does without an answer.
+
+The protocol is the real one. What a hook executable does when the agent does not answer is done here as well:
+FETCH_WORK brings no work, PREPARE_JOB refuses, JOB_EXIT leaves its report in the spool. There is no direct
+mode: a simulation is about the agent.
+
+A fault harness sees each step of each hook (``Step``) and may end the hook there, or whatever else it likes.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
+from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.ledger import Ledger
+from fetchwork.spool import write_report
+from fetchwork.wire import Reply, ReplyReader, Request, encode_request
+
+if TYPE_CHECKING:
+    from fetchwork.simulate.family import Actor
+    from fetchwork.simulate.startd import Slot
+
+#: seconds that each hook waits for the agent (PROTOCOL.md)
+DEADLINES_S = {
+    "fetch_work": 75.0,
+    "reply_fetch": 10.0,
+    "evict_claim": 10.0,
+    "prepare_job": 20.0,
+    "update_job_info": 15.0,
+    "job_exit": 20.0,
+}
+PHASES = ("begin", "sent", "answered")
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+#: opens a connection to the agent for a hook that this process started; None: for the simulation's own
+Connect = Callable[["Actor | None"], Awaitable[Streams]]
+
+
+class HookKilled(Exception):
+    """Raised by a fault harness: the hook gets SIGKILL at this step."""
+
+
+class Step(NamedTuple):
+    """Where a hook is: before it has connected, with its request sent, or answered."""
+
+    hook: str
+    phase: str
+    slot: "Slot"
+
+
+Watch = Callable[[Step], None]
+
+
+class Outcome(NamedTuple):
+    """What HTCondor sees of a hook, and whom its answer came from."""
+
+    stdout: bytes = b""
+    exit: int = 0
+    signal: int = 0
+    pid: int = 0
+    answered_by: str = "agent"
+
+
+def connect_to(path: Path | str) -> Connect:
+    """Connections to an agent's socket that come from this very process."""
+
+    async def connect(_: "Actor | None") -> Streams:
+        return await asyncio.open_unix_connection(str(path))
+
+    return connect
+
+
+class Hooks:
+    """The hooks of one keyword on one host."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        keyword: str,
+        spool: Path | None,
+        clock: Clock,
+        ledger: Ledger,
+        start_s: float = 0.02,
+        deadlines_s: dict[str, float] | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.keyword = keyword
+        self.ledger = ledger
+        self._connect = connect
+        self._spool = spool
+        self._clock = clock
+        self._start_s = start_s
+        self._deadlines_s = {**DEADLINES_S, **(deadlines_s or {})}
+        self._watch = watch
+
+    async def call(
+        self,
+        name: str,
+        body: bytes,
+        *,
+        slot: "Slot",
+        arg: str = "",
+        starter_slot: str = "",
+        parent: "Actor | None" = None,
+    ) -> Outcome:
+        """Run one hook to its end; ``parent`` is the process that started it, where processes are real."""
+        began = time.monotonic()
+        request = Request(
+            name,
+            body,
+            keyword=self.keyword,
+            arg=arg,
+            slot=starter_slot,
+            deadline_ms=int(self._deadlines_s[name] * 1000),
+        )
+        try:
+            self._step(name, "begin", slot)
+            await self._clock.sleep(self._start_s)
+            reply = await self._ask(request, slot, parent)
+        except HookKilled:
+            self.ledger.counts[f"{name} killed"] += 1
+            return Outcome(exit=-9, answered_by="nobody")
+        except FetchworkError:
+            self.ledger.counts[f"{name} unanswered"] += 1
+            return self._undelivered(request)
+        if reply.code:
+            self.ledger.counts[f"{name} error {reply.code}"] += 1
+            return self._undelivered(request, spool=reply.code not in ("bad_request", "denied"))
+        # a hook that waits for work is not slow
+        if name != "fetch_work" or reply.body:
+            self.ledger.hook(name, time.monotonic() - began)
+        return Outcome(reply.body, reply.exit, reply.signal, reply.pid)
+
+    async def _ask(self, request: Request, slot: "Slot", parent: "Actor | None") -> Reply:
+        try:
+            async with asyncio.timeout(self._deadlines_s[request.name]):
+                streams = await self._connect(parent)
+                try:
+                    reply = await self._exchange(streams, request, slot)
+                    self._step(request.name, "answered", slot)
+                    return reply
+                finally:
+                    streams[1].close()
+        except TimeoutError:
+            raise AgentUnavailable("agent does not answer") from None
+        except OSError as error:
+            raise AgentUnavailable(f"agent does not answer: {error.strerror}") from None
+
+    async def _exchange(self, streams: Streams, request: Request, slot: "Slot") -> Reply:
+        incoming, outgoing = streams
+        outgoing.write(encode_request(request))
+        await outgoing.drain()
+        self._step(request.name, "sent", slot)
+        reader = ReplyReader()
+        while True:
+            data = await incoming.read(65536)
+            if not data:
+                raise ProtocolError("agent closed the connection before it answered")
+            reader.feed(data)
+            if (reply := reader.next_reply()) is not None:
+                return reply
+
+    def _step(self, hook: str, phase: str, slot: "Slot") -> None:
+        if self._watch is not None:
+            self._watch(Step(hook, phase, slot))
+
+    def _undelivered(self, request: Request, spool: bool = True) -> Outcome:
+        if request.name == "fetch_work":
+            return Outcome(answered_by="nobody")
+        if request.name == "job_exit" and self._spool is not None and spool:
+            try:
+                write_report(str(self._spool), request)
+            except FetchworkError:
+                self.ledger.counts["job_exit not spooled"] += 1
+                return Outcome(exit=1, answered_by="nobody")
+            return Outcome(answered_by="spool")
+        status = b"HookStatusCode = 350\n" if request.name == "prepare_job" else b""
+        return Outcome(status, exit=1, answered_by="nobody")

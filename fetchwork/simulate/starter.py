@@ -1,0 +1,222 @@
+"""One starter: the hooks of one job, and its process.
+
+    UPDATE_JOB_INFO #1 and PREPARE_JOB at the same time; PREPARE_JOB decides
+    the job runs; UPDATE_JOB_INFO after the first interval, then after each
+    last UPDATE_JOB_INFO, and JOB_EXIT 3 to 15 ms after it; the slot is busy until JOB_EXIT has ended
+
+A killed starter takes its job along and calls no hook. A starter that can't begin ends in silence.
+"""
+
+import asyncio
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from fetchwork.simulate.hooks import Outcome
+from fetchwork.simulate.job import VirtualJob
+from fetchwork.simulate.ledger import Execution
+from fetchwork.simulate.textad import TextAd
+
+if TYPE_CHECKING:
+    from fetchwork.simulate.family import Actor
+    from fetchwork.simulate.startd import Slot
+
+#: a claim of an HTCondor before 25.4 ends after so long, unless the job's ad says otherwise
+_CLAIM_LEASE_S = 1200.0
+
+
+class Starter:
+    """Runs one fetched job in a slot; ``run`` ends when the starter exits."""
+
+    def __init__(self, slot: "Slot", ad: TextAd) -> None:
+        self.slot = slot
+        self.host = slot.host
+        self.ad = ad
+        self.job = VirtualJob.read(ad, self.host.behaviour)
+        self.execution: Execution | None = None
+        self._actor: Actor | None = None
+        self._job_pid = 0
+        self._updates: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._evicted: str | None = None
+        self._end_signal: int | None = None
+        self._end_at: float | None = None
+        self._suspended = False
+
+    # ---- from outside
+
+    def vacate(self, reason: str = "Claim vacated by the administrator", fast: bool = False) -> None:
+        """HTCondor evicts the job: SIGTERM and its vacate time, or SIGKILL at once."""
+        self._evicted = reason
+        self._signalled(signal.SIGKILL if fast else signal.SIGTERM)
+
+    def suspend(self, on: bool = True) -> None:
+        """Stop the job, or let it go on."""
+        self._suspended = on
+
+    def _signalled(self, number: int) -> None:
+        """The job's process gets a signal; it does not catch it."""
+        self._end_signal = number
+        self._wake.set()
+
+    # ---- its life
+
+    async def run(self) -> None:
+        """From the spawn to the exit of the starter; cancelled where it is killed."""
+        timing = self.host.timing
+        try:
+            await self.host.clock.sleep(timing.starter_start_s)
+            if self.job.silent:
+                self.host.ledger.counts["silent starters"] += 1
+                return
+            if self.host.family is not None:
+                self._actor = await self.host.family.fork()
+            if await self._prepared():
+                await self._run_job()
+        finally:
+            # whoever kills the starter kills its hooks and its job
+            for update in self._updates:
+                update.cancel()
+            if self._actor is not None:
+                self._actor.kill()
+            if self.execution is not None and self.execution.ended is None and not self.host.orphans:
+                self.execution.ended = time.time()
+
+    async def _prepared(self) -> bool:
+        """Whether the job may start; if not, JOB_EXIT has been told."""
+        self._update(self.ad)
+        outcome = await self._call("prepare_job", self.ad)
+        if not _success(outcome):
+            self.host.ledger.counts["refused by prepare_job"] += 1
+            await self._exit_hook(self.ad, "evict")
+            return False
+        changes = TextAd.parse(outcome.stdout)
+        if changes is not None:
+            self.ad.update(changes)
+        if self._evicted is not None or self.job.cannot_exec:
+            await self._exit_hook(self.ad, "evict")
+            return False
+        return True
+
+    async def _run_job(self) -> None:
+        clock, timing = self.host.clock, self.host.timing
+        self._job_pid = await self._actor.fork_job() if self._actor is not None else self.host.job_pid()
+        # not before the process is there: a crash between the two starts nothing
+        self.execution = self.host.ledger.start(
+            self.job.name, self.job.run_id, self.host.name, self.slot.name
+        )
+        self.slot.job_began(self.execution.started)
+        began = clock.now()
+        job_start = int(time.time())
+        end = began + self.job.seconds
+        lease_end = began + self._lease_s()
+        update_at = began + timing.starter_initial_update_interval_s
+        while self._end_signal is None and clock.now() < end:
+            if clock.now() >= update_at:
+                self._update(self._used(began, job_start))
+                update_at = clock.now() + timing.starter_update_interval_s
+            if clock.now() >= lease_end:
+                self.vacate("claim lease expired", fast=True)
+                break
+            left = (min(end, update_at, lease_end) - clock.now()) / clock.scale
+            try:
+                async with asyncio.timeout(max(0.0, left)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+        self.execution.ended = time.time()
+        await self._job_ended(began, job_start)
+
+    async def _job_ended(self, began: float, job_start: int) -> None:
+        assert self.execution is not None
+        if self._actor is not None:
+            self._actor.end_job()
+        last = self._used(began, job_start)
+        self._update(last)
+        await self.host.clock.sleep(random.uniform(0.003, 0.015))  # noqa: S311 - no secret
+        final = last.copy()
+        final.put_text("JobState", "Exited")
+        final.put("NumPids", "0")
+        final.put("JobDuration", f"{self.host.clock.now() - began:.6f}")
+        killed = self._end_signal or self.job.exit_signal
+        if killed:
+            final.put("ExitBySignal", "true")
+            final.put("ExitSignal", str(killed))
+            final.put_text("ExitReason", f"died on signal {killed}")
+            self.execution.exit_signal = killed
+        else:
+            final.put("ExitBySignal", "false")
+            final.put("ExitCode", str(self.job.exit_code))
+            self.execution.exit_code = self.job.exit_code
+        if self._evicted is not None and self.host.behaviour.tells_vacate_reason:
+            final.put_text("VacateReason", self._evicted)
+            final.put("VacateReasonCode", "1010")
+            final.put("VacateReasonSubCode", "0")
+        reason = "exit" if self._evicted is None else "evict"
+        self.execution.hook_reason = reason
+        outcome = await self._exit_hook(final, reason)
+        if outcome is not None and outcome.answered_by != "nobody":
+            self.execution.reported = "spool" if outcome.answered_by == "spool" else "agent"
+
+    def _lease_s(self) -> float:
+        lease = _CLAIM_LEASE_S if self.job.lease_s is None else self.job.lease_s
+        if self.host.behaviour.lease_kills or lease == 0:
+            return lease
+        return float("inf")
+
+    # ---- hooks
+
+    async def _exit_hook(self, ad: TextAd, reason: str) -> Outcome | None:
+        """Call JOB_EXIT; None where the starter lost its patience and killed it."""
+        self.host.ledger.counts[f"job_exit {reason}"] += 1
+        try:
+            async with asyncio.timeout(self.host.timing.job_exit_timeout_s):
+                return await self._call("job_exit", ad, reason)
+        except TimeoutError:
+            self.host.ledger.counts["job_exit timed out"] += 1
+            return None
+
+    def _update(self, ad: TextAd) -> None:
+        async def update() -> None:
+            outcome = await self._call("update_job_info", ad)
+            # the hook sends it only to the process that its ad tells
+            if outcome.signal and outcome.pid == self._job_pid and self._job_pid:
+                self.host.ledger.counts["jobs signalled"] += 1
+                self._signalled(outcome.signal)
+
+        task = asyncio.create_task(update())
+        self._updates.add(task)
+        task.add_done_callback(self._updates.discard)
+
+    async def _call(self, name: str, ad: TextAd, arg: str = "") -> Outcome:
+        return await self.host.hooks.call(
+            name,
+            bytes(ad),
+            slot=self.slot,
+            arg=arg,
+            starter_slot=self.slot.name.split("@")[0],
+            parent=self._actor,
+        )
+
+    def _used(self, began: float, job_start: int) -> TextAd:
+        ad = self.ad.copy()
+        seconds = max(0.0, self.host.clock.now() - began)
+        ad.put_text("JobState", "Suspended" if self._suspended else "Running")
+        ad.put("JobPid", str(self._job_pid))
+        ad.put("JobStartDate", str(job_start))
+        ad.put("NumPids", "1")
+        ad.put("ImageSize", "5292")
+        ad.put("ResidentSetSize", "3256")
+        ad.put("MemoryUsage", "((ResidentSetSize + 1023) / 1024)")
+        ad.put("RemoteUserCpu", f"{seconds:.1f}")
+        ad.put("RemoteSysCpu", "0.0")
+        ad.put("StatsLifetime", str(int(seconds)))
+        return ad
+
+
+def _success(outcome: Outcome) -> bool:
+    told = TextAd.parse(outcome.stdout)
+    code = told.number("HookStatusCode") if told is not None else None
+    # what it prints wins over its exit status
+    return code == 0 if code is not None else outcome.exit == 0

@@ -1,0 +1,409 @@
+"""The simulated startd and starter, against an agent that is a list of answers.
+
+What they must do is what real HTCondor was seen to do; the comments name what was seen.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.family import Actor, connect_as_hooks
+from fetchwork.simulate.hooks import HookKilled, Step, connect_to
+from fetchwork.simulate.textad import TextAd
+from fetchwork.spool import Spool
+from fetchwork.wire import Reply, Request, RequestReader, encode_reply
+
+SCALE = 20.0
+
+
+class Agent:
+    """Answers each fetch with the next of its jobs, everything else with yes; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.jobs: list[bytes] = []
+        self.asked: list[Request] = []
+        self.answers: dict[str, Callable[[Request], Reply | None]] = {}
+        self.changed = asyncio.Condition()
+        self.pids: list[int] = []
+
+    async def serve(self, incoming: asyncio.StreamReader, outgoing: asyncio.StreamWriter) -> None:
+        sock = outgoing.get_extra_info("socket")
+        pid = int.from_bytes(sock.getsockopt(1, 17, 12)[:4], "little")  # SOL_SOCKET, SO_PEERCRED
+        reader = RequestReader()
+        while data := await incoming.read(65536):
+            reader.feed(data)
+            while (request := reader.next_request()) is not None:
+                async with self.changed:
+                    self.asked.append(request)
+                    self.pids.append(pid)
+                    self.changed.notify_all()
+                reply = self._answer(request)
+                if reply is None:
+                    outgoing.close()
+                    return
+                outgoing.write(encode_reply(reply))
+        outgoing.close()
+
+    def _answer(self, request: Request) -> Reply | None:
+        if request.name in self.answers:
+            return self.answers[request.name](request)
+        if request.name == "fetch_work" and self.jobs and _idle(request):
+            return Reply(self.jobs.pop(0))
+        return Reply()
+
+    def names(self) -> list[str]:
+        return [f"{request.name} {request.arg}".strip() for request in self.asked]
+
+    async def until(self, *names: str, count: int = 1) -> None:
+        """Wait until each of these was asked so often."""
+        async with asyncio.timeout(10), self.changed:
+            await self.changed.wait_for(lambda: all(self.names().count(name) >= count for name in names))
+
+    def ads(self, name: str) -> list[TextAd]:
+        found = [request for request in self.asked if f"{request.name} {request.arg}".strip() == name]
+        return [ad for request in found if (ad := TextAd.parse(request.body.split(b"-----\n")[0]))]
+
+
+def _idle(request: Request) -> bool:
+    ad = TextAd.parse(request.body)
+    return ad is not None and (ad.text("State"), ad.text("Activity")) in (
+        ("Unclaimed", "Idle"),
+        ("Claimed", "Idle"),
+    )
+
+
+def job(seconds: float = 0.5, **more: str) -> bytes:
+    ad = TextAd()
+    for name, expression in {
+        "Cmd": '"/bin/sleep"',
+        "Owner": '"alice"',
+        "User": '"alice@pool"',
+        "ClusterId": "7",
+        "ProcId": "0",
+        "FetchWorkRunId": "12",
+        "SimulatedSeconds": str(seconds),
+        **more,
+    }.items():
+        ad.put(name, expression)
+    return bytes(ad)
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    agent = Agent()
+    server = await asyncio.start_unix_server(agent.serve, tmp_path / "agent.sock")
+    yield agent
+    server.close()
+
+
+@pytest.fixture
+async def start(agent: Agent, tmp_path: Path) -> AsyncIterator[Callable[..., Host]]:
+    hosts = []
+
+    def start_host(version: str = "23.9", slots: int = 1, **options: Any) -> Host:
+        settings = {"unclaimed_delay_s": 2, **options.pop("timing", {})}
+        options.setdefault("connect", connect_to(tmp_path / "agent.sock"))
+        spec = options.pop("spec", SlotSpec())
+        host = Host(
+            "ep1",
+            slots=[spec] * slots,
+            behaviour=BEHAVIOURS[version],
+            timing=Timing(**settings),
+            clock=Clock(SCALE),
+            ledger=Ledger(),
+            **options,
+        )
+        hosts.append(host)
+        host.start()
+        return host
+
+    yield start_host
+    for host in hosts:
+        await host.vanish()
+
+
+async def test_hooks_of_a_job_come_in_htcondors_order(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job()]
+    start()
+    await agent.until("job_exit exit")
+    await agent.until("fetch_work", count=2)
+    names = agent.names()
+    assert names[:2] == ["fetch_work", "reply_fetch accept"]
+    # in either order
+    assert sorted(names[2:4]) == ["prepare_job", "update_job_info"]
+    # the last update and JOB_EXIT race
+    assert sorted(names[4:6]) == ["job_exit exit", "update_job_info"]
+    assert names[6] == "fetch_work"
+    first, _, second = agent.ads("update_job_info")[0], *agent.ads("update_job_info")
+    assert "JobPid" not in first
+    assert second.text("JobState") == "Running"
+    assert agent.ads("job_exit exit")[0].expression("ExitCode") == "0"
+    assert [ad.text("State") for ad in agent.ads("fetch_work")[:2]] == ["Unclaimed", "Claimed"]
+
+
+async def test_updates_come_at_their_intervals(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(13)]
+    start(timing={"starter_initial_update_interval_s": 2, "starter_update_interval_s": 4})
+    await agent.until("job_exit exit")
+    # 1 before the job, at 2, 6 and 10 s, the last
+    assert agent.names().count("update_job_info") == 5
+
+
+async def test_claim_ends_with_a_fetch_that_brings_nothing(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(), job()]
+    start()
+    await agent.until("fetch_work", count=4)
+    assert [ad.text("State") for ad in agent.ads("fetch_work")[:4]] == [
+        "Unclaimed",
+        "Claimed",
+        "Claimed",
+        "Unclaimed",
+    ]
+
+
+async def test_older_startd_fetches_at_the_end_of_a_job(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(), job()]
+    host = start("23.9")
+    await agent.until("job_exit exit", count=2)
+    assert host.ledger.gaps[0] * SCALE < 2.0
+
+
+async def test_newer_startd_fetches_at_the_next_poll(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(), job(), job()]
+    host = start("25.14", timing={"polling_interval_s": 5, "update_interval_s": 0})
+    await agent.until("job_exit exit", count=3)
+    # the second job began right after a poll
+    assert 3.0 < host.ledger.gaps[1] * SCALE < 6.0
+
+
+async def test_fetch_in_flight_at_the_end_of_a_job_is_the_next_fetch(
+    agent: Agent, start: Callable[..., Host]
+) -> None:
+    # 25.14.1: a fetch that was held while its slot was busy is accepted once the job has ended
+    def answer(request: Request) -> Reply:
+        return Reply(agent.jobs.pop(0)) if agent.jobs and _idle(request) else Reply()
+
+    agent.answers["fetch_work"] = answer
+    agent.jobs = [job(3), job(3)]
+    host = start("25.14", timing={"busy_delay_s": 1.0, "polling_interval_s": 5})
+    await agent.until("job_exit exit", count=2)
+    busy = [ad for ad in agent.ads("fetch_work") if ad.text("Activity") == "Busy"]
+    assert busy, "a slot with a delay for busy slots fetches while its job runs"
+    assert host.ledger.counts["reject"] == 0
+
+
+async def test_ad_for_a_busy_slot_is_rejected(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.answers["fetch_work"] = lambda request: Reply(job(20))
+    start("25.14", timing={"busy_delay_s": 1.0})
+    await agent.until("reply_fetch reject", count=2)
+    assert agent.names().count("prepare_job") == 1
+
+
+async def test_nothing_but_job_exit_tells_of_a_refused_start(
+    agent: Agent, start: Callable[..., Host]
+) -> None:
+    agent.jobs = [job()]
+    agent.answers["prepare_job"] = lambda request: Reply(b"HookStatusCode = 350\n", exit=1)
+    host = start()
+    await agent.until("job_exit evict")
+    ad = agent.ads("job_exit evict")[0]
+    assert "ExitCode" not in ad
+    assert "JobPid" not in ad
+    assert host.ledger.executions == []
+
+
+async def test_printed_status_wins_over_exit_status(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job()]
+    agent.answers["prepare_job"] = lambda request: Reply(b"HookStatusCode = 0\n", exit=7)
+    start()
+    await agent.until("job_exit exit")
+
+
+async def test_failed_exec_is_an_evict_without_exit_code(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(SimulatedFailure='"exec"')]
+    start()
+    await agent.until("job_exit evict")
+    assert "ExitCode" not in agent.ads("job_exit evict")[0]
+
+
+async def test_unknown_account_means_accept_and_silence(agent: Agent, start: Callable[..., Host]) -> None:
+    # 25.14.1 does not look at Owner
+    agent.jobs = [job(User="undefined")]
+    start("25.14", timing={"update_interval_s": 0, "polling_interval_s": 1})
+    await agent.until("fetch_work", count=2)
+    assert agent.names()[:3] == ["fetch_work", "reply_fetch accept", "fetch_work"]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("23.9", None), ("25.14", "Claim vacated by the administrator")]
+)
+async def test_vacate_is_an_evict_with_a_signal(
+    agent: Agent, start: Callable[..., Host], version: str, told: str | None
+) -> None:
+    agent.jobs = [job(100)]
+    host = start(version, timing={"update_interval_s": 0})
+    await agent.until("prepare_job")
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    host.busy()[0].starter.vacate()
+    await agent.until("job_exit evict")
+    ad = agent.ads("job_exit evict")[0]
+    assert ad.expression("ExitSignal") == "15"
+    assert ad.text("VacateReason") == told
+
+
+async def test_killed_starter_calls_no_hook(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(100)]
+    host = start()
+    await agent.until("prepare_job", "update_job_info")
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    host.slots[0].kill_starter()
+    await agent.until("fetch_work", count=2)
+    assert "job_exit exit" not in agent.names()
+    assert "job_exit evict" not in agent.names()
+    # the claim is still there
+    assert agent.ads("fetch_work")[1].text("State") == "Claimed"
+    assert host.ledger.executions[0].ended is not None
+
+
+async def test_job_lives_on_without_its_master(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(100)]
+    host = start()
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    await host.lose_master()
+    assert host.ledger.executions[0].ended is None
+
+
+async def test_update_that_answers_with_a_signal_ends_the_job(
+    agent: Agent, start: Callable[..., Host]
+) -> None:
+    def answer(request: Request) -> Reply:
+        ad = TextAd.parse(request.body)
+        assert ad is not None
+        return Reply(signal=9, pid=int(ad.number("JobPid"))) if "JobPid" in ad else Reply()
+
+    agent.answers["update_job_info"] = answer
+    agent.jobs = [job(1000)]
+    start(timing={"starter_initial_update_interval_s": 1})
+    await agent.until("job_exit exit")
+    assert agent.ads("job_exit exit")[0].expression("ExitSignal") == "9"
+
+
+async def test_bad_line_drops_the_ad_without_a_reply(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job() + b"# comment\n", job()]
+    start()
+    await agent.until("job_exit exit")
+    assert agent.names()[:3] == ["fetch_work", "fetch_work", "reply_fetch accept"]
+
+
+async def test_ad_is_cut_at_pipe_buffer_max(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(Zlast='"' + "x" * 20000 + '"')]
+    start(timing={"pipe_buffer_max": 10240})
+    await agent.until("reply_fetch accept")
+    assert len(agent.asked[1].body.split(b"-----\n")[0]) < 10300
+
+
+async def test_partitionable_slot_is_cut_and_given_back(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(1, RequestCpus="2", RequestMemory="512")]
+    host = start(spec=SlotSpec(4, 4096, 1000, partitionable=True))
+    await agent.until("job_exit exit")
+    assert agent.asked[1].body.count(b'Name = "slot1@ep1"') == 1, "REPLY_FETCH shows the partitionable slot"
+    starter_hooks = [request for request in agent.asked if request.name == "prepare_job"]
+    assert starter_hooks[0].slot == "slot1_1"
+    await agent.until("fetch_work", count=3)
+    # as Claimed/Idle it asked for a job of its own size
+    own = [ad for ad in agent.ads("fetch_work") if ad.text("SlotType") == "Dynamic"]
+    assert own[0].expression("Cpus") == "2"
+    async with asyncio.timeout(5):
+        while len(host.slots) > 1:
+            await asyncio.sleep(0.01)
+    assert host.slots[0].cpus == 4
+
+
+async def test_full_partitionable_slot_rejects(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.answers["fetch_work"] = lambda request: Reply(job(100))
+    start(spec=SlotSpec(1, 100, 1000, partitionable=True))
+    await agent.until("reply_fetch reject")
+    assert agent.names().count("reply_fetch accept") == 1
+
+
+async def test_report_without_an_agent_goes_to_the_spool(
+    agent: Agent, start: Callable[..., Host], tmp_path: Path
+) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    spool.make()
+    agent.jobs = [job(SimulatedExitCode="3")]
+    agent.answers["job_exit"] = lambda request: None
+    host = start(spool=tmp_path / "spool")
+    await agent.until("fetch_work", count=2)
+    report = spool.read()[0]
+    assert report.request.arg == "exit"
+    assert b"ExitCode = 3" in report.request.body
+    assert host.ledger.executions[0].reported == "spool"
+
+
+async def test_hook_can_be_killed_at_each_step(agent: Agent, start: Callable[..., Host]) -> None:
+    seen: list[str] = []
+
+    def watch(step: Step) -> None:
+        seen.append(f"{step.hook} {step.phase}")
+        if (step.hook, step.phase) == ("prepare_job", "sent"):
+            raise HookKilled
+
+    agent.jobs = [job()]
+    start(watch=watch)
+    await agent.until("job_exit evict")
+    assert "fetch_work answered" in seen
+    assert "prepare_job begin" in seen
+    assert "prepare_job answered" not in seen
+
+
+async def test_startd_comes_back_after_a_crash(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(1000)]
+    host = start()
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    await host.crash_startd()
+    await agent.until("fetch_work", count=2)
+    assert agent.ads("fetch_work")[-1].text("State") == "Unclaimed"
+    assert host.ledger.executions[0].ended is not None
+
+
+async def test_lease_of_the_claim_ends_jobs_of_older_versions(
+    agent: Agent, start: Callable[..., Host]
+) -> None:
+    agent.jobs = [job(1000, JobLeaseDuration="6")]
+    start("23.9")
+    await agent.until("job_exit evict")
+    assert agent.ads("job_exit evict")[0].expression("ExitSignal") == "9"
+
+
+async def test_drained_slots_reject(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.answers["fetch_work"] = lambda request: Reply(job(1000))
+    host = start(timing={"other_delay_s": 2.0})
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    host.drain()
+    await agent.until("job_exit evict", "reply_fetch reject")
+    drained = [ad for ad in agent.ads("fetch_work") if ad.text("State") == "Drained"]
+    assert drained
+
+
+async def test_real_processes_tell_starters_apart(
+    agent: Agent, start: Callable[..., Host], tmp_path: Path
+) -> None:
+    family = Actor.startd()
+    with contextlib.ExitStack() as stack:
+        stack.callback(family.kill)
+        agent.jobs = [job(1), job(1)]
+        start(slots=2, connect=connect_as_hooks(tmp_path / "agent.sock"), family=family)
+        await agent.until("job_exit exit", count=2)
+        # every hook is a process of its own, and no one of them is the simulation
+        assert len(set(agent.pids)) == len(agent.pids)
