@@ -1,0 +1,140 @@
+"""``fetchwork config``: from a host file to HTCondor configuration, and is it in force?"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from fetchwork import config as host_file
+from fetchwork.configgen import CONDOR_FILE, UNIT_FILE, render
+from fetchwork.configgen.check import Finding, Place, check_condor, check_paths
+from fetchwork.configgen.condorconfig import CondorConfig, CondorConfigError, found
+from fetchwork.errors import ConfigError, FetchworkError
+
+FILE = click.argument(
+    "host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False
+)
+
+
+@click.group("config")
+def cli() -> None:
+    """Turn a host file into HTCondor configuration.
+
+    HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml.
+    """
+
+
+@cli.command()
+@FILE
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help=f"Write DIR/{CONDOR_FILE}, instead of stdout; DIR is one of HTCondor's LOCAL_CONFIG_DIR.",
+)
+@click.option(
+    "--unit-output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help=f"Write DIR/{UNIT_FILE} too, for a host whose agent systemd runs.",
+)
+def generate(host_file_path: Path | None, output: Path | None, unit_output: Path | None) -> None:
+    """Write HTCondor configuration from a host file.
+
+    \b
+    Example:
+      fetchwork config generate /etc/fetchwork/host.toml -o /etc/condor/config.d
+      condor_reconfig
+    """
+    path = host_file_path or host_file.default_file()
+    config = host_file.load(path)
+    texts = render(config, _installed_version())
+    if unit_output is not None and UNIT_FILE not in texts:
+        raise FetchworkError(
+            f"'{path}' has no agent run by systemd, so there is no unit: agent.run is not 'systemd'"
+        )
+    if output is None:
+        click.echo(texts[CONDOR_FILE], nl=False)
+    else:
+        _write(output / CONDOR_FILE, texts[CONDOR_FILE])
+    if unit_output is not None:
+        _write(unit_output / UNIT_FILE, texts[UNIT_FILE])
+    elif UNIT_FILE in texts:
+        _note(f"the unit of the agent is not written: give --unit-output /etc/systemd/system for {UNIT_FILE}")
+    if path.resolve() != config.host.file.resolve():
+        _note(f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file")
+
+
+@cli.command()
+@FILE
+@click.option("--offline", is_flag=True, help="Look at the file alone: it is meant for another machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(host_file_path: Path | None, offline: bool, as_json: bool) -> None:
+    """Say what is wrong with a host file, the paths it names, and HTCondor's use of it.
+
+    One line for each thing: where it is, what is wrong, what is allowed. The exit status is 1 if there is
+    any, warnings apart.
+
+    \b
+    Example:
+      fetchwork config check /etc/fetchwork/host.toml
+    """
+    path = host_file_path or host_file.default_file()
+    findings = list(_findings(path, offline))
+    if as_json:
+        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+    if wrong := sum(not finding.warning for finding in findings):
+        raise FetchworkError(f"{wrong} {'thing is' if wrong == 1 else 'things are'} wrong with '{path}'")
+    if not as_json:
+        click.echo(f"{path}: nothing wrong")
+
+
+def _findings(path: Path, offline: bool) -> Iterator[Finding]:
+    try:
+        config = host_file.load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Finding.parse(problem)
+        return
+    if offline:
+        return
+    yield from check_paths(config, Place(path))
+    if found():
+        yield from check_condor(config, CondorConfig())
+    else:
+        _note("no HTCondor on this machine: not compared with what it would use")
+
+
+def _installed_version() -> tuple[int, ...] | None:
+    if not found():
+        return None
+    try:
+        return CondorConfig().version()
+    except CondorConfigError as error:
+        _note(f"HTCondor's version is not known, so the output suits every version: {error}")
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: HTCondor may read its directory at any moment."""
+    try:
+        # HTCondor does not read names that begin with a dot
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise FetchworkError(f"cannot write '{path}': {error.strerror}") from error
+    _note(f"wrote {path}")
+
+
+def _note(text: str) -> None:
+    click.echo(f"fetchwork: {text}", err=True)

@@ -1,0 +1,108 @@
+"""Asks HTCondor's own ``condor_config_val`` what HTCondor would use.
+
+It reads the configuration as the daemons do, ``CONDOR_CONFIG`` and ``_CONDOR_*`` variables included, so run
+with the environment that condor_master has, it tells what they would see. Setting names have no case.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+
+from fetchwork.errors import FetchworkError
+
+PROGRAM = "condor_config_val"
+TIMEOUT_S = 20
+
+
+class CondorConfigError(FetchworkError):
+    """``condor_config_val`` is there, but can't read HTCondor's configuration."""
+
+
+class Settings(Mapping[str, str]):
+    """Setting name -> value, whatever the case of the name."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = {name.upper(): value for name, value in values.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.upper()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def found() -> bool:
+    """Whether there is an HTCondor on this machine to ask."""
+    return shutil.which(PROGRAM) is not None
+
+
+class CondorConfig:
+    """HTCondor's configuration on this machine; ``command`` is how ``condor_config_val`` is called."""
+
+    def __init__(self, command: Sequence[str] = (PROGRAM,)) -> None:
+        self._command = tuple(command)
+
+    def version(self) -> tuple[int, ...]:
+        """Return the version of the HTCondor on this machine."""
+        text = self._ask("CONDOR_VERSION").strip()
+        if not re.fullmatch(r"\d+(\.\d+)+", text):
+            raise CondorConfigError(f"{PROGRAM} does not tell HTCondor's version but {text!r}")
+        return tuple(map(int, text.split(".")))
+
+    def settings(self) -> Settings:
+        """Return every setting that HTCondor has, defaults included, its macros not expanded."""
+        return Settings(parse_settings(self._ask("-dump")))
+
+    def value(self, name: str) -> str | None:
+        """Return what the startd would use for a setting, macros expanded; None where it is not set."""
+        try:
+            return self._ask("-subsystem", "STARTD", name).strip()
+        except CondorConfigError as error:
+            if "Not defined" in str(error):
+                return None
+            raise
+
+    def origins(self, names: Sequence[str]) -> dict[str, str]:
+        """Return where each setting was set last, as ``FILE:LINE`` or ``<Environment>``, defaults left out."""
+        if not names:
+            return {}
+        text = self._ask("-verbose", *names, partly=True)
+        places: dict[str, str] = {}
+        for block in re.split(r"\n\s*\n", text):
+            name = re.match(r"\s*([\w.]+)\s*=", block)
+            place = re.search(r"(?m)^ # at: (.+?)(?:, line (\d+))?$", block)
+            if name and place and place[1] != "<Default>":
+                places[name[1].upper()] = f"{place[1]}:{place[2]}" if place[2] else place[1]
+        return places
+
+    def _ask(self, *arguments: str, partly: bool = False) -> str:
+        try:
+            done = subprocess.run(
+                [*self._command, *arguments],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CondorConfigError(f"cannot run {self._command[0]!r}: {error}") from error
+        # asked for several settings it ends with 1 if one of them is not set
+        if done.returncode and not (partly and done.stdout.strip()):
+            said = " ".join((done.stderr or done.stdout).split())
+            raise CondorConfigError(f"{PROGRAM} {' '.join(arguments)} failed: {said}")
+        return done.stdout
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Return the ``NAME = value`` lines of a configuration, continued lines joined; the last one counts."""
+    values: dict[str, str] = {}
+    joined = re.sub(r"[ \t]*\\\n\s*", " ", re.sub(r"(?m)^[ \t]*#.*\n", "", text))
+    for line in joined.splitlines():
+        if match := re.match(r"([A-Za-z_][\w.]*)\s*=(?!=)\s*(.*?)\s*$", line):
+            values[match[1]] = match[2]
+    return values
