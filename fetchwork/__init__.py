@@ -10,14 +10,31 @@ if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["AsyncQueue", "PersonalPool", "Queue", "__version__"]
 
-_HOMES = {"Queue": "fetchwork.queue", "AsyncQueue": "fetchwork.queue", "PersonalPool": "fetchwork.pool"}
+# where each public name lives; those of HTCondor's bindings are there so that a program which uses htcondor2
+# needs another import and nothing else
+_HOMES = {
+    "AsyncQueue": "fetchwork.queue",
+    "JobAction": "htcondor2",
+    "JobEventLog": "fetchwork.events",
+    "JobEventType": "htcondor2",
+    "JobStatus": "htcondor2",
+    "PersonalPool": "fetchwork.pool",
+    "QueryOpts": "htcondor2",
+    "Queue": "fetchwork.queue",
+    "Submit": "htcondor2",
+}
+__all__ = ["Schedd", "__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> "Any":
     if name in _HOMES:
         import importlib
 
+        if _HOMES[name] == "htcondor2":
+            # imports it without its warning that there is no condor_config
+            importlib.import_module("fetchwork.classads")
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "Schedd":
+        return __getattr__("Queue")
     raise AttributeError(f"module 'fetchwork' has no attribute {name!r}")

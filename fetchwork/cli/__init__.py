@@ -1,0 +1,154 @@
+"""The command ``fetchwork``: finds commands, prints errors, ends with documented exit codes.
+
+0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on stderr, ``fetchwork: error: ...``;
+``--debug`` shows where it came from. A command lives in the module of its name and is imported when it is
+called, because ``fetchwork q`` should not pay for what ``fetchwork pool`` needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+import fetchwork
+from fetchwork.errors import FetchworkError
+
+#: section of the help -> command -> what its help begins with
+COMMANDS: dict[str, dict[str, str]] = {
+    "Jobs": {
+        "submit": "Put jobs into the queue.",
+        "q": "Show the jobs in the queue.",
+        "history": "Show jobs that have left the queue.",
+        "rm": "Remove jobs.",
+        "hold": "Hold jobs.",
+        "release": "Release held jobs.",
+        "vacate": "End the runs of running jobs, so that they run again.",
+        "edit": "Change attributes of jobs.",
+        "runs": "Show every try at a job.",
+        "tail": "Show the end of a job's stdout and stderr.",
+    },
+    "Following": {
+        "watch": "Show the queue, and go on showing it.",
+        "wait": "Wait until jobs have ended.",
+        "events": "Show what happened to jobs.",
+        "userlog": "Write HTCondor job event logs from the events.",
+    },
+    "The pool": {
+        "slots": "Show the slots that fetch jobs.",
+        "submitters": "Show who uses how much, and who is next.",
+        "prio": "Set a submitter's priority factor or limit.",
+        "queue": "Show, make and change queues.",
+        "pool": "A private pool: PostgreSQL, agent and HTCondor in one directory.",
+        "demo": "Run 20 jobs through a private pool.",
+        "simulate": "Play startd and starter of many slots, for load tests.",
+    },
+    "Administration": {
+        "db": "Make, upgrade and look after the database.",
+        "config": "Turn a host file into HTCondor configuration.",
+        "hooks": "Install the hooks that HTCondor calls.",
+        "agent": "Serve the hooks of this host.",
+        "hook": "Run one hook without an agent.",
+        "doctor": "Check a host: configuration, hooks, agent, database.",
+    },
+}
+
+EXAMPLE = """\b
+Example:
+  fetchwork submit sleep.sub
+  fetchwork q
+  fetchwork wait 42
+"""
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in COMMANDS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"fetchwork.cli.{cmd_name}")
+        command: click.Command = module.cli
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # the name shown in usage lines is the one typed, not that of the function
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            command.name = name
+        return name, command, rest
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(section.items()))
+
+
+@click.group(
+    cls=_Commands,
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.option(
+    "--dsn", metavar="CONNINFO", help="The database; also FETCHWORK_DSN, or PGHOST, PGSERVICE and so on."
+)
+@click.option("--debug", is_flag=True, help="Show where an error came from.")
+@click.version_option(fetchwork.__version__, prog_name="fetchwork")
+@click.pass_context
+def main_group(context: click.Context, dsn: str | None, debug: bool) -> None:
+    """A PostgreSQL job queue for HTCondor's fetch-work hooks."""
+    context.meta["fetchwork.dsn"] = dsn
+    context.meta["fetchwork.debug"] = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(words))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status."""
+    words = list(arguments)
+    debug = "--debug" in words
+    if debug:
+        # accepted behind the command too: that is where one adds it after an error
+        words = ["--debug", *(word for word in words if word != "--debug")]
+    try:
+        status: Any = main_group.main(words, prog_name="fetchwork", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "fetchwork"
+        _say(f"{_one_line(error.format_message())}\n  help: {path} --help")
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        # the shell has shown ^C already
+        return 130
+    except BrokenPipeError:
+        # whoever read the output has had enough; what Python flushes at exit has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (FetchworkError, click.ClickException, OSError) as error:
+        if debug:
+            raise
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        _say(_one_line(message) if not isinstance(error, FetchworkError) else message)
+        return 1
+    return status if isinstance(status, int) else 0
+
+
+def _say(message: str) -> None:
+    print(f"fetchwork: error: {message}", file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split()).rstrip(".")

@@ -1,0 +1,445 @@
+"""What the queue's operations ask of the database, without a connection.
+
+Each operation is a generator: it yields an ``Ask`` and is sent the rows, or a ``Pause``, or ``Found`` items for
+the caller, and returns its result. ``Queue`` drives them with a connection, ``AsyncQueue`` with awaited ones,
+so that the two can't come to differ.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import htcondor2
+
+from fetchwork import classads
+from fetchwork.constraint import Constraint, Source, compile_constraint
+from fetchwork.errors import ClassAdError, JobStateConflict, NotFound
+from fetchwork.queue.views import JOBS, Json, View
+
+JobAction = htcondor2.JobAction
+QueryOpts = htcondor2.QueryOpts
+
+PAGE = 1000
+# ids in one call of a function that changes jobs; each call is a transaction
+BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A statement; the generator is sent its rows."""
+
+    sql: str
+    params: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nothing to do for a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """Items for the caller."""
+
+    items: Sequence[Any]
+
+
+Rows = list[Json]
+Result = TypeVar("Result")
+Steps = Generator[Ask | Pause | Found, Any, Result]
+
+
+@dataclass
+class Memory:
+    """What need not be asked twice on one queue."""
+
+    spellings: Mapping[str, str] = field(default_factory=dict)
+
+
+# -- constraints ---------------------------------------------------------------------------------------------
+
+
+def constraint_of(spec: Any) -> str:
+    """The constraint that a job spec of HTCondor's bindings means: ids, a list of ids, or a constraint."""
+    if isinstance(spec, bool):
+        raise TypeError("a job spec is a list of ids, an id, a cluster number or a constraint")
+    if isinstance(spec, int):
+        return f"ClusterId == {spec}"
+    if isinstance(spec, classads.ExprTree):
+        return classads.format_expr(spec)
+    if isinstance(spec, str):
+        return _id_constraint(spec) or spec
+    parts = [_id_constraint(item) if isinstance(item, str) else None for item in spec]
+    if not parts or None in parts:
+        raise ValueError("a list of jobs holds ids such as '42.0', or '42' for a whole cluster")
+    return " || ".join(part for part in parts if part)
+
+
+def _id_constraint(text: str) -> str | None:
+    if found := re.fullmatch(r"\s*(\d{1,9})(?:\.(\d{1,9}))?\s*", text):
+        own = f" && ProcId == {int(found[2])}" if found[2] else ""
+        return f"(ClusterId == {int(found[1])}{own})"
+    return None
+
+
+def _ids(spec: Any) -> list[str] | None:
+    """The ids, where a spec consists of nothing else."""
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        return [str(spec)]
+    items = [spec] if isinstance(spec, str) else spec if isinstance(spec, list | tuple) else []
+    if items and all(isinstance(item, str) and _id_constraint(item) for item in items):
+        return [item.strip() for item in items]
+    return None
+
+
+def compiled(view: View, constraint: Any, memory: Memory) -> Steps[Constraint]:
+    """A constraint for one view; None and '' select everything."""
+    if isinstance(constraint, classads.ExprTree):
+        text = classads.format_expr(constraint)
+    else:
+        text = str(constraint).strip() if constraint is not None else ""
+    expression = classads.parse_expr(text or "true")
+    names = {name.lower() for name in classads.references(expression)}
+    columns = view.columns()
+    owners = None
+    if "owner" in names:
+        rows = yield Ask("SELECT DISTINCT owner FROM fetchwork.autoclusters")
+        owners = [row["owner"] for row in rows]
+    if not names <= columns.keys() and not memory.spellings:
+        rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
+        memory.spellings = {row["key"]: row["name"] for row in rows}
+    return compile_constraint(expression, Source(columns, "ad", memory.spellings, owners))
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+def ads(
+    view: View,
+    constraint: Any,
+    memory: Memory,
+    *,
+    projection: Sequence[str] = (),
+    limit: int = -1,
+    since: Any = None,
+) -> Steps[None]:
+    """Yield the ads of a view, in its order, a page at a time.
+
+    Pages follow each other by key. A cursor would show one moment, but keep it alive: with a million jobs the
+    database could not clean up for as long as the reader takes.
+    """
+    selection = yield from compiled(view, constraint, memory)
+    stop = None
+    if since is not None:
+        stop = yield from compiled(view, constraint_of(since), memory)
+    wanted = _projection(view, projection)
+    whole = not wanted or not selection.exact or stop is not None
+    columns, params = ("*", []) if whole else _selected(view, wanted)
+    comparison = "<" if view.descending else ">"
+    order = ", ".join(f"{name} DESC" if view.descending else name for name in view.order)
+    key = ", ".join(view.order)
+    after: tuple[Any, ...] | None = None
+    left = limit if limit >= 0 else None
+    while left is None or left > 0:
+        size = PAGE if left is None or not selection.exact else min(PAGE, left)
+        where, more = selection.sql, list(selection.params)
+        if after is not None:
+            where += f" AND ({key}) {comparison} ({', '.join(['%s'] * len(after))})"
+            more += after
+        sql = f"SELECT {columns} FROM fetchwork.{view.name} WHERE {where} ORDER BY {order} LIMIT {size}"  # noqa: S608
+        rows: Rows = yield Ask(sql, [*params, *more])
+        items: list[Json] = []
+        for row in rows:
+            ad = view.ad(row)
+            if not selection.exact and not selection.accepts(classads.from_json(ad)):
+                continue
+            if stop is not None and stop.accepts(classads.from_json(ad)):
+                left = 0
+                break
+            items.append(ad if not wanted else {k: v for k, v in ad.items() if k.lower() in wanted})
+        if left is not None:
+            items = items[:left] if left else items
+            left -= min(left, len(items))
+        if items:
+            yield Found(items)
+        if len(rows) < size:
+            return
+        after = tuple(rows[-1][name] for name in view.order)
+
+
+def _projection(view: View, projection: Sequence[str]) -> frozenset[str]:
+    if isinstance(projection, str):
+        raise TypeError("a projection is a list of attribute names")
+    return frozenset(name.lower() for name in projection)
+
+
+def _selected(view: View, wanted: frozenset[str]) -> tuple[str, list[Any]]:
+    columns = view.columns()
+    names = list(
+        dict.fromkeys([*view.order, *(columns[name].sql for name in sorted(wanted) if name in columns)])
+    )
+    inner = sorted(wanted - columns.keys() - {"mytype"})
+    if not inner:
+        return ", ".join([*names, "NULL AS ad"]), []
+    part = (
+        "(SELECT jsonb_object_agg(part.key, part.value) FROM jsonb_each(ad) AS part"
+        " WHERE lower(part.key) = ANY(%s)) AS ad"
+    )
+    return ", ".join([*names, part]), [inner]
+
+
+def query(
+    constraint: Any, memory: Memory, *, projection: Sequence[str] = (), limit: int = -1, opts: int = 0
+) -> Steps[None]:
+    """Yield what ``Schedd.query`` returns, by its options."""
+    known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
+    if opts & ~known:
+        raise ValueError(
+            f"query options {int(opts)}: allowed are AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly"
+        )
+    if opts & QueryOpts.DefaultMyJobsOnly:
+        mine = f"Owner == {classads.quote(getpass.getuser())}"
+        text = (
+            classads.format_expr(constraint)
+            if isinstance(constraint, classads.ExprTree)
+            else str(constraint or "true")
+        )
+        constraint = f"{mine} && ({text})"
+    if opts & QueryOpts.SummaryOnly:
+        found = yield from summary(constraint, memory)
+        yield Found([found])
+    elif opts & QueryOpts.AutoCluster:
+        yield from _limited(autoclusters(constraint, memory), limit)
+    elif opts & QueryOpts.GroupBy:
+        yield from _limited(groups(constraint, memory, projection), limit)
+    else:
+        yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
+
+
+def _limited(steps: Steps[list[Json]], limit: int) -> Steps[None]:
+    items = yield from steps
+    yield Found(items if limit < 0 else items[:limit])
+
+
+_STATES = {
+    1: "Idle",
+    2: "Running",
+    3: "Removed",
+    4: "Completed",
+    5: "Held",
+    6: "TransferringOutput",
+    7: "Suspended",
+}
+
+
+def summary(constraint: Any, memory: Memory) -> Steps[Json]:
+    """Counts of the jobs that a constraint selects, as the summary ad that ends a schedd's answer."""
+    counts: Counter[str] = Counter()
+    selection = yield from compiled(JOBS, constraint, memory)
+    if selection.sql == "true" and selection.exact:
+        rows = yield Ask(
+            "SELECT sum(idle) AS idle, sum(running) AS running, sum(held) AS held, sum(suspended) AS suspended,"
+            " sum(ending) AS removed FROM fetchwork.totals"
+        )
+        counts.update({name.capitalize(): int(value or 0) for name, value in rows[0].items()})
+    elif selection.exact:
+        rows = yield Ask(
+            f"SELECT jobstatus, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY jobstatus",  # noqa: S608
+            selection.params,
+        )
+        counts.update({_STATES[row["jobstatus"]]: row["n"] for row in rows})
+    else:
+        for found in (yield from _collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
+            counts[_STATES[found["JobStatus"]]] += 1
+    names = ("Idle", "Running", "Removed", "Completed", "Held", "Suspended")
+    return {"MyType": "Summary", "Jobs": sum(counts.values()), **{name: counts[name] for name in names}}
+
+
+def _collected(steps: Steps[None]) -> Steps[list[Any]]:
+    """What other steps find, gathered."""
+    items: list[Any] = []
+    reply: Any = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration:
+            return items
+        if isinstance(step, Found):
+            items.extend(step.items)
+            reply = None
+        else:
+            reply = yield step
+
+
+def autoclusters(constraint: Any, memory: Memory) -> Steps[list[Json]]:
+    """An ad for each autocluster with jobs: what matching looks at, and JobCount."""
+    selection = yield from compiled(JOBS, constraint, memory)
+    if selection.sql == "true" and selection.exact:
+        rows = yield Ask("SELECT autoclusterid, jobs AS n FROM fetchwork.totals WHERE jobs > 0")
+        counts = {row["autoclusterid"]: int(row["n"]) for row in rows}
+    elif selection.exact:
+        rows = yield Ask(
+            f"SELECT autoclusterid, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY autoclusterid",  # noqa: S608
+            selection.params,
+        )
+        counts = {row["autoclusterid"]: row["n"] for row in rows}
+    else:
+        counts = Counter()
+        for found in (yield from _collected(ads(JOBS, constraint, memory, projection=["AutoClusterId"]))):
+            counts[found["AutoClusterId"]] += 1
+    rows = yield Ask(
+        "SELECT autoclusterid, owner, submitter, ad FROM fetchwork.autoclusters WHERE autoclusterid = ANY(%s)"
+        " ORDER BY autoclusterid",
+        [list(counts)],
+    )
+    return [
+        {
+            **row["ad"],
+            "AutoClusterId": row["autoclusterid"],
+            "Owner": row["owner"],
+            "Submitter": row["submitter"],
+            "JobCount": counts[row["autoclusterid"]],
+            "MyType": "AutoCluster",
+        }
+        for row in rows
+    ]
+
+
+def groups(constraint: Any, memory: Memory, projection: Sequence[str]) -> Steps[list[Json]]:
+    """An ad for each distinct combination of the projection's values, and JobCount."""
+    if not projection:
+        raise ValueError("GroupBy groups by the attributes of the projection, which is empty")
+    counts: Counter[tuple[tuple[str, Any], ...]] = Counter()
+    samples: dict[tuple[tuple[str, Any], ...], Json] = {}
+    steps = ads(JOBS, constraint, memory, projection=projection)
+    reply: Any = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration:
+            break
+        reply = None
+        if not isinstance(step, Found):
+            reply = yield step
+            continue
+        for ad in step.items:
+            key = tuple(sorted((name.lower(), repr(value)) for name, value in ad.items()))
+            counts[key] += 1
+            samples.setdefault(key, ad)
+    return [{**samples[key], "JobCount": n, "MyType": "AutoCluster"} for key, n in counts.items()]
+
+
+# -- changing ------------------------------------------------------------------------------------------------
+
+_FUNCTIONS = {
+    JobAction.Hold: "hold",
+    JobAction.Release: "release",
+    JobAction.Remove: "remove",
+    JobAction.Vacate: "vacate",
+    JobAction.VacateFast: "vacate",
+}
+
+
+def act(action: Any, spec: Any, memory: Memory, reason: str | None) -> Steps[Json]:
+    """Hold, release, remove or vacate jobs; the counts as ``Schedd.act`` tells them."""
+    if not isinstance(action, JobAction):
+        raise TypeError("action must be a JobAction")
+    function = _FUNCTIONS.get(action)
+    if function is None:
+        raise JobStateConflict(
+            f"JobAction.{action.name} is not possible for fetched work; allowed: Hold, Release, Remove, Vacate"
+        )
+    found = yield from selected(spec, memory)
+    changed = 0
+    for start in range(0, len(found.ids), BATCH):
+        changed += yield from _change(
+            f"SELECT fetchwork.{function}(jobs => %s, reason => %s) AS n",
+            [found.ids[start : start + BATCH], reason],
+        )
+    return {
+        "TotalSuccess": changed,
+        "TotalBadStatus": found.jobs - changed,
+        "TotalNotFound": found.missing,
+        "TotalError": 0,
+        "TotalAlreadyDone": 0,
+        "TotalPermissionDenied": 0,
+        "TotalJobAds": found.jobs + found.missing,
+        "TotalChangedAds": changed,
+    }
+
+
+def edit(spec: Any, changes: Mapping[str, Any], memory: Memory) -> Steps[int]:
+    """Change attributes; returns the number of jobs changed. ``changes`` is in HTCondor's JSON form."""
+    found = yield from selected(spec, memory)
+    if found.missing and not found.ids:
+        raise NotFound(f"no job in the queue is meant by {spec!r}")
+    changed = 0
+    for start in range(0, len(found.ids), BATCH):
+        changed += yield from _change(
+            "SELECT fetchwork.edit(jobs => %s, changes => %s) AS n",
+            [found.ids[start : start + BATCH], dict(changes)],
+        )
+    return changed
+
+
+def _change(sql: str, params: list[Any]) -> Steps[int]:
+    rows = yield Ask(sql, params)
+    return int(rows[0]["n"])
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
+
+    A whole cluster stays one id, which is cheap for a million jobs.
+    """
+
+    ids: list[str]
+    jobs: int
+    missing: int
+
+
+def selected(spec: Any, memory: Memory) -> Steps[Selection]:
+    """The jobs in the queue that a spec means."""
+    ids = _ids(spec)
+    if ids is None:
+        found = yield from _collected(
+            ads(JOBS, constraint_of(spec), memory, projection=["ClusterId", "ProcId"])
+        )
+        return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found], len(found), 0)
+    rows = yield Ask(
+        "SELECT named.id, count(j.clusterid) AS n FROM unnest(%s::text[]) AS named (id)"
+        " LEFT JOIN fetchwork.jobs AS j ON j.clusterid = split_part(named.id, '.', 1)::integer"
+        " AND (named.id NOT LIKE '%%.%%' OR j.procid = nullif(split_part(named.id, '.', 2), '')::integer)"
+        " GROUP BY named.id",
+        [ids],
+    )
+    # each job once, so that what could not be changed can be counted
+    there = {row["id"]: row["n"] for row in rows if row["n"]}
+    ids = [id for id in there if "." not in id or id.split(".")[0] not in there]
+    return Selection(ids, sum(there[id] for id in ids), len(rows) - len(there))
+
+
+def value_of(value: Any) -> Any:
+    """What ``edit`` is given, in JSON form: an expression, its text, or a plain Python value."""
+    if isinstance(value, classads.ExprTree):
+        expression = value
+    elif isinstance(value, str):
+        expression = classads.parse_expr(value)
+    else:
+        ad = classads.ClassAd()
+        ad["value"] = value
+        return classads.to_json(ad)["value"]
+    ad = classads.ClassAd()
+    ad["value"] = expression
+    return classads.to_json(ad)["value"]
+
+
+__all__ = ["Ask", "ClassAdError", "Found", "Memory", "Pause", "Steps", "act", "ads", "edit", "query"]

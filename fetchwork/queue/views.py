@@ -1,0 +1,115 @@
+"""The views that the Python API reads, as ClassAds: which column is which attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fetchwork.constraint import Column, Kind
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """A view with a row for each ad: some attributes are columns, the others are in the column ``ad``."""
+
+    name: str
+    my_type: str
+    attributes: Mapping[str, Kind]
+    #: what makes a page follow the one before it
+    order: Sequence[str]
+    descending: bool = False
+
+    def columns(self) -> dict[str, Column]:
+        """The columns by the lower-case name of their attribute, for constraints."""
+        return {name.lower(): Column(name.lower(), kind) for name, kind in self.attributes.items()}
+
+    def ad(self, row: Mapping[str, Any]) -> Json:
+        """The whole ad of a row of ``SELECT *``: what a column says beats what was submitted."""
+        inner: Mapping[str, Any] = row["ad"] or {}
+        lower = {name.lower() for name in self.attributes}
+        ad = {name: value for name, value in inner.items() if name.lower() not in lower}
+        for name in self.attributes:
+            value = row.get(name.lower())
+            if value is not None:
+                ad[name] = value
+        ad["MyType"] = self.my_type
+        return ad
+
+
+_COMMON: dict[str, Kind] = {
+    "ClusterId": "integer",
+    "ProcId": "integer",
+    "Owner": "string",
+    "FetchWorkQueue": "string",
+    "JobStatus": "integer",
+    "JobPrio": "integer",
+    "QDate": "integer",
+    "EnteredCurrentStatus": "integer",
+    "JobStartDate": "integer",
+    "JobCurrentStartDate": "integer",
+    "NumJobStarts": "integer",
+    "NumJobCompletions": "integer",
+    "NumHolds": "integer",
+    "NumNotStarted": "integer",
+    "NumEvicted": "integer",
+    "NumLost": "integer",
+    "LastReason": "string",
+    "RemoteWallClockTime": "real",
+    "RemoteUserCpu": "real",
+    "RemoteSysCpu": "real",
+    "RunId": "integer",
+    "AutoClusterId": "integer",
+}
+
+JOBS = View(
+    "jobs",
+    "Job",
+    {
+        **_COMMON,
+        "HoldReason": "string",
+        "HoldReasonCode": "integer",
+        "HoldReasonSubCode": "integer",
+        "RemoteHost": "string",
+    },
+    order=("clusterid", "procid"),
+)
+
+HISTORY = View(
+    "history",
+    "Job",
+    {
+        **_COMMON,
+        "CompletionDate": "integer",
+        "ExitBySignal": "boolean",
+        "ExitCode": "integer",
+        "ExitSignal": "integer",
+        "LastRemoteHost": "string",
+    },
+    order=("completed_at", "clusterid", "procid"),
+    descending=True,
+)
+
+# HTCondor calls the record of a run an epoch
+RUNS = View(
+    "runs",
+    "Job",
+    {
+        "ClusterId": "integer",
+        "ProcId": "integer",
+        "Owner": "string",
+        "RunId": "integer",
+        "RemoteHost": "string",
+        "Host": "string",
+        "State": "string",
+        "Outcome": "string",
+        "Reason": "string",
+        "JobPid": "integer",
+        "ExitCode": "integer",
+        "ExitSignal": "integer",
+    },
+    order=("runid",),
+    descending=True,
+)

@@ -1,0 +1,137 @@
+"""HTCondor's job event log: entries made from events, and files kept up to date with them.
+
+The format is HTCondor's own text form with ISO dates in local time, which condor_wait, condor_watch_q and
+``JobEventLog`` read.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fetchwork.events import JobEvent
+
+
+def entry(event: JobEvent) -> str:
+    """The event as an entry of an event log, its last line ``...`` included."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.epoch))
+    body = _BODIES.get(event.type_number, _generic)(event)
+    return f"{event.type_number:03} ({event.cluster:03}.{event.proc:03}.000) {moment} {body}...\n"
+
+
+def _text(event: JobEvent, name: str, default: str = "") -> str:
+    # a line break in a reason would end the entry, or forge another
+    return " ".join(str(event.get(name, default)).split())
+
+
+def _submit(event: JobEvent) -> str:
+    notes = _text(event, "LogNotes")
+    return f"Job submitted from host: {_address(_text(event, 'SubmitHost'))}\n" + (
+        f"    {notes}\n" if notes else ""
+    )
+
+
+def _execute(event: JobEvent) -> str:
+    slot = _text(event, "SlotName")
+    return f"Job executing on host: {_address(_text(event, 'ExecuteHost'))}\n" + (
+        f"\tSlotName: {slot}\n" if slot else ""
+    )
+
+
+def _evicted(event: JobEvent) -> str:
+    again = bool(event.get("TerminatedAndRequeued", False))
+    first = "(0) Job terminated and was requeued" if again else "(0) Job was not checkpointed."
+    lines = [f"\t{first}", *_usage(event, ("Run",)), *_bytes(("Run",))]
+    if again:
+        lines += _ending(event)
+    if reason := _text(event, "Reason"):
+        lines.append(f"\t{reason}")
+    return "Job was evicted.\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _terminated(event: JobEvent) -> str:
+    scopes = ("Run", "Total")
+    lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes)]
+    return "Job terminated.\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _ending(event: JobEvent) -> list[str]:
+    if event.get("TerminatedBySignal") is None:
+        return [f"\t(1) Normal termination (return value {int(event.get('ReturnValue') or 0)})"]
+    return [f"\t(0) Abnormal termination (signal {int(event['TerminatedBySignal'])})", "\t(0) No core file"]
+
+
+def _usage(event: JobEvent, scopes: tuple[str, ...]) -> list[str]:
+    used = f"Usr {_days(event.get('RunUserCpu'))}, Sys {_days(event.get('RunSysCpu'))}"
+    none = f"Usr {_days(0)}, Sys {_days(0)}"
+    return [
+        line
+        for scope in scopes
+        for line in (f"\t\t{used}  -  {scope} Remote Usage", f"\t\t{none}  -  {scope} Local Usage")
+    ]
+
+
+def _bytes(scopes: tuple[str, ...]) -> list[str]:
+    # there is no file transfer
+    return [f"\t0  -  {scope} Bytes {way} By Job" for scope in scopes for way in ("Sent", "Received")]
+
+
+def _days(seconds: Any) -> str:
+    whole = int(seconds) if isinstance(seconds, int | float) else 0
+    days, rest = divmod(max(0, whole), 86400)
+    return f"{days} {rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+
+
+def _image_size(event: JobEvent) -> str:
+    lines = [f"Image size of job updated: {int(event.get('Size') or 0)}"]
+    for name, unit in (("MemoryUsage", "MB"), ("ResidentSetSize", "KB")):
+        value = event.get(name)
+        if isinstance(value, int | float):
+            lines.append(f"\t{int(value)}  -  {name} of job ({unit})")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _aborted(event: JobEvent) -> str:
+    return f"Job was aborted.\n\t{_text(event, 'Reason', 'no reason given')}\n"
+
+
+def _suspended(event: JobEvent) -> str:
+    count = int(event.get("NumberOfPIDs") or 1)
+    return f"Job was suspended.\n\tNumber of processes actually suspended: {count}\n"
+
+
+def _unsuspended(_: JobEvent) -> str:
+    return "Job was unsuspended.\n"
+
+
+def _held(event: JobEvent) -> str:
+    code, subcode = (int(event.get(name) or 0) for name in ("HoldReasonCode", "HoldReasonSubCode"))
+    return f"Job was held.\n\t{_text(event, 'HoldReason')}\n\tCode {code} Subcode {subcode}\n"
+
+
+def _released(event: JobEvent) -> str:
+    return f"Job was released.\n\t{_text(event, 'Reason')}\n"
+
+
+def _generic(event: JobEvent) -> str:
+    return f"{_text(event, 'Info', event.type.name)}\n"
+
+
+def _address(host: str) -> str:
+    # readers expect something in angle brackets
+    return host if host.startswith("<") else f"<{host}>"
+
+
+_BODIES = {
+    0: _submit,
+    1: _execute,
+    4: _evicted,
+    5: _terminated,
+    6: _image_size,
+    9: _aborted,
+    10: _suspended,
+    11: _unsuspended,
+    12: _held,
+    13: _released,
+}
