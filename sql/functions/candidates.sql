@@ -18,7 +18,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT d.autocluster_id, d.job_prio, a.submitter,
+    SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
         a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
     FROM fetchwork.demand AS d
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
