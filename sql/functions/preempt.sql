@@ -25,7 +25,7 @@ BEGIN
         RETURN 0;
     END IF;
     FOR want IN
-        SELECT d.autocluster_id, d.job_prio, a.submitter, a.queue, q.preempt_ratio, q.preempt_prio, s.effective_prio,
+        SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter, a.queue, q.preempt_ratio, q.preempt_prio, s.effective_prio,
             a.request_cpus, a.request_memory_mib, a.request_gpus
         FROM fetchwork.demand AS d
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
@@ -38,7 +38,7 @@ BEGIN
             SELECT FROM fetchwork.run AS r
             WHERE r.end_requested = 'vacate' AND r.end_reason = format('preempted for autocluster %s', want.autocluster_id)
         );
-        SELECT r.run_id, r.token
+        SELECT r.run_id, r.token, r.cluster_id, r.proc_id
         INTO victim
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id AND a.queue = want.queue
@@ -56,6 +56,9 @@ BEGIN
         -- who is furthest above his share, the lowest priority, the youngest run: the least work is lost
         ORDER BY s.effective_prio DESC, j.job_prio, r.started_at DESC
         LIMIT 1;
+        CONTINUE WHEN NOT FOUND;
+        -- SKIP LOCKED: holding other jobs' rows, this must not wait for one
+        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = victim.cluster_id AND j.proc_id = victim.proc_id FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         its := fetchwork.live_run(victim.run_id, victim.token);
         CONTINUE WHEN its.run_id IS NULL OR its.end_requested IS NOT NULL;

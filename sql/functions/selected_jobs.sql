@@ -1,5 +1,6 @@
--- The jobs that a person names: ids ("42.0", "42" for a whole cluster), and/or all of an owner. Locked, in one order, and only those that the invoker may
--- change; naming a single job that is not the invoker's raises FWDEN, one that is not there FWNOT.
+-- The jobs that a person names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once, locked, and only those that the invoker may
+-- change. An id that names none of those raises FWNOT: to a stranger a job that is not his does not exist.
+-- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs don't wait for each other.
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql
@@ -9,10 +10,7 @@ AS $$
 DECLARE
     own text[] := fetchwork.own_owners(role);
     everyone boolean := fetchwork.is_admin(role);
-    name text;
-    id record;
-    found_any boolean;
-    its_owner text;
+    missing text;
 BEGIN
     IF jobs IS NULL AND selected_jobs.owner IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'no jobs named; allowed: job ids, an owner, or both';
@@ -24,26 +22,28 @@ BEGIN
         RETURN QUERY SELECT j.* FROM fetchwork.job AS j WHERE j.owner = selected_jobs.owner ORDER BY j.cluster_id, j.proc_id FOR UPDATE;
         RETURN;
     END IF;
-    FOR name IN SELECT DISTINCT n FROM unnest(jobs) AS n ORDER BY n LOOP
-        id := fetchwork.parse_job_id(name);
-        SELECT j.owner INTO its_owner FROM fetchwork.job AS j WHERE j.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR j.proc_id = id.proc_id) LIMIT 1;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', name);
-        END IF;
-        found_any := false;
-        FOR id IN SELECT id.cluster_id AS cluster_id, id.proc_id AS proc_id LOOP
-            RETURN QUERY
-            SELECT j.* FROM fetchwork.job AS j
-            WHERE j.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR j.proc_id = id.proc_id)
-                AND (everyone OR j.owner = ANY (own)) AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
-            ORDER BY j.proc_id
-            FOR UPDATE;
-            found_any := FOUND;
-        END LOOP;
-        IF NOT found_any AND NOT everyone AND NOT its_owner = ANY (own) THEN
-            -- to a stranger a job that is not his does not exist
-            RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', name);
-        END IF;
-    END LOOP;
+    SELECT n.name INTO missing
+    FROM unnest(jobs) AS n (name)
+    CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
+    WHERE NOT EXISTS (
+        SELECT FROM fetchwork.job AS j
+        WHERE j.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR j.proc_id = id.proc_id) AND (everyone OR j.owner = ANY (own))
+    )
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', missing);
+    END IF;
+    RETURN QUERY
+    SELECT j.* FROM fetchwork.job AS j
+    WHERE (j.cluster_id, j.proc_id) IN (
+            SELECT k.cluster_id, k.proc_id
+            FROM unnest(jobs) AS n (name)
+            CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
+            JOIN fetchwork.job AS k ON k.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR k.proc_id = id.proc_id)
+        )
+        AND (everyone OR j.owner = ANY (own))
+        AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
+    ORDER BY j.cluster_id, j.proc_id
+    FOR UPDATE OF j;
 END
 $$;

@@ -3,6 +3,8 @@
 --
 -- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a job that a starter can't start in silence
 -- (no such account, wrong universe): counted, and Held at the limit.
+--
+-- SKIP LOCKED: a run that someone else is busy with is not silent; and who works on several runs must not wait for the next while holding the last.
 CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
 RETURNS integer
 LANGUAGE plpgsql
@@ -16,10 +18,12 @@ DECLARE
     ended integer := 0;
 BEGIN
     FOR candidate IN
-        SELECT r.run_id, r.token FROM fetchwork.run AS r
+        SELECT r.run_id, r.token, r.cluster_id, r.proc_id FROM fetchwork.run AS r
         WHERE r.host_id = slot_is_free.host_id AND r.slot = slot_is_free.slot AND r.state <> 'reserved'
         ORDER BY r.cluster_id, r.proc_id
     LOOP
+        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = candidate.cluster_id AND j.proc_id = candidate.proc_id FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         its := fetchwork.live_run(candidate.run_id, candidate.token);
         CONTINUE WHEN its.run_id IS NULL;
         ended := ended + 1;
