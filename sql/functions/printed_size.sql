@@ -1,6 +1,9 @@
 -- An upper bound, in bytes, of the ad that FETCH_WORK will print for a job: what fetchwork adds (ids, token, the account three
--- times, lease: under 700 bytes) and each attribute that is not kept back. JSON's escapes are never shorter than ClassAd's; a
--- real may be printed with up to 24 digits; a nested value gains blanks.
+-- times, lease: under 700 bytes) and each attribute that is not kept back. An agent that reads less than it prints holds the job.
+--
+-- A string is at most its JSON form, and where it is printed as eval("...") (line breaks, control characters) 12 bytes and a byte
+-- for each quote more; DEL and the line ends of Unicode are then printed as octal. HTCondor's printer puts blanks around the
+-- operators of an expression and may write what is not ASCII as octal, 4 bytes for one; a nested value gains blanks, too.
 CREATE OR REPLACE FUNCTION fetchwork.printed_size(ad jsonb)
 RETURNS bigint
 LANGUAGE sql
@@ -10,13 +13,20 @@ BEGIN ATOMIC
     SELECT 700 + coalesce(sum(
         octet_length(e.key) + 4
         + CASE jsonb_typeof(e.value)
-            WHEN 'string' THEN octet_length(e.value::text)
-            WHEN 'number' THEN greatest(octet_length(e.value::text), 24)
+            WHEN 'string' THEN CASE
+                WHEN j.text LIKE '"/Expr(%)/"' THEN 16 + 2 * j.bytes + 6 * (j.bytes - j.characters)
+                ELSE 16 + j.bytes + (j.characters - length(replace(j.text, '"', '')))
+                    + 9 * (j.characters - length(translate(j.text, U&'\007F\0085\2028\2029', '')))
+                END
+            WHEN 'number' THEN greatest(j.bytes, 24)
             WHEN 'boolean' THEN 5
             WHEN 'null' THEN 9
-            ELSE octet_length(e.value::text) * 2
+            ELSE 16 + 2 * j.bytes + 6 * (j.bytes - j.characters)
         END
     ), 0)
     FROM jsonb_each(printed_size.ad) AS e
+    CROSS JOIN LATERAL (
+        SELECT e.value::text AS text, octet_length(e.value::text) AS bytes, char_length(e.value::text) AS characters
+    ) AS j
     WHERE NOT EXISTS (SELECT FROM fetchwork.attribute AS a WHERE a.key = lower(e.key) AND a.rule = 'kept');
 END;

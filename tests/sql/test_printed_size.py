@@ -1,0 +1,59 @@
+"""What submit takes for the size of a printed ad is never less than what FETCH_WORK prints."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg.types.json import Jsonb
+
+from fetchwork import classads
+
+# what fetchwork adds to the ad of a run
+ADDED = 700
+
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40) | st.text(
+    st.sampled_from('"\\\n\x01\x7f\x85\u2028ü😀a '), max_size=40
+)
+expressions = st.sampled_from(
+    [
+        "/Expr(a+b*c-d/e)/",
+        "/Expr(a||b&&!c)/",
+        "/Expr(a?b:c)/",
+        "/Expr(f(a,b,{c,d}))/",
+        '/Expr(Name=="ü"&&x!="日本")/',
+        '/Expr(strcat("a\\nü",b))/',
+        "/Expr(/Expr(x)/)/",
+    ]
+)
+values = st.recursive(
+    texts
+    | expressions
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("name", ["A", "SomeLongAttributeName"])
+def test_it_is_an_upper_bound(connection, name):
+    @settings(
+        deadline=None,
+        max_examples=300,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    @given(values)
+    def holds(value):
+        try:
+            ad = classads.from_json({name: value})
+        except classads.ClassAdError:
+            return
+        [(bound,)] = connection.execute(
+            "SELECT fetchwork.printed_size(%s)", [Jsonb({name: value})]
+        ).fetchall()
+        assert len(classads.print_old(ad).encode()) <= bound - ADDED
+
+    holds()
