@@ -1,5 +1,5 @@
 -- A policy expression of a job became true: the agent that evaluated it says what to do ('hold', 'release', 'remove', 'vacate'). status is the JobStatus that the agent saw;
--- if the job is not in it any more nothing happens and the answer is false.
+-- if the job is not in it any more, or is Removed and only its run still ends, nothing happens and the answer is false.
 CREATE OR REPLACE FUNCTION fetchwork.apply_policy(cluster integer, proc integer, status integer, action text, reason text, code integer DEFAULT 3, subcode integer DEFAULT 0)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -12,7 +12,7 @@ BEGIN
     IF action NOT IN ('hold', 'release', 'remove', 'vacate') THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('policy action is %L; allowed: hold, release, remove, vacate', action);
     END IF;
-    SELECT j.* INTO its FROM fetchwork.job AS j WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status = status FOR UPDATE;
+    SELECT j.* INTO its FROM fetchwork.job AS j WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status = status AND j.job_status <> 3 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;

@@ -15,6 +15,7 @@ DECLARE
     checked jsonb := fetchwork.checked_ad(changes);
     new_autocluster integer;
     new_prio integer;
+    new_batch integer;
     waited boolean;
     edited integer := 0;
     lost text;
@@ -28,24 +29,29 @@ BEGIN
     END IF;
     FOR its IN SELECT s.* FROM fetchwork.selected_jobs(jobs, edit.owner, role) AS s WHERE s.job_status <> 3 LOOP
         SELECT c.ad INTO shared FROM fetchwork.cluster AS c WHERE c.cluster_id = its.cluster_id;
-        -- in the spelling that the job has already
-        SELECT its.ad || coalesce(jsonb_object_agg(coalesce(k.key, e.key), e.value), '{}')
+        -- in the spelling that the job has already, or else HTCondor's
+        SELECT its.ad || coalesce(jsonb_object_agg(coalesce(k.key, a.name, e.key), e.value), '{}')
         INTO new_own
         FROM jsonb_each(changes) AS e
-        LEFT JOIN jsonb_object_keys(shared || its.ad || checked) AS k (key) ON lower(k.key) = lower(e.key);
+        LEFT JOIN jsonb_object_keys(shared || its.ad) AS k (key) ON lower(k.key) = lower(e.key)
+        LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key);
         whole := jsonb_strip_nulls(shared || new_own);
         PERFORM fetchwork.checked_job(whole, role);
         new_autocluster := fetchwork.ensure_autocluster(whole);
         new_prio := coalesce((whole ->> 'JobPrio')::integer, 0);
+        new_batch := CASE WHEN jsonb_typeof(whole -> 'JobBatchName') = 'string' THEN fetchwork.ensure_batch(its.owner, whole ->> 'JobBatchName') END;
         waited := its.job_status = 1 AND fetchwork.dequeue(its);
         UPDATE fetchwork.job AS j
-        SET ad = new_own, autocluster_id = new_autocluster, job_prio = new_prio, queue = coalesce(whole ->> 'FetchWorkQueue', 'default'),
+        SET ad = new_own, autocluster_id = new_autocluster, batch_id = new_batch, job_prio = new_prio, queue = coalesce(whole ->> 'FetchWorkQueue', 'default'),
             has_policy = fetchwork.has_policy(whole)
         WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
-        IF new_autocluster <> its.autocluster_id THEN
+        -- counts and limits take a live run for what its job is now
+        UPDATE fetchwork.run AS r SET autocluster_id = new_autocluster
+        WHERE r.cluster_id = its.cluster_id AND r.proc_id = its.proc_id AND r.autocluster_id <> new_autocluster;
+        IF new_autocluster <> its.autocluster_id OR new_batch IS DISTINCT FROM its.batch_id THEN
             INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
             VALUES (its.autocluster_id, its.batch_id, -1, CASE WHEN its.job_status = 5 THEN -1 ELSE 0 END),
-                (new_autocluster, its.batch_id, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
+                (new_autocluster, new_batch, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
         END IF;
         IF waited THEN
             -- keeps its place: the same place, so that an edit is no way to lose one's turn

@@ -15,6 +15,8 @@ BEGIN
         INSERT INTO fetchwork.significant_attribute (key)
         SELECT DISTINCT lower(n) FROM unnest(names) AS n
         WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$' AND (SELECT count(*) FROM fetchwork.significant_attribute) < 200
+        -- one order for everybody
+        ORDER BY 1
         ON CONFLICT DO NOTHING
         RETURNING key
     )
@@ -37,6 +39,7 @@ BEGIN
             VALUES (moved, its.job_prio, its.place, its.cluster_id, its.proc_id);
             PERFORM fetchwork.ensure_demand(moved, its.job_prio);
         END IF;
+        UPDATE fetchwork.run AS r SET autocluster_id = moved WHERE r.cluster_id = its.cluster_id AND r.proc_id = its.proc_id;
         UPDATE fetchwork.job AS j SET autocluster_id = moved WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
     END LOOP;
     RETURN cardinality(fresh);
