@@ -193,3 +193,17 @@ def test_a_hook_takes_no_longer_than_the_agent(hooks, agent):
     hooks.run("fetch_work")
     assert time.monotonic() - start < 2
     assert not os.listdir(hooks.spool)
+
+
+# -- the card
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name):
+    text = (ADS.parent.parent.parent / "hooks" / name).read_text()
+    assert 20 <= text.count("\n") <= 40
+    card = text.split('"""')[1]
+    assert card.startswith(f"{name.upper()}: ")
+    for line in ("Invoked by", "As user", "Arguments", "Stdin", "Stdout", "Exit status"):
+        assert f"\n{line} " in card
+    assert "not answer" in " ".join(card.split()) or "nobody answers" in " ".join(card.split())
