@@ -1,0 +1,89 @@
+"""``fetchwork hook NAME``: one hook's work in this process, without an agent ("direct mode")."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+import click
+
+from fetchwork import config as host_file
+from fetchwork import hookclient
+from fetchwork.errors import ConfigError
+from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request
+
+#: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
+TRY_LATER = 75
+
+
+@click.command()
+@click.argument("name", type=click.Choice(HOOKS))
+@click.argument("arg", required=False, default="")
+@click.option("--config", "-c", "file", type=click.Path(dir_okay=False), help="The host file.")
+@click.option("--keyword", "-k", help="The hook keyword; needed where the host file has several.")
+def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
+    """Run one hook without an agent: its ads on stdin, its answer on stdout.
+
+    The hooks call this where no agent answers. They tell the rest in FETCHWORK_DIRECT_CONFIG,
+    FETCHWORK_KEYWORD, FETCHWORK_SLOT, FETCHWORK_DEADLINE_MS and FETCHWORK_CHECK.
+    """
+    started_at = time.monotonic()
+    config = host_file.load(file or os.environ.get("FETCHWORK_DIRECT_CONFIG") or None)
+    request = Request(
+        name,
+        sys.stdin.buffer.read(MAX_BODY),
+        keyword=keyword or os.environ.get("FETCHWORK_KEYWORD") or _only_keyword(config),
+        arg=arg,
+        slot=os.environ.get("FETCHWORK_SLOT") or os.environ.get("_CONDOR_SLOT", ""),
+        deadline_ms=int(os.environ.get("FETCHWORK_DEADLINE_MS") or 20_000),
+        check=os.environ.get("FETCHWORK_CHECK", ""),
+    )
+    reply = asyncio.run(_answer(config, request, started_at + request.deadline_ms / 1000))
+    sys.exit(_deliver(request, reply))
+
+
+def _only_keyword(config: host_file.HostConfig) -> str:
+    if len(config.keywords) > 1:
+        raise ConfigError([f"which keyword? the host file has {', '.join(config.keywords)}; say --keyword"])
+    return next(iter(config.keywords))
+
+
+async def _answer(config: host_file.HostConfig, request: Request, end: float) -> Reply:
+    from fetchwork import handlers
+    from fetchwork.agent.peer import identity
+    from fetchwork.handlers.context import Caller, Runs
+    from fetchwork.handlers.sites import make_sites
+
+    sites = make_sites(config, only=request.keyword)
+    site = sites.get(request.keyword.lower())
+    if site is None:
+        raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
+    # the process itself holds the database's credentials: nobody has to be kept from anything. This process
+    # took the hook's place, so its parent is the starter.
+    caller = Caller(os.geteuid(), trusted=True, starter=identity(os.getppid()))
+    try:
+        answer = await handlers.handle(handlers.Task(request, caller, site, Runs(), end))
+    finally:
+        await site.store.database.close()
+    return answer.reply
+
+
+def _deliver(request: Request, reply: Reply) -> int:
+    """Do with the reply what a hook does, and return its exit status."""
+    problem = reply.stderr or (reply.message or reply.code if reply.code else "")
+    if problem:
+        print(f"fetchwork {request.name}: {problem}", file=sys.stderr)
+    if reply.code:
+        if request.name == "prepare_job":
+            text = problem.replace('"', "'").replace("\\", "/")
+            print(f'HookStatusCode = 350\nHookStatusMessage = "fetchwork: {text}"')
+        if request.name == "job_exit" and reply.code not in ("bad_request", "denied"):
+            return TRY_LATER
+        return 0 if request.name == "fetch_work" else 1
+    if reply.signal:
+        hookclient.signal_job(request.body, reply.pid, reply.signal)
+    sys.stdout.buffer.write(reply.body)
+    sys.stdout.buffer.flush()
+    return reply.exit

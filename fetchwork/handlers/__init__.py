@@ -1,0 +1,71 @@
+"""The six hooks' work, given a request and what the host knows: used by the agent and by direct mode.
+
+``handle`` is the one entry. A handler reads its request, makes a call or a few of SQL functions, and builds
+the reply; what must be atomic is one SQL function. A handler waits for nothing longer than its request's
+deadline, raises nothing, and says in ``Answer.fields`` what the log line shall tell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from fetchwork.errors import (
+    ClassAdError,
+    DatabaseRefused,
+    DatabaseUnavailable,
+    FetchworkError,
+    NotFound,
+    SubmitError,
+)
+from fetchwork.handlers.context import Answer, Denied, Task
+from fetchwork.handlers.fetch import fetch_work
+from fetchwork.handlers.finish import job_exit
+from fetchwork.handlers.reply import evict_claim, reply_fetch
+from fetchwork.handlers.start import prepare_job
+from fetchwork.handlers.update import update_job_info
+from fetchwork.wire import Reply, one_line
+
+__all__ = ["HANDLERS", "Answer", "Task", "handle"]
+
+log = logging.getLogger(__name__)
+
+HANDLERS: dict[str, Callable[[Task], Awaitable[Answer]]] = {
+    "fetch_work": fetch_work,
+    "reply_fetch": reply_fetch,
+    "evict_claim": evict_claim,
+    "prepare_job": prepare_job,
+    "update_job_info": update_job_info,
+    "job_exit": job_exit,
+}
+
+#: hooks that the startd runs: anybody else has no business with them
+STARTD_HOOKS = frozenset({"fetch_work", "reply_fetch", "evict_claim"})
+
+
+async def handle(task: Task) -> Answer:
+    """Do what ``task.request`` asks; every failure becomes an error reply with a code of PROTOCOL.md."""
+    handler = HANDLERS.get(task.request.name)
+    if handler is None:
+        return _failure("unknown_request", f"request '{one_line(task.request.name, 40)}' is not known")
+    if task.request.name in STARTD_HOOKS and not task.caller.trusted:
+        return _failure(
+            "denied", f"uid {task.caller.uid} may not ask {task.request.name}: the startd's account may"
+        )
+    try:
+        return await handler(task)
+    except ClassAdError as error:
+        return _failure("bad_request", str(error))
+    except (Denied, NotFound, DatabaseRefused, SubmitError) as error:
+        return _failure("denied", str(error))
+    except DatabaseUnavailable as error:
+        return _failure("unavailable", str(error))
+    except FetchworkError as error:
+        return _failure("failed", str(error))
+    except Exception as error:
+        log.exception("%s failed over a request of uid %s", task.request.name, task.caller.uid)
+        return _failure("failed", f"{type(error).__name__} in {task.request.name}; the agent's log has more")
+
+
+def _failure(code: str, message: str) -> Answer:
+    return Answer(Reply(code=code, message=one_line(message)), {"outcome": code, "problem": message})

@@ -1,0 +1,179 @@
+"""What a handler is given: the request, who asks, whose queue it is, and the runs that this process knows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fetchwork.errors import FetchworkError
+from fetchwork.handlers.store import Store
+from fetchwork.wire import Reply, Request
+
+
+class Denied(FetchworkError):
+    """The caller's account gives no right to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is at the other end, as the kernel tells.
+
+    ``trusted`` is the startd's account, root, or the agent's own. ``starter`` is the identity of the process
+    that started the hook ("pid:start time"), None where it can't be seen.
+    """
+
+    uid: int
+    trusted: bool
+    starter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One hook keyword of this host: its queues, and the database that has them."""
+
+    keyword: str
+    queues: tuple[str, ...]
+    store: Store
+    #: how long a fetch may be held, 0 not at all
+    hold_fetch_s: float = 0.0
+    #: bytes of an ad that this host's startd reads
+    ad_bytes: int = 10240
+    uid_domain: str | None = None
+    #: offer only what an account of this host would run
+    check_accounts: bool = True
+    #: a run of which nothing is heard for so long is lost
+    lease_s: float = 1800.0
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run that this process has had to do with and that has not ended, as far as it knows."""
+
+    run_id: int
+    token: str
+    site: Site
+    slot: str
+    job: str
+    owner: str
+    state: str = "reserved"
+    has_policy: bool = False
+    starter: str | None = None
+    job_pid: int | None = None
+    job_start: int | None = None
+    #: why fetchwork itself has ended the job, so that its exit says nothing about the job
+    ended_by_us: str | None = None
+    #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
+    unanswered: str | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __repr__(self) -> str:
+        # never the token
+        return f"<run {self.run_id} of job {self.job}, {self.state} on {self.slot}>"
+
+
+class Runs:
+    """The live runs of this host that this process knows. The agent's own kind of it watches their starters.
+
+    In direct mode it is empty and forgotten at the end: everything that matters is in the database.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[Store, int], LiveRun] = {}
+
+    def __iter__(self) -> Any:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, store: Store, run_id: int) -> LiveRun | None:
+        """The live run with this id."""
+        return self._runs.get((store, run_id))
+
+    def on_slot(self, store: Store, slot: str) -> list[LiveRun]:
+        """The live runs on a slot."""
+        return [run for run in self._runs.values() if run.slot == slot and run.site.store is store]
+
+    def offered(self, run: LiveRun) -> None:
+        """A job was claimed for a slot."""
+        self._runs[run.site.store, run.run_id] = run
+
+    def accepted(self, run: LiveRun) -> None:
+        """The startd said accept."""
+        if run.state == "reserved":
+            run.state = "accepted"
+        run.changed.set()
+
+    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """The run passed the fence."""
+        run.state = "running"
+        run.starter = starter
+        run.slot = slot
+        run.changed.set()
+
+    def reported(self, run: LiveRun, job_pid: int) -> None:
+        """An update told the job's process."""
+        run.job_pid = job_pid
+
+    def ended(self, store: Store, run_id: int) -> None:
+        """The run is over."""
+        run = self._runs.pop((store, run_id), None)
+        if run is not None:
+            run.state = "ended"
+            run.changed.set()
+
+    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+        """A free, undivided slot asks for work: what it ran is over. False if something of it lives on."""
+        greeting = await site.store.hello(timeout_s)
+        await site.store.database.scalar(
+            "slot_is_free", timeout_s=timeout_s, host_id=greeting.host_id, slot=slot
+        )
+        return True
+
+    async def until_free(self, site: Site, slot: str, held: HeldFetch, left_s: float) -> bool:
+        """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
+        return False
+
+
+@dataclass(slots=True)
+class Task:
+    """One request, and all that its handler may use."""
+
+    request: Request
+    caller: Caller
+    site: Site
+    runs: Runs
+    #: monotonic time at which the answer is worth nothing any more
+    end: float
+    #: asks for permission to wait for work; None: don't wait. Ends the wait at the returned event.
+    hold: Callable[[], HeldFetch | None] = lambda: None
+    #: keeps a report that can't be delivered now; None: the hook does
+    spool: Callable[[Request], None] | None = None
+
+    def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:
+        """Seconds that a call may take: what is left but a reserve for answering, and ``most_s`` at most."""
+        return max(0.05, min(most_s, self.end - time.monotonic() - reserve_s))
+
+
+class HeldFetch:
+    """A fetch that waits for work. The agent's own kind of it is woken, counted and cut short."""
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until a look may be worth while; False if the fetch has to end now."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """The fetch waits no more."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The reply, what the log line tells, and what undoes it should nobody be there to take it."""
+
+    reply: Reply
+    fields: dict[str, Any] = field(default_factory=dict)
+    undo: Callable[[], Awaitable[None]] | None = None

@@ -1,0 +1,268 @@
+"""FETCH_WORK: a slot asks for work, and gets the ad of a run that was claimed for it, or nothing.
+
+Only a slot that can start a job now is offered one: Unclaimed, Owner, or Claimed/Idle by a fetched claim.
+HTCondor accepts a better-ranked job on a busy slot and then drops it (startd-protocol, fact 3).
+
+A fetch may be held. On an idle slot it waits for work to appear. On a busy slot whose job is ours it waits
+for the starter's end, upon which the startd takes the answer as that of an idle slot: so a chain of short
+jobs has no gaps. However long it was held, what is offered is chosen after the wait, and taken back
+if nobody is there any more to take it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import pwd
+import time
+from typing import Any
+
+from fetchwork import classads
+from fetchwork.classads import ClassAd
+from fetchwork.errors import ClassAdError
+from fetchwork.handlers import runad
+from fetchwork.handlers.context import Answer, LiveRun, Task
+from fetchwork.matching import Choice, choose, slot_resources, slot_weight
+from fetchwork.wire import Reply
+
+#: seconds for a call: a startd asks again soon enough
+DATABASE_S = 5.0
+#: kinds that one claim is asked to look for
+KINDS_A_CLAIM = 64
+#: jobs that one fetch may hold or pass over before the slot has to ask again
+TRIES = 20
+#: what an offer lives for: until the starter's first hook, which is slow to come where names resolve slowly
+OFFER_S = 60.0
+
+
+async def fetch_work(task: Task) -> Answer:
+    """Find the slot a job, wait for one if that is allowed, and print its ad."""
+    slot = classads.parse_old(task.request.body)
+    name = slot.get("Name")
+    if not isinstance(name, str) or not name:
+        raise ClassAdError("the slot ad has no Name")
+    fields: dict[str, Any] = {"slot": name}
+    reason = why_not(slot)
+    if reason == "busy":
+        if not await _until_free(task, name):
+            return Answer(Reply(), {**fields, "outcome": "busy"})
+    elif reason is not None:
+        return Answer(Reply(), {**fields, "outcome": reason})
+
+    held = None
+    started_at = time.monotonic()
+    hold_end = min(task.end - 2.0, started_at + task.site.hold_fetch_s)
+    try:
+        while True:
+            answer = await _try(task, slot, name, fields)
+            if answer is not None:
+                return answer
+            # a claimed slot that gets nothing is given up by the startd, and a dynamic one deleted
+            if held is None and slot.get("State") in ("Unclaimed", "Owner"):
+                held = task.hold()
+            left = hold_end - time.monotonic()
+            if held is None or left <= 0 or not await held.wait(left):
+                return Answer(Reply(), {**fields, "outcome": "nothing"})
+    finally:
+        if held is not None:
+            held.release()
+
+
+def why_not(slot: ClassAd) -> str | None:
+    """Why a slot can't be given a job now; None if it can, "busy" if it can once its job has ended."""
+    state, activity = slot.get("State"), slot.get("Activity")
+    if "RemoteScheddName" in slot or "ClientMachine" in slot:
+        return "claimed_by_schedd"
+    if state in ("Unclaimed", "Owner") or (state == "Claimed" and activity == "Idle"):
+        return None
+    return "busy" if state == "Claimed" and activity == "Busy" else "not_idle"
+
+
+async def _until_free(task: Task, name: str) -> bool:
+    """Wait for the end of a busy slot's starter, where holding is allowed."""
+    held = task.hold() if task.site.hold_fetch_s > 0 else None
+    if held is None:
+        return False
+    try:
+        left_s = min(task.site.hold_fetch_s, task.left(reserve_s=2.0))
+        if not await task.runs.until_free(task.site, name, held, left_s):
+            return False
+    finally:
+        held.release()
+    return True
+
+
+async def _try(task: Task, slot: ClassAd, name: str, fields: dict[str, Any]) -> Answer | None:
+    """Claim a job for the slot and build its ad; None if there is nothing for it."""
+    site, store = task.site, task.site.store
+    greeting = await store.hello(task.left(DATABASE_S))
+    # a partitionable slot goes on asking while the starters of its dynamic slots come up
+    exclusive = slot.get("SlotType") != "Partitionable" and await task.runs.slot_asks(
+        site, name, task.left(DATABASE_S)
+    )
+    resources = slot_resources(slot)
+    candidates = await store.database.call(
+        "candidates",
+        timeout_s=task.left(DATABASE_S),
+        host_id=greeting.host_id,
+        slot=name,
+        queues=list(site.queues),
+        cpus=resources["cpus"],
+        memory_mib=resources["memory_mib"],
+        disk_kib=resources["disk_kib"],
+        gpus=resources["gpus"],
+    )
+    if not candidates:
+        return None
+    await store.read_kinds((row["autocluster_id"] for row in candidates), task.left(DATABASE_S))
+    if len({row["submitter"] for row in candidates}) > 1:
+        await store.read_shares(task.left(DATABASE_S))
+    choices = choose(
+        candidates,
+        slot,
+        kinds=store.kinds,
+        positions=store.positions,
+        shares=store.shares,
+        queues=site.queues,
+    )
+    if site.check_accounts:
+        known = await known_accounts({choice.kind.owner for choice in choices})
+        choices = [choice for choice in choices if choice.kind.owner in known]
+    tries = 0
+    while choices and tries < TRIES and task.left() > 0.5:
+        tries += 1
+        claimed = await _claim(task, greeting.host_id, name, slot, choices[:KINDS_A_CLAIM], exclusive)
+        if claimed is None:
+            del choices[:KINDS_A_CLAIM]
+            continue
+        answer = await _offer(task, slot, name, claimed, fields)
+        if answer is not None:
+            return answer
+    return None
+
+
+async def _claim(
+    task: Task, host_id: int, name: str, slot: ClassAd, choices: list[Choice], exclusive: bool
+) -> dict[str, Any] | None:
+    site, store = task.site, task.site.store
+    ids = [choice.kind.autocluster_id for choice in choices]
+    hints = [store.positions.hint(choice.kind.autocluster_id, choice.prio) for choice in choices]
+    rows = await store.database.call(
+        "claim",
+        timeout_s=task.left(DATABASE_S),
+        # a second one would take another job
+        again=False,
+        host_id=host_id,
+        slot=name,
+        autoclusters=ids,
+        prios=[choice.prio for choice in choices],
+        hints=hints,
+        limited=[choice.limited for choice in choices],
+        weights=[slot_weight(slot, choice.kind.ad) for choice in choices],
+        offer_s=OFFER_S,
+        lease_s=site.lease_s,
+        exclusive=exclusive,
+    )
+    taken = rows[0]["autocluster_id"] if rows else None
+    for choice in choices:
+        if choice.kind.autocluster_id == taken:
+            store.positions.took(taken, choice.prio, rows[0]["place"])
+            store.shares.claimed(choice.kind.submitter)
+            break
+        store.positions.found_nothing(choice.kind.autocluster_id, choice.prio)
+    return rows[0] if rows else None
+
+
+async def _offer(
+    task: Task, slot: ClassAd, name: str, claimed: dict[str, Any], fields: dict[str, Any]
+) -> Answer | None:
+    """The answer that offers a claimed run; None if it had to be taken back."""
+    site, store = task.site, task.site.store
+    assert store.greeting is not None
+    run = LiveRun(
+        run_id=claimed["run_id"],
+        token=str(claimed["token"]),
+        site=site,
+        slot=name,
+        job=f"{claimed['cluster_id']}.{claimed['proc_id']}",
+        owner=claimed["owner"],
+        has_policy=claimed["has_policy"],
+    )
+    try:
+        ad = runad.build(
+            claimed,
+            slot,
+            kept=store.greeting.kept,
+            host=store.host,
+            keyword=site.keyword,
+            uid_domain=site.uid_domain,
+        )
+        printed = classads.print_old(ad).encode()
+    except ClassAdError as error:
+        await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
+        return None
+    if len(printed) > site.ad_bytes:
+        size = f"the job's ad has {len(printed)} bytes when printed; {store.host} reads {site.ad_bytes}"
+        await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
+        return None
+    task.runs.offered(run)
+
+    async def undo() -> None:
+        await _withdraw(task, run, "the hook had gone before it was told")
+        store.shares.claimed(_submitter(task, claimed), -1.0)
+
+    return Answer(Reply(printed), {**fields, "job": run.job, "run": run.run_id, "outcome": "offered"}, undo)
+
+
+def _submitter(task: Task, claimed: dict[str, Any]) -> str:
+    kind = task.site.store.kinds.get(claimed["autocluster_id"])
+    return kind.submitter if kind else ""
+
+
+async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | None = None) -> None:
+    store = run.site.store
+    task.runs.ended(store, run.run_id)
+    await store.database.scalar(
+        "withdraw",
+        timeout_s=DATABASE_S,
+        run_id=run.run_id,
+        token=run.token,
+        reason=reason,
+        hold_reason=hold_reason,
+    )
+
+
+_accounts: dict[str, tuple[bool, float]] = {}
+_ACCOUNT_LIFE_S = 60.0
+_LOOKUP_S = 2.0
+
+
+async def known_accounts(owners: set[str]) -> set[str]:
+    """Those of the owners that are accounts of this host; asked anew each minute, beside the event loop.
+
+    A name service that does not answer is asked again by the next fetch; until then its accounts are
+    none.
+    """
+    now = time.monotonic()
+    unknown = [owner for owner in owners if _accounts.get(owner, (False, -math.inf))[1] < now]
+    if unknown:
+        if len(_accounts) > 10_000:
+            _accounts.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOKUP_S):
+                found = await asyncio.to_thread(lambda: [_is_account(owner) for owner in unknown])
+                _accounts.update(
+                    {
+                        owner: (known, now + _ACCOUNT_LIFE_S)
+                        for owner, known in zip(unknown, found, strict=True)
+                    }
+                )
+    return {owner for owner in owners if _accounts.get(owner, (False, 0.0))[0]}
+
+
+def _is_account(name: str) -> bool:
+    try:
+        return pwd.getpwnam(name).pw_uid != 0
+    except (KeyError, OSError):
+        return False

@@ -1,0 +1,61 @@
+"""REPLY_FETCH and EVICT_CLAIM: what the startd thinks of an offer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fetchwork import classads
+from fetchwork.classads import ClassAd
+from fetchwork.errors import ClassAdError
+from fetchwork.handlers.context import Answer, Task
+from fetchwork.handlers.runad import run_key
+from fetchwork.wire import Reply, one_line
+
+
+async def reply_fetch(task: Task) -> Answer:
+    """``accept``: the startd is willing, no more. ``reject``: the run ends and the job waits again."""
+    job, slot = classads.split_ads(task.request.body)
+    key = run_key(job)
+    store = task.site.store
+    run = task.runs.get(store, key.run_id)
+    fields: dict[str, Any] = {"slot": slot.get("Name", ""), "run": key.run_id}
+    if task.request.arg == "accept":
+        live = await store.database.scalar(
+            "accept", timeout_s=task.left(), run_id=key.run_id, token=key.token
+        )
+        if run is not None and live:
+            task.runs.accepted(run)
+        return Answer(Reply(), {**fields, "outcome": "accepted" if live else "over"})
+    if task.request.arg != "reject":
+        raise ClassAdError(f"argument is '{one_line(task.request.arg, 20)}'; allowed: accept, reject")
+    reason, rest = refusal(job, slot)
+    ended = await store.database.scalar(
+        "reject", timeout_s=task.left(), run_id=key.run_id, token=key.token, reason=reason, rest=rest
+    )
+    if ended:
+        task.runs.ended(store, key.run_id)
+    return Answer(Reply(), {**fields, "outcome": "rejected" if ended else "over", "reason": reason})
+
+
+async def evict_claim(task: Task) -> Answer:
+    """Recorded in the log, nothing else: HTCondor was never seen to call it for a fetched claim."""
+    job, slot = classads.split_ads(task.request.body)
+    return Answer(Reply(), {"slot": slot.get("Name", ""), "run": run_key(job).run_id, "outcome": "noted"})
+
+
+def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
+    """Why the startd rejected a job, as far as the slot ad tells, and whether it would do so again.
+
+    The slot ad of REPLY_FETCH is newer than FETCH_WORK's: a slot that is not idle any more, or of which too
+    little is left, has only been overtaken by something else.
+    """
+    state, activity = slot.get("State"), slot.get("Activity")
+    idle = state in ("Unclaimed", "Owner") or (state == "Claimed" and activity == "Idle")
+    if not idle or "RemoteScheddName" in slot:
+        return f"rejected by the startd: the slot is {state}/{activity}", False
+    if slot.get("SlotType") == "Partitionable":
+        for resource in ("Cpus", "Memory", "Disk", "GPUs"):
+            asked, left = job.get(f"Request{resource}"), classads.evaluate(slot, resource)
+            if type(asked) in (int, float) and type(left) in (int, float) and asked > left:
+                return f"rejected by the startd: only {left} of {resource} is left", False
+    return "rejected by the startd: its START or its resources do not allow the job", True

@@ -1,0 +1,158 @@
+"""The job ad of a run: the one that FETCH_WORK prints, and what later hooks bring back in it."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fetchwork import classads
+from fetchwork.classads import ClassAd
+from fetchwork.errors import ClassAdError
+from fetchwork.matching import REQUEST_DEFAULTS
+
+#: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
+JOB_LEASE_S = 2147483647
+
+_NUMBERS = {
+    "JobPid",
+    "JobStartDate",
+    "NumPids",
+    "ImageSize",
+    "ResidentSetSize",
+    "ProportionalSetSizeKb",
+    "MemoryUsage",
+    "DiskUsage",
+    "ScratchDirFileCount",
+    "RemoteUserCpu",
+    "RemoteSysCpu",
+    "CPUsUsage",
+    "GPUsAverageUsage",
+    "BlockReadKbytes",
+    "BlockWriteKbytes",
+    "BlockReads",
+    "BlockWrites",
+    "JobDuration",
+    "ExitCode",
+    "ExitSignal",
+    "VacateReasonCode",
+    "VacateReasonSubCode",
+    "DeferralTime",
+}
+_INTEGERS = {"JobPid", "JobStartDate", "NumPids", "ExitCode", "ExitSignal"}
+_TEXTS = {"JobState", "ExitReason", "VacateReason"}
+_TRUTHS = {"ExitBySignal"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """What shows that an ad is a run's: its number and its secret."""
+
+    run_id: int
+    token: str
+
+    def __repr__(self) -> str:
+        return f"<run {self.run_id}>"
+
+
+def run_key(ad: ClassAd) -> RunKey:
+    """The run that an ad names; ClassAdError if it is not one of fetchwork's."""
+    run_id, token = ad.get("FetchWorkRunId"), ad.get("FetchWorkToken")
+    if type(run_id) is not int or not isinstance(token, str):
+        raise ClassAdError("the job ad has no FetchWorkRunId and FetchWorkToken: not a job of fetchwork")
+    try:
+        return RunKey(run_id, str(uuid.UUID(token)))
+    except ValueError:
+        raise ClassAdError("FetchWorkToken is no token") from None
+
+
+def report(ad: ClassAd) -> dict[str, Any]:
+    """What a starter has added to the job ad: the job's state, its use of things, its end.
+
+    The hook runs as the job's user, who could bring anything: only these attributes, and only values of
+    their types, are taken.
+    """
+    told: dict[str, Any] = {}
+    for name in _NUMBERS & set(ad):
+        # never evaluated: an expression of the job's user could keep the agent busy
+        value: Any = ad[name]
+        whole = type(value) is int and (name not in _INTEGERS or -(2**31) <= value < 2**31)
+        if whole or (type(value) is float and math.isfinite(value) and name not in _INTEGERS):
+            told[name] = value
+    if "MemoryUsage" in ad and "ResidentSetSize" in told:
+        # the starter writes it as an expression of just this
+        told["MemoryUsage"] = (int(told["ResidentSetSize"]) + 1023) // 1024
+    for name in _TEXTS:
+        value = ad.get(name)
+        if isinstance(value, str) and value:
+            told[name] = value[:1000]
+    for name in _TRUTHS:
+        value = ad.get(name)
+        if type(value) is bool:
+            told[name] = value
+    return told
+
+
+def slot_name(starter_slot: str, claimed_slot: str) -> str | None:
+    """The slot that a starter is on, "slot1_2@host", from its ``_CONDOR_SLOT`` and the slot that fetched."""
+    if not starter_slot:
+        return None
+    _, at, rest = claimed_slot.partition("@")
+    return starter_slot if "@" in starter_slot else f"{starter_slot}{at}{rest}"
+
+
+def build(
+    claimed: Mapping[str, Any],
+    slot: ClassAd,
+    *,
+    kept: frozenset[str],
+    host: str,
+    keyword: str,
+    uid_domain: str | None,
+) -> ClassAd:
+    """The ad of a claimed run for the starter; ClassAdError if the job's own ad can't be read.
+
+    What is for matching and policy stays in the database. A request that is an expression becomes the number
+    that it is on this slot, because the startd compares numbers.
+    """
+    ad = classads.from_json(
+        {
+            name: value
+            for name, value in claimed["ad"].items()
+            if name.lower() not in kept and value is not None
+        }
+    )
+    requests = classads.from_json({name: value for name, value in claimed["ad"].items() if value is not None})
+    for name in list(ad):
+        if name.lower().startswith("request") and isinstance(ad[name], classads.ExprTree):
+            value: Any = classads.evaluate(requests, name, slot)
+            if type(value) in (int, float) and math.isfinite(value):
+                ad[name] = math.ceil(value)
+            else:
+                ad.pop(name)
+    for name, value in REQUEST_DEFAULTS.items():
+        ad.setdefault(name, value)
+    owner = claimed["owner"]
+    domain = uid_domain or slot.get("UidDomain") or host
+    ad.setdefault("JobUniverse", 5)
+    ad.update(
+        {
+            "ClusterId": claimed["cluster_id"],
+            "ProcId": claimed["proc_id"],
+            # HTCondor 23 wants Owner, 25 one of the other two
+            "Owner": owner,
+            "User": f"{owner}@{domain}",
+            "OsUser": owner,
+            "JobLeaseDuration": JOB_LEASE_S,
+            # chooses the starter's hooks: never the submitter's word
+            "HookKeyword": keyword,
+            "FetchWorkRunId": claimed["run_id"],
+            "FetchWorkToken": str(claimed["token"]),
+            "FetchWorkHost": host,
+        }
+    )
+    if claimed["has_policy"]:
+        ad["FetchWorkHasPolicy"] = True
+    return ad

@@ -1,0 +1,114 @@
+"""The agent's log: one line an event, ``event key=value ...``, with secrets taken out.
+
+``event`` writes such a line; ``configure`` says where to. What looks like a token, a claim id or a password
+is replaced in every line, however it got there.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import re
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+MAX_BYTES = 10 * 1024 * 1024
+#: characters of one value; the rest says nothing new
+MAX_VALUE = 300
+
+_SECRETS = (
+    # tokens of runs, wherever they stand
+    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<token>"),
+    # passwords in connection strings, quoted or not, and in URIs
+    (re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.I), r"\1<password>"),
+    (re.compile(r"(\w+://[^\s:/@]*):[^\s/@]+@"), r"\1:<password>@"),
+    # HTCondor's claim ids: <address>#birth#number#secret
+    (re.compile(r"(<[^>\s]*>#\d+#\d+#)\S+"), r"\1<claim>"),
+    (re.compile(r"\b(ClaimIds?|Capability|TransferKey)(\s*=\s*)(\"(?:[^\"\\]|\\.)*\"|\S+)"), r"\1\2<claim>"),
+)
+_PLAIN = re.compile(r"[A-Za-z0-9_.@:/+,#<>-]+\Z")
+
+
+def redact(text: str) -> str:
+    """The text without secrets."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def line(name: str, fields: Mapping[str, Any]) -> str:
+    """``name key=value ...``; a value with blanks or quotes stands in double quotes, None is left out."""
+    return " ".join([name, *(f"{key}={_value(value)}" for key, value in fields.items() if value is not None)])
+
+
+def _value(value: Any) -> str:
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    if len(text) > MAX_VALUE:
+        text = text[: MAX_VALUE - 3] + "..."
+    if _PLAIN.match(text):
+        return text
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def event(logger: logging.Logger, level: int, name: str, /, **fields: Any) -> None:
+    """Log one event."""
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s", line(name, fields))
+
+
+class Formatter(logging.Formatter):
+    """``2026-11-21T01:23:45.678Z INFO fetch_work slot=slot1@ep17 ...``, tracebacks indented below."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, redacted as a whole."""
+        text = redact(super().format(record))
+        return text.replace("\n", "\n    ")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """UTC with milliseconds."""
+        return f"{time.strftime(datefmt or '', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
+    """Log to ``file``, kept below twice 10 MB, or to stderr; returns the handler.
+
+    A file that somebody else rotates is opened anew after ``reopen``.
+    """
+    handler: logging.Handler
+    if file is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        handler = logging.handlers.RotatingFileHandler(
+            file, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8"
+        )
+    handler.setFormatter(Formatter())
+    logger = logging.getLogger("fetchwork")
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
+    # a full disk under the log is no reason to end, nor to write tracebacks
+    logging.raiseExceptions = False
+    return handler
+
+
+def reopen() -> None:
+    """Close the log file; the next line opens it anew, under its name."""
+    for handler in logging.getLogger("fetchwork").handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.acquire()
+            try:
+                if handler.stream is not None:
+                    handler.stream.close()
+                    handler.stream = None
+            finally:
+                handler.release()
