@@ -300,23 +300,31 @@ def _write_secret(path: Path, text: str) -> None:
 
 
 def _reachable(tree: Path) -> Path:
-    """The tree, or where the server's account can't get to it, a copy in the cache folder."""
-    if os.geteuid() != 0 or _can_execute(tree / "bin" / "postgres"):
+    """The tree of a wheel, or where the server's account can't get to it, a copy in the cache folder."""
+    if os.geteuid() != 0 or _can_execute(tree / "bin"):
         return tree
-    version = server_version(tree / "bin")
+    package = tree.parent
+    # the programs look for the wheel's own libraries in a directory beside the package
+    libraries = package.with_name(f"{package.name}.libs")
 
     def copy(entry: Path) -> None:
-        shutil.copytree(tree, entry, symlinks=True, dirs_exist_ok=True)
-        entry.chmod(0o755)
+        shutil.copytree(tree, entry / package.name / tree.name, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, entry / libraries.name, symlinks=True)
+        for path in (entry, *entry.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755)
 
-    return cached(f"postgresql-{version}", copy)
+    copied = cached(f"{package.name}-{server_version(tree / 'bin')}", copy)
+    return copied / package.name / tree.name
 
 
-def _can_execute(program: Path) -> bool:
+def _can_execute(programs: Path) -> bool:
+    """Whether the server's account can run them; psql needs the wheel's libraries."""
     owner = _account()
     try:
         tried = subprocess.run(
-            [program, "--version"],
+            [programs / "psql", "--version"],
             user=owner.pw_uid,
             group=owner.pw_gid,
             extra_groups=[],

@@ -97,12 +97,17 @@ class TestAsRoot:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, public_directory: Callable[[], Path]
     ) -> None:
         monkeypatch.setenv("FETCHWORK_CACHE", str(public_directory()))
-        tree = tmp_path / "tree"
-        shutil.copytree(wheel_programs().parent, tree, symlinks=True)
+        package = wheel_programs().parents[1]
+        for directory in (package, package.with_name(f"{package.name}.libs")):
+            shutil.copytree(directory, tmp_path / directory.name, symlinks=True)
         tmp_path.chmod(0o700)
+        tree = tmp_path / package.name / wheel_programs().parent.name
 
         copied = postgres._reachable(tree)
 
         assert copied.is_relative_to(os.environ["FETCHWORK_CACHE"])
-        assert postgres._can_execute(copied / "bin" / "postgres")
         assert postgres._reachable(tree) == copied
+        shutil.rmtree(tmp_path / package.name)
+        server = PostgresServer(public_directory() / "p", programs=copied / "bin", durable=False)
+        server.start()
+        server.stop("immediate")
