@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fetchwork.tomllines import Key
 
 if TYPE_CHECKING:
-    from fetchwork.config import HostConfig, Keyword
+    from fetchwork.config import HostConfig, Keyword, Slots
 
 NO_KEYWORD = "none"
 
@@ -51,12 +51,15 @@ def _database_problems(config: "HostConfig") -> Iterator[Problem]:
             yield Problem((*key, "service"), "is given together with conninfo", "one of the two")
         elif not database.conninfo:
             yield Problem(key, "has neither conninfo nor service", "one of the two")
-        if name not in used:
+        # a keyword whose database is wrong may have meant this one
+        if name not in used and used <= set(config.databases):
             yield Problem(key, "is not used by any keyword", 'a keyword with database = "' + name + '"')
 
 
 def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
     agent = config.agent
+    if agent.run == "systemd" and agent.user == "":
+        yield Problem(("agent", "user"), "is '', which systemd reads as root", "'condor', or another account")
     if agent.user == "root":
         yield Problem(
             ("agent", "user"),
@@ -155,8 +158,15 @@ def _slot_problems(config: "HostConfig") -> Iterator[Problem]:
             f"({first}) is longer than update_interval_s ({every})",
             "at most update_interval_s",
         )
-    if not config.keywords_in_use():
+    known = all(name in (None, NO_KEYWORD, *config.keywords) for name in _slot_keywords(slots))
+    if known and not config.keywords_in_use() and (slots.default or slots.type):
         yield Problem(("slots",), "leaves no slot that fetches", "at least one slot with a keyword")
+
+
+def _slot_keywords(slots: "Slots") -> Iterator[str | None]:
+    yield slots.default
+    yield from (kind.keyword for kind in slots.type)
+    yield from slots.keyword.values()
 
 
 def _named_slot_problems(config: "HostConfig") -> Iterator[Problem]:

@@ -29,6 +29,8 @@ def key_lines(text: str) -> dict[Key, int]:
         if header := _HEADER.match(line):
             table = _number_arrays(_split(header["key"]), arrays, header["open"] == "[[")
             lines.setdefault(table, number)
+            if isinstance(table[-1], int):
+                lines.setdefault(table[:-1], number)
         elif pair := _PAIR.match(line):
             parts = _split(pair["key"])
             for end in range(1, len(parts) + 1):

@@ -67,7 +67,7 @@ class CondorConfig:
             raise
 
     def origins(self, names: Sequence[str]) -> dict[str, str]:
-        """Return where each setting was set last, as ``FILE:LINE`` or ``<Environment>``, defaults left out."""
+        """Return where settings were set last, as ``FILE:LINE`` or ``<Environment>``; none for defaults."""
         if not names:
             return {}
         text = self._ask("-verbose", *names, partly=True)

@@ -19,7 +19,7 @@ HOOKS = ("FETCH_WORK", "REPLY_FETCH", "EVICT_CLAIM", "PREPARE_JOB", "UPDATE_JOB_
 
 # The one delay that keeps a slot from fetching: a slot that never fetched counts as "last fetched at 0", so
 # any smaller number still lets it fetch once.
-NEVER = 2147483647
+NEVER = "2147483647"
 
 # From here on the end of a job does not start the next fetch: the slot waits for a timer. Between 23.9 and
 # 25.14 this was not looked at, and what is set for the newer ones does no harm on the older.
@@ -144,7 +144,7 @@ def busy_delay(config: HostConfig) -> str:
 
     def delay(keyword: Keyword) -> str:
         if not keyword.hold_fetch_s:
-            return str(NEVER)
+            return NEVER
         return "ifThenElse(time() - EnteredCurrentActivity < 60, 1, 5)"
 
     return _by_slot(config, delay)

@@ -1,0 +1,501 @@
+"""What a host file may say, and how one that may not is answered."""
+
+import pytest
+
+from fetchwork import config
+from fetchwork.cli import run
+from fetchwork.errors import ConfigError
+
+SMALLEST = """\
+[database.main]
+conninfo = "host=db.example.org dbname=fetchwork"
+
+[keyword.FETCHWORK]
+"""
+
+TWO = """\
+[database.main]
+conninfo = "host=db.example.org dbname=fetchwork"
+[keyword.A]
+[keyword.B]
+[slots]
+default = "A"
+"""
+
+# name -> (host file, place, what is wrong, what is allowed); each message is found by all three
+BAD = {
+    "no TOML": ("[host\n", "host.toml:1: is not TOML", "expected ']'", "[table] headers"),
+    "key twice": (
+        SMALLEST + "[host]\nname = 'a'\nname = 'b'\n",
+        "host.toml:7: is not TOML",
+        "overwrite",
+        "each key once",
+    ),
+    "string not closed": (
+        '[host]\nname = "a\n',
+        "host.toml:2: is not TOML",
+        "illegal character",
+        "key = value",
+    ),
+    "no database": ("[keyword.FETCHWORK]\n", "host.toml:database", "is missing", "[database.NAME]"),
+    "no keyword": ('[database.main]\nservice = "x"\n', "host.toml:keyword", "is missing", "[keyword.NAME]"),
+    "unknown section": (
+        SMALLEST + "[hots]\n",
+        "host.toml:5:hots",
+        "did you mean 'host'?",
+        "host, database, agent",
+    ),
+    "unknown key": (
+        SMALLEST + "fetch_dealy_s = 3\n",
+        "host.toml:5:keyword.FETCHWORK.fetch_dealy_s",
+        "did you mean 'fetch_delay_s'?",
+        "database, queues, hooks, fetch_delay_s",
+    ),
+    "section is no table": (
+        "host = 3\n" + SMALLEST,
+        "host.toml:1:host",
+        "3 is not a table",
+        "the table [host]",
+    ),
+    "database is no table": (
+        SMALLEST.replace("[database.main]\nconninfo", "[database]\nmain"),
+        "host.toml:2:database.main",
+        "is not a table",
+        "conninfo or service",
+    ),
+    "keyword with bad characters": (
+        SMALLEST.replace("FETCHWORK", '"FETCH-WORK"'),
+        "host.toml:4:keyword.FETCH-WORK",
+        "has characters that an HTCondor keyword can't have",
+        "a letter, then letters, digits and '_'",
+    ),
+    "reserved keyword": (
+        SMALLEST.replace("FETCHWORK", "STARTD"),
+        "host.toml:4:keyword.STARTD",
+        "a meaning of its own",
+        "another name",
+    ),
+    "keyword twice by case": (
+        TWO.replace("keyword.B", "keyword.a"),
+        "host.toml:4:keyword.a",
+        "[keyword.A] again: HTCondor ignores case",
+        "differ otherwise",
+    ),
+    "wrong type": (
+        SMALLEST + 'fetch_delay_s = "10"\n',
+        "host.toml:5:keyword.FETCHWORK.fetch_delay_s",
+        "'10' is not allowed here",
+        "whole seconds between two fetches",
+    ),
+    "delay of 0": (
+        SMALLEST + "fetch_delay_s = 0\n",
+        "host.toml:5:keyword.FETCHWORK.fetch_delay_s",
+        "0 is not allowed here",
+        "1 to 86400",
+    ),
+    "hold for ever": (
+        SMALLEST + "hold_fetch_s = 86400\n",
+        "host.toml:5:keyword.FETCHWORK.hold_fetch_s",
+        "86400 is not allowed here",
+        "0 to 600",
+    ),
+    "first update after the second": (
+        SMALLEST + "[slots]\ninitial_update_interval_s = 90\n",
+        "host.toml:6:slots.initial_update_interval_s",
+        "longer than update_interval_s",
+        "at most update_interval_s",
+    ),
+    "hold without an agent": (
+        SMALLEST + 'hold_fetch_s = 5\n[agent]\nrun = "none"\n',
+        "host.toml:5:keyword.FETCHWORK.hold_fetch_s",
+        "an agent that is not run",
+        "0",
+    ),
+    "held fetches but none at once": (
+        SMALLEST + "[agent]\nmax_held_fetches = 0\n",
+        "host.toml:6:agent.max_held_fetches",
+        "lets fetches wait",
+        "at least one per slot",
+    ),
+    "no queue": (
+        SMALLEST + "queues = []\n",
+        "host.toml:5:keyword.FETCHWORK.queues",
+        "is empty",
+        "one or more queue",
+    ),
+    "queue twice": (
+        SMALLEST + 'queues = ["a", "a"]\n',
+        "host.toml:5:keyword.FETCHWORK.queues",
+        "names a queue twice",
+        "each queue once",
+    ),
+    "queue name": (
+        SMALLEST + 'queues = ["a", "b c"]\n',
+        "host.toml:5:keyword.FETCHWORK.queues[2]",
+        "'b c' has characters",
+        "queue names",
+    ),
+    "relative hooks": (
+        SMALLEST + 'hooks = "hooks/FETCHWORK"\n',
+        "host.toml:5:keyword.FETCHWORK.hooks",
+        "not an absolute path",
+        "the absolute path of a directory",
+    ),
+    "path with a macro": (
+        SMALLEST + 'hooks = "/opt/$(LOG)"\n',
+        "host.toml:5:keyword.FETCHWORK.hooks",
+        "HTCondor or systemd would read as their own",
+        "the absolute path",
+    ),
+    "hooks shared": (
+        TWO.replace("[keyword.B]", '[keyword.B]\nhooks = "/usr/local/libexec/fetchwork/A"'),
+        "host.toml:5:keyword.B.hooks",
+        "also the directory of [keyword.A]",
+        "a directory for each keyword",
+    ),
+    "unknown database": (
+        SMALLEST + 'database = "man"\n',
+        "host.toml:5:keyword.FETCHWORK.database",
+        "'man' is no [database.NAME]",
+        "one of 'main'",
+    ),
+    "which database": (
+        SMALLEST + '[database.other]\nservice = "other"\n',
+        "host.toml:4:keyword.FETCHWORK.database",
+        "there are several databases",
+        "one of 'main', 'other'",
+    ),
+    "database without a use": (
+        SMALLEST + 'database = "main"\n[database.other]\nservice = "other"\n',
+        "host.toml:6:database.other",
+        "not used by any keyword",
+        'database = "other"',
+    ),
+    "conninfo and service": (
+        SMALLEST.replace("[keyword", 'service = "x"\n[keyword'),
+        "host.toml:4:database.main.service",
+        "together with conninfo",
+        "one of the two",
+    ),
+    "neither conninfo nor service": (
+        "[database.main]\n[keyword.FETCHWORK]\n",
+        "host.toml:1:database.main",
+        "neither conninfo nor service",
+        "one of the two",
+    ),
+    "misspelt conninfo": (
+        SMALLEST.replace("dbname", "dbnme"),
+        "host.toml:2:database.main.conninfo",
+        "'dbnme', which libpq does not know",
+        "a libpq connection string",
+    ),
+    "broken conninfo": (
+        SMALLEST.replace("host=db", "host db"),
+        "host.toml:2:database.main.conninfo",
+        "not a key = value pair",
+        "a libpq connection string",
+    ),
+    "URI of another kind": (
+        SMALLEST.replace("host=db.example.org dbname=fetchwork", "mysql://db/x"),
+        "host.toml:2:database.main.conninfo",
+        "a URI of 'mysql'",
+        "or URI",
+    ),
+    "agent as root": (SMALLEST + '[agent]\nuser = "root"\n', "host.toml:6:agent.user", "is root", "'condor'"),
+    "agent as root by systemd": (
+        SMALLEST + '[agent]\nrun = "systemd"\nuser = ""\n',
+        "host.toml:7:agent.user",
+        "which systemd reads as root",
+        "'condor'",
+    ),
+    "agent run by another": (
+        SMALLEST + '[agent]\nrun = "cron"\n',
+        "host.toml:6:agent.run",
+        "'cron'",
+        "'systemd'",
+    ),
+    "long socket": (
+        SMALLEST + f'[agent]\nsocket = "/{"a" * 120}"\n',
+        "host.toml:6:agent.socket",
+        "too long for a Unix socket",
+        "at most 100 bytes",
+    ),
+    "short lease": (
+        SMALLEST + "[agent]\nlease_s = 1\n",
+        "host.toml:6:agent.lease_s",
+        "1 is not allowed",
+        "15 to 3600",
+    ),
+    "old HTCondor": (
+        SMALLEST + '[host]\nhtcondor = "9.0.1"\n',
+        "host.toml:6:host.htcondor",
+        "older than",
+        "23.0 or later",
+    ),
+    "no HTCondor version": (
+        SMALLEST + '[host]\nhtcondor = "stable"\n',
+        "host.toml:6:host.htcondor",
+        "not an HTCondor version",
+        "'23.9.6'",
+    ),
+    "domain": (
+        SMALLEST + '[host]\nuid_domain = "a@b"\n',
+        "host.toml:6:host.uid_domain",
+        "'a@b' has",
+        "a domain such as",
+    ),
+    "which keyword": (
+        TWO.replace('default = "A"', ""),
+        "host.toml:5:slots.default",
+        "there are several keywords",
+        "one of 'A', 'B', 'none'",
+    ),
+    "unknown default keyword": (
+        TWO.replace('"A"', '"C"'),
+        "host.toml:6:slots.default",
+        "'C' is no [keyword.NAME]",
+        "one of 'A', 'B', 'none'",
+    ),
+    "nothing fetches": (
+        TWO.replace('"A"', '"none"'),
+        "host.toml:5:slots",
+        "no slot that fetches",
+        "at least one slot",
+    ),
+    "unknown keyword of a type": (
+        TWO + '[[slots.type]]\ncount = 2\n[[slots.type]]\nkeyword = "C"\n',
+        "host.toml:10:slots.type[2].keyword",
+        "'C' is no [keyword.NAME]",
+        "one of 'A'",
+    ),
+    "slot type twice": (
+        TWO + "[[slots.type]]\nnumber = 1\n[[slots.type]]\nnumber = 1\n",
+        "host.toml:10:slots.type[2].number",
+        "described twice",
+        "each number once",
+    ),
+    "no such slot": (
+        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n5 = "B"\n',
+        "host.toml:10:slots.keyword.5",
+        "there is no slot 5",
+        "1 to 4",
+    ),
+    "slot named twice": (
+        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n1-3 = "B"\n3 = "A"\n',
+        "host.toml:11:slots.keyword.3",
+        "slot 3 is named already by '1-3'",
+        "each slot once",
+    ),
+    "slot range backwards": (
+        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n3-1 = "B"\n',
+        "host.toml:10:slots.keyword.3-1",
+        "runs backwards",
+        "the smaller number first",
+    ),
+    "slot of another keyword": (
+        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n4 = "b"\n',
+        "host.toml:10:slots.keyword.4",
+        "'b' is no [keyword.NAME]",
+        "one of 'A', 'B', 'none'",
+    ),
+    "no slot number": (
+        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\nslot4 = "B"\n',
+        "host.toml:10:slots.keyword.slot4",
+        "'slot4' is no slot number",
+        "a number such as 4",
+    ),
+    "slots not described": (
+        TWO + '[slots.keyword]\n4 = "B"\n',
+        "host.toml:8:slots.keyword.4",
+        "no [[slots.type]] describes",
+        "[[slots.type]]",
+    ),
+    "more cores than there are": (
+        TWO + "[[slots.type]]\ncount = 4\ncpus = 4\n[host]\ncpus = 8\n",
+        "host.toml:7:slots.type",
+        "asks for 16 cpus, the host has 8",
+        "at most 8",
+    ),
+    "more disk than there is": (
+        TWO + '[[slots.type]]\ncount = 4\ndisk = "50%"\n',
+        "host.toml:7:slots.type",
+        "200% of the disk",
+        "at most 100%",
+    ),
+    "disk in bytes": (
+        TWO + '[[slots.type]]\ndisk = "5 GB"\n',
+        "host.toml:8:slots.type[1].disk",
+        "not a share of the disk",
+        "'1%' to '100%'",
+    ),
+    "partitionable slots of two keywords": (
+        TWO + "[[slots.type]]\npartitionable = true\n[[slots.type]]\npartitionable = true\nkeyword = 'B'\n",
+        "host.toml:7:slots.type",
+        "must be named one by one",
+        "cpus = ...",
+    ),
+    "pilot and workstation": (
+        SMALLEST + "[pilot]\n[workstation]\n",
+        "host.toml:6:workstation",
+        "together with [pilot]",
+        "one of the two",
+    ),
+    "pilot under systemd": (
+        SMALLEST + '[pilot]\n[agent]\nrun = "systemd"\n',
+        "host.toml:7:agent.run",
+        "a pilot, which has no root",
+        "'master' or 'none'",
+    ),
+    "load": (
+        SMALLEST + '[workstation]\nmax_load = "low"\n',
+        "host.toml:6:workstation.max_load",
+        "'low' is not allowed",
+        "load that is not HTCondor's",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_host_file_gets_one_message_with_place_reason_and_what_is_allowed(name):
+    text, place, wrong, allowed = BAD[name]
+    with pytest.raises(ConfigError) as raised:
+        config.parse(text)
+    assert len(raised.value.problems) == 1, raised.value.problems
+    message = raised.value.problems[0]
+    assert "\n" not in message
+    _, _, rest = message.partition(": ")
+    found_wrong, _, found_allowed = rest.partition("; allowed: ")
+    assert message.startswith(place + (":" if "TOML" not in place else ""))
+    assert wrong in found_wrong
+    assert allowed in found_allowed
+
+
+def test_no_two_bad_host_files_get_the_same_message():
+    messages = set()
+    for text, *_ in BAD.values():
+        with pytest.raises(ConfigError) as raised:
+            config.parse(text)
+        messages.add(raised.value.problems[0].partition(": ")[2])
+    assert len(BAD) >= 25
+    assert len(messages) >= len(BAD) - 4  # pairs that differ in the place alone
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_host_file_ends_config_check_with_status_1_and_no_traceback(name, tmp_path, capsys):
+    path = tmp_path / "host.toml"
+    path.write_text(BAD[name][0])
+    assert run(["config", "check", "--offline", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert BAD[name][2] in out
+    assert err == f"fetchwork: error: 1 thing is wrong with '{path}'\n"
+
+
+def test_file_that_is_not_there_is_named(tmp_path, capsys):
+    assert run(["config", "check", str(tmp_path / "none.toml")]) == 1
+    assert "cannot be read: No such file or directory" in capsys.readouterr().out
+
+
+def test_file_that_is_not_text_is_named(tmp_path):
+    path = tmp_path / "host.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        config.load(path)
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file():
+    text = """\
+[host]
+cpus = "4"
+[database.main]
+conninfo = "nonsense"
+[keyword.A]
+fetch_delay_s = -1
+[keyword.B]
+queue = "x"
+[slots]
+default = "C"
+[[slots.type]]
+count = 2
+[slots.keyword]
+7 = "A"
+"""
+    with pytest.raises(ConfigError) as raised:
+        config.parse(text)
+    places = [problem.split(": ")[0] for problem in raised.value.problems]
+    assert places == [
+        "host.toml:2:host.cpus",
+        "host.toml:4:database.main.conninfo",
+        "host.toml:6:keyword.A.fetch_delay_s",
+        "host.toml:8:keyword.B.queue",
+        "host.toml:10:slots.default",
+        "host.toml:14:slots.keyword.7",
+    ]
+
+
+def test_password_of_a_broken_conninfo_is_not_shown():
+    with pytest.raises(ConfigError) as raised:
+        config.parse(SMALLEST.replace("host=db", "password=hunter2 host db"))
+    assert "hunter2" not in str(raised.value)
+
+
+def test_smallest_file_has_a_default_for_everything():
+    host = config.parse(SMALLEST)
+    keyword = host.keywords["FETCHWORK"]
+    assert keyword.database == "main"
+    assert keyword.queues == ("default",)
+    assert str(host.hooks("FETCHWORK")) == "/usr/local/libexec/fetchwork/FETCHWORK"
+    assert host.slots.default == "FETCHWORK"
+    assert host.keywords_in_use() == ("FETCHWORK",)
+    assert host.agent.user == "condor"
+    assert str(host.socket) == "/var/lib/fetchwork/agent.sock"
+    assert host.slot_list() == ()
+
+
+def test_settings_are_frozen():
+    host = config.parse(SMALLEST)
+    with pytest.raises(ValueError, match="frozen"):
+        host.agent.user = "root"
+
+
+def test_service_becomes_a_conninfo():
+    host = config.parse('[database.main]\nservice = "fetchwork"\n[keyword.FETCHWORK]\n')
+    assert host.databases["main"].conninfo == "service=fetchwork"
+
+
+def test_slot_takes_its_own_keyword_then_its_types_then_the_default():
+    host = config.parse(
+        TWO
+        + '[[slots.type]]\ncount = 2\n[[slots.type]]\ncount = 3\nkeyword = "B"\n'
+        + '[slots.keyword]\n4-5 = "none"\n1 = "B"\n'
+    )
+    assert [slot.keyword for slot in host.slot_list()] == ["B", "A", "B", None, None]
+
+
+def test_slot_types_are_numbered_as_htcondor_orders_them():
+    host = config.parse(
+        TWO + '[[slots.type]]\nnumber = 2\n[[slots.type]]\nnumber = 1\ncount = 2\nkeyword = "B"\n'
+    )
+    assert [slot.keyword for slot in host.slot_list()] == ["B", "B", "A"]
+
+
+def test_without_an_agent_no_fetch_waits():
+    host = config.parse(SMALLEST + '[agent]\nrun = "none"\n')
+    assert host.keywords["FETCHWORK"].hold_fetch_s == 0
+
+
+def test_pilots_agent_runs_as_the_account_of_its_master():
+    assert config.parse(SMALLEST + "[pilot]\n").agent.user == ""
+
+
+def test_default_file_is_named_by_the_environment(monkeypatch, tmp_path):
+    path = tmp_path / "host.toml"
+    path.write_text(SMALLEST)
+    monkeypatch.setenv("FETCHWORK_CONFIG", str(path))
+    assert config.load() == config.parse(SMALLEST)
+
+
+def test_settings_of_a_program_are_checked_like_a_file():
+    with pytest.raises(ConfigError, match=r"^pool:keyword\.A\.fetch_delay_s: 0 is not allowed here"):
+        config.from_dict(
+            {"database": {"d": {"service": "s"}}, "keyword": {"A": {"fetch_delay_s": 0}}}, "pool"
+        )
