@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION fetchwork.host_runs(host_id integer)
 RETURNS TABLE (
     run_id bigint, token uuid, cluster_id integer, proc_id integer, state text, slot text, owner text, starter text, job_pid integer,
-    started_at timestamptz, job_start_date bigint, end_requested text
+    started_at timestamptz, job_start_date bigint, end_requested text, has_policy boolean
 )
 LANGUAGE sql
 STABLE
@@ -10,7 +10,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.state::text, r.slot, j.owner, r.starter, r.job_pid,
-        r.started_at, (r.usage ->> 'JobStartDate')::bigint, r.end_requested
+        r.started_at, (r.usage ->> 'JobStartDate')::bigint, r.end_requested, j.has_policy
     FROM fetchwork.run AS r
     JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
     WHERE r.host_id = host_runs.host_id;
