@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -35,19 +36,19 @@ SELECT fetchwork.submit(
     output => format('demo-sql-%%s.out', n),
     request_cpus => 1,
     priority => n %% 5,
-    batch_name => 'by SQL',
+    batch_name => 'SQL',
     ad => jsonb_build_object('DemoExitCode', n %% 4)
 )
 FROM generate_series(1, 12) AS n
 """
 
 SUBMIT_DESCRIPTION = """\
-# {name}: eight jobs of {owner}, four of them twice
+# {name}: two jobs for each of four exit codes
 executable    = /bin/sh
 arguments     = "-c 'echo $(Process) > demo-file-$(Process).out; sleep 1; exit $(code)'"
 initialdir    = /tmp
 request_cpus  = 1
-batch_name    = by submit description
+batch_name    = submit file
 My.DemoExitCode = $(code)
 queue 2 code in (0, 1, 7, 42)
 """
@@ -125,7 +126,7 @@ def _submit(pool: PersonalPool, database: Database, say: Any) -> None:
     by_sql = database.query(SUBMIT_BY_SQL, [owners, owners])
     say(f"{len(by_sql)} jobs by SQL: SELECT fetchwork.submit(cmd => '/bin/sh', ...)")
     description = pool.directory / "demo.sub"
-    description.write_text(SUBMIT_DESCRIPTION.format(name=description.name, owner=owners[0]))
+    description.write_text(SUBMIT_DESCRIPTION.format(name=description.name))
     command = [str(Path(sys.prefix) / "bin/fetchwork"), "submit", "--owner", owners[0], str(description)]
     environment = {**os.environ, "FETCHWORK_DSN": pool.conninfo}
     submitted = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -165,7 +166,7 @@ def _display(console: Console) -> Iterator[Any]:
         table = Table.grid(padding=(0, 2))
         table.add_row(bar)
         for job in running:
-            table.add_row(f"  {job['slot']}: job {job['jobid']} of {job['owner']}, {job['batch']}")
+            table.add_row(f"  {job['slot']}: job {job['jobid']} of {job['owner']}, by {job['batch']}")
         live.update(table)
 
     def line(counts: dict[str, Any], running: list[dict[str, Any]]) -> None:
@@ -184,7 +185,7 @@ def _display(console: Console) -> Iterator[Any]:
 
 def _show(console: Console, jobs: list[dict[str, Any]]) -> bool:
     """Print the results; whether they are what they should be."""
-    table = Table("job", "owner", "submitted", "slot", "exit code", "run time", "status")
+    table = Table("job", "owner", "submitted by", "slot", "exit code", "run time", "status", box=box.SIMPLE)
     good = len(jobs) == JOBS
     for job in jobs:
         right = bool(job["completed"]) and job["exitcode"] == job["expected"]
