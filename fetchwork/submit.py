@@ -181,6 +181,20 @@ def from_description(
     return Jobs(common, _own_parts(statements, common, rest, cluster_id))
 
 
+def with_commands(text: str, lines: Sequence[str]) -> str:
+    """The description with more commands before each of its queue statements."""
+    if not lines:
+        return text
+    added = "\n".join(lines)
+    statements = split_statements(text)
+    if not statements:
+        return f"{text}\n{added}\n"
+    return "".join(
+        f"{statement.commands.removeprefix(before)}\n{added}\n{statement.queue}\n"
+        for before, statement in zip(("", *(s.commands for s in statements)), statements, strict=False)
+    )
+
+
 def warnings_about(text: str) -> list[str]:
     """Lines for a person about commands that mean nothing, as condor_submit tells them."""
     problems = []

@@ -256,13 +256,13 @@ def summary(constraint: Any, memory: Memory) -> Steps[Json]:
         )
         counts.update({_STATES[row["jobstatus"]]: row["n"] for row in rows})
     else:
-        for found in (yield from _collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
+        for found in (yield from collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
             counts[_STATES[found["JobStatus"]]] += 1
     names = ("Idle", "Running", "Removed", "Completed", "Held", "Suspended")
     return {"MyType": "Summary", "Jobs": sum(counts.values()), **{name: counts[name] for name in names}}
 
 
-def _collected(steps: Steps[None]) -> Steps[list[Any]]:
+def collected(steps: Steps[None]) -> Steps[list[Any]]:
     """What other steps find, gathered."""
     items: list[Any] = []
     reply: Any = None
@@ -292,7 +292,7 @@ def autoclusters(constraint: Any, memory: Memory) -> Steps[list[Json]]:
         counts = {row["autoclusterid"]: row["n"] for row in rows}
     else:
         counts = Counter()
-        for found in (yield from _collected(ads(JOBS, constraint, memory, projection=["AutoClusterId"]))):
+        for found in (yield from collected(ads(JOBS, constraint, memory, projection=["AutoClusterId"]))):
             counts[found["AutoClusterId"]] += 1
     rows = yield Ask(
         "SELECT autoclusterid, owner, submitter, ad FROM fetchwork.autoclusters WHERE autoclusterid = ANY(%s)"
@@ -410,7 +410,7 @@ def selected(spec: Any, memory: Memory) -> Steps[Selection]:
     """The jobs in the queue that a spec means."""
     ids = _ids(spec)
     if ids is None:
-        found = yield from _collected(
+        found = yield from collected(
             ads(JOBS, constraint_of(spec), memory, projection=["ClusterId", "ProcId"])
         )
         return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found], len(found), 0)

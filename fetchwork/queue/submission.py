@@ -9,6 +9,7 @@ from typing import Any
 
 from fetchwork import classads, submit
 from fetchwork.db import Database
+from fetchwork.errors import SubmitError
 
 Json = dict[str, Any]
 
@@ -58,32 +59,52 @@ def put(
     count: int = 0,
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     owner: str | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> SubmitResult:
-    """Put a description or ads into the queue as one cluster: all of the jobs, or none."""
+    """Put a description or ads into the queue as one cluster: all of the jobs, or none.
+
+    ``extra`` are attributes that every job gets.
+    """
     with database.transaction():
         cluster = int(database.scalar("reserve_cluster"))
-        if is_ad(what):
-            jobs = submit.from_ads([as_json(what)])
-        elif isinstance(what, list | tuple):
-            jobs = submit.from_ads([as_json(ad) for ad in what])
-        else:
-            text = what if isinstance(what, str) else description_text(what, count, itemdata)
-            jobs = submit.from_description(
-                text, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1"
-            )
-        common = dict(jobs.common)
-        if owner is not None:
-            common["Owner"] = owner
+        jobs = prepared(what, cluster=cluster, count=count, itemdata=itemdata, owner=owner, extra=extra)
         put_in = 0
         for chunk in chunks(jobs.own):
-            database.call(
-                "submit_cluster", common=common if put_in == 0 else None, procs=chunk, cluster=cluster
-            )
+            common = jobs.common if put_in == 0 else None
+            database.call("submit_cluster", common=common, procs=chunk, cluster=cluster)
             put_in += len(chunk)
         if not put_in:
-            # for the message, which is the database's
-            database.call("submit_cluster", common=common, procs=[], cluster=cluster)
-    return SubmitResult(cluster, put_in, common)
+            raise SubmitError("nothing to submit: no jobs; allowed: one or more")
+    return SubmitResult(cluster, put_in, jobs.common)
+
+
+def prepared(
+    what: Any,
+    *,
+    cluster: int,
+    count: int = 0,
+    itemdata: Iterable[str | Mapping[str, str]] | None = None,
+    owner: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> submit.Jobs:
+    """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready to be put in."""
+    if is_ad(what):
+        what = [what]
+    given: Json = dict(extra or {})
+    if owner is not None:
+        given["Owner"] = owner
+    if isinstance(what, list | tuple):
+        # given attributes replace an ad's own, in whatever spelling it has them
+        names = {name.lower() for name in given}
+        ads = [{k: v for k, v in as_json(ad).items() if k.lower() not in names} | given for ad in what]
+        if not ads:
+            raise SubmitError("nothing to submit: no jobs; allowed: one or more")
+        return submit.from_ads(ads)
+    text = what if isinstance(what, str) else description_text(what, count, itemdata)
+    jobs = submit.from_description(text, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1")
+    names = {name.lower() for name in given}
+    own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
+    return submit.Jobs({**jobs.common, **given}, own)
 
 
 def is_ad(what: Any) -> bool:

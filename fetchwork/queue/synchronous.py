@@ -31,7 +31,7 @@ class Queue:
 
     def __init__(self, conninfo: str | None = None) -> None:
         self.database = Database(default_conninfo(conninfo))
-        self._memory = steps.Memory()
+        self.memory = steps.Memory()
 
     def __enter__(self) -> Queue:
         return self
@@ -89,7 +89,7 @@ class Queue:
         opts: int = QueryOpts.Default,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        found = steps.query(constraint, self._memory, projection=projection, limit=limit, opts=opts)
+        found = steps.query(constraint, self.memory, projection=projection, limit=limit, opts=opts)
         return (classads.from_json(ad) for ad in self.each(found))
 
     def history(
@@ -100,7 +100,7 @@ class Queue:
         since: Any = None,
     ) -> Iterator[ClassAd]:
         """The ads of jobs that have left the queue, the last first, up to the job that ``since`` names."""
-        found = steps.ads(HISTORY, constraint, self._memory, projection=projection, limit=match, since=since)
+        found = steps.ads(HISTORY, constraint, self.memory, projection=projection, limit=match, since=since)
         return (classads.from_json(ad) for ad in self.each(found))
 
     def jobEpochHistory(
@@ -111,7 +111,7 @@ class Queue:
         since: Any = None,
     ) -> Iterator[ClassAd]:
         """The ads of runs (HTCondor: epochs), the last first; live ones too, which have no Outcome yet."""
-        found = steps.ads(RUNS, constraint, self._memory, projection=projection, limit=match, since=since)
+        found = steps.ads(RUNS, constraint, self.memory, projection=projection, limit=match, since=since)
         return (classads.from_json(ad) for ad in self.each(found))
 
     epochs = jobEpochHistory
@@ -121,11 +121,11 @@ class Queue:
 
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a constraint.
         """
-        return classads.from_json(self.run(steps.act(action, job_spec, self._memory, reason)))
+        return classads.from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
 
     def edit(self, job_spec: Any, attr: str, value: Any) -> int:
         """Change an attribute of jobs; ``value`` is an expression or its text. Returns how many were changed."""
-        return self.run(steps.edit(job_spec, {attr: steps.value_of(value)}, self._memory))
+        return self.run(steps.edit(job_spec, {attr: steps.value_of(value)}, self.memory))
 
     def reschedule(self) -> None:
         """Tell waiting agents to look for work now; they are told of new jobs anyway."""
@@ -182,7 +182,7 @@ class Queue:
 
     def ads(self, constraint: Any = None, projection: Sequence[str] = ()) -> Iterator[Json]:
         """As ``xquery``, in HTCondor's JSON form."""
-        return self.each(steps.query(constraint, self._memory, projection=projection))
+        return self.each(steps.query(constraint, self.memory, projection=projection))
 
 
 __all__ = ["Queue", "default_conninfo"]

@@ -1,0 +1,197 @@
+"""``fetchwork db``: make, upgrade and look after the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fetchwork.cli import options, output
+
+
+@click.group()
+@click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+@click.pass_context
+def cli(context: click.Context, dsn: str | None) -> None:
+    """Make, upgrade and look after the database.
+
+    \b
+    Example:
+      createdb jobs
+      fetchwork --dsn dbname=jobs db init
+      fetchwork --dsn dbname=jobs db status
+    """
+    context.obj = options.conninfo_of(context, dsn)
+
+
+@cli.command()
+@options.json_option
+@click.pass_obj
+def init(conninfo: str, as_json: bool) -> None:
+    """Make the schema in a database that has none.
+
+    Needs the right to create a schema, and roles where the four of fetchwork are not there. In a database that
+    has the schema it does what upgrade does.
+
+    \b
+    Example:
+      fetchwork db init
+    """
+    from fetchwork import schema
+
+    _applied(schema.init(conninfo), as_json)
+
+
+@cli.command()
+@options.json_option
+@click.pass_obj
+def upgrade(conninfo: str, as_json: bool) -> None:
+    """Bring the schema to the version that this fetchwork speaks.
+
+    Older agents go on working meanwhile; upgrade the database first, then the hosts.
+
+    \b
+    Example:
+      fetchwork db upgrade
+    """
+    from fetchwork import schema
+
+    _applied(schema.upgrade(conninfo), as_json)
+
+
+@cli.command()
+@options.json_option
+@click.pass_context
+def status(context: click.Context, as_json: bool) -> None:
+    """Compare the schema with the one that this fetchwork speaks; exit status 1 if they differ.
+
+    \b
+    Example:
+      fetchwork db status
+    """
+    from fetchwork import schema
+
+    found = schema.status(context.obj)
+    if as_json:
+        output.print_json(
+            {
+                "installed": list(found.installed),
+                "known": list(found.known),
+                "pending": list(found.pending),
+                "newer": found.newer,
+            }
+        )
+    elif not found.installed:
+        click.echo("no schema 'fetchwork' in this database: run `fetchwork db init`")
+    elif found.newer:
+        click.echo(
+            f"schema version {max(found.installed)} is newer than this fetchwork, which speaks {max(found.known)}"
+        )
+    elif found.pending:
+        click.echo(
+            f"schema version {max(found.installed)}; to do: {', '.join(map(str, found.pending))}; run `fetchwork db upgrade`"
+        )
+    else:
+        click.echo(f"schema version {max(found.installed)}: up to date")
+    if found.pending or found.newer:
+        context.exit(1)
+
+
+@cli.command()
+def sql() -> None:
+    """Print where the SQL files are, for applying them with psql.
+
+    \b
+    Example:
+      psql -1 -v ON_ERROR_STOP=1 -f "$(fetchwork db sql)/install.sql"
+    """
+    from fetchwork import schema
+
+    click.echo(Path(schema.sql_directory()))
+
+
+@cli.command()
+@click.pass_obj
+def maintain(conninfo: str) -> None:
+    """Do now what agents do each second and each hour.
+
+    That is: give up runs of silent hosts, wake delayed jobs, add up counters; make partitions for the next
+    days, drop those past their time.
+
+    \b
+    Example:
+      fetchwork db maintain
+    """
+    from fetchwork.db import Database
+
+    with Database(conninfo) as database:
+        database.call("tick")
+        database.call("maintain")
+
+
+@cli.command()
+@click.argument("role")
+@click.argument("owners", metavar="OWNER...", nargs=-1, required=True)
+@click.option("--revoke", is_flag=True, help="Take the right away instead.")
+@click.pass_obj
+def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> None:
+    """Let a database role submit jobs that run as OWNER, an account on the execute hosts.
+
+    \b
+    Example:
+      fetchwork db grant alice alice
+      fetchwork db grant portal webjobs analysis
+    """
+    from fetchwork.db import Database
+
+    with Database(conninfo) as database, database.transaction():
+        for owner in owners:
+            database.call("revoke_owner" if revoke else "grant_owner", role=role, owner=owner)
+    click.echo(f"role {role} may {'no longer ' if revoke else ''}submit jobs of {', '.join(owners)}")
+
+
+@cli.command()
+@click.argument("name", required=False)
+@click.argument("value", required=False, type=float)
+@options.json_option
+@click.pass_obj
+def setting(conninfo: str, name: str | None, value: float | None, as_json: bool) -> None:
+    """Show the rules that hold for every queue, or set one.
+
+    \b
+    Example:
+      fetchwork db setting
+      fetchwork db setting max_not_started 5
+    """
+    from fetchwork.db import Database
+    from fetchwork.errors import NotFound
+
+    with Database(conninfo) as database:
+        if name is not None and value is not None:
+            database.call("set_setting", name=name, value=value)
+        rows = database.query("SELECT name, value, unit, meaning FROM fetchwork.settings ORDER BY name")
+    if name is not None:
+        rows = [row for row in rows if row["name"] == name]
+        if not rows:
+            raise NotFound(f"setting '{name}' does not exist; `fetchwork db setting` lists them")
+    if as_json:
+        output.print_json([{**row, "value": float(row["value"])} for row in rows])
+    else:
+        heading = ("NAME", "VALUE", "UNIT", "MEANING")
+        output.table(
+            heading,
+            [[r["name"], output.number(float(r["value"])), r["unit"], r["meaning"]] for r in rows],
+            (1,),
+        )
+
+
+def _applied(versions: list[int], as_json: bool) -> None:
+    if as_json:
+        output.print_json({"applied": versions})
+    else:
+        told = ", ".join(str(version) for version in versions)
+        click.echo(
+            f"applied migrations {told}"
+            if versions
+            else "nothing to migrate; functions and views are current"
+        )

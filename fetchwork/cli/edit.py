@@ -1,0 +1,40 @@
+"""``fetchwork edit``: what condor_qedit does."""
+
+from __future__ import annotations
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+
+
+@click.command(cls=options.HTCondorCommand)
+@click.argument("job", metavar="JOB|OWNER")
+@click.argument("changes", metavar="ATTR VALUE [ATTR VALUE]...", nargs=-1, required=True)
+@options.constraint_option
+@options.json_option
+@options.connected
+def cli(
+    queue: Queue, job: str, changes: tuple[str, ...], constraints: tuple[str, ...], as_json: bool
+) -> None:
+    """Change attributes of jobs in the queue.
+
+    VALUE is a ClassAd expression: a string wants its double quotes. What matching looks at may change too; a job
+    keeps its place in the queue.
+
+    \b
+    Example:
+      fetchwork edit 42.0 RequestMemory 4096
+      fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
+    """
+    from fetchwork.queue import steps
+
+    if len(changes) % 2:
+        raise click.UsageError(f"attribute '{changes[-1]}' has no value")
+    pairs = dict(zip(changes[::2], map(steps.value_of, changes[1::2]), strict=True))
+    spec = job if not constraints and job[:1].isdigit() else options.jobs_constraint([job], constraints)
+    changed = queue.run(steps.edit(spec, pairs, queue.memory))
+    if as_json:
+        output.print_json({"changed": changed})
+    else:
+        click.echo(f"{changed} job(s) changed: {', '.join(pairs)}")

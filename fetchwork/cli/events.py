@@ -1,0 +1,66 @@
+"""``fetchwork events``: the event stream on a terminal."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from fetchwork.cli import options
+from fetchwork.queue import Queue
+
+
+@click.command()
+@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come.")
+@click.option("--after", metavar="CURSOR", help="Only events behind this cursor; 'now' for those to come.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait so long for events to come, then end.",
+)
+@click.option("--cursor", "show_cursor", is_flag=True, help="Print each event's cursor first.")
+@click.option("--log-format", is_flag=True, help="Print entries of an HTCondor event log.")
+@click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON, an event a line.")
+@options.connected
+def cli(
+    queue: Queue,
+    jobs: tuple[str, ...],
+    follow: bool,
+    after: str | None,
+    timeout: float | None,
+    show_cursor: bool,
+    log_format: bool,
+    as_json: bool,
+) -> None:
+    """Show what happened to jobs, in order.
+
+    Every event has a cursor: with --after a later call, on whatever machine, goes on behind it.
+
+    \b
+    Example:
+      fetchwork events 42
+      fetchwork events --follow --after now
+      fetchwork events --json --after 812.4071 --timeout 10
+    """
+    stop_after = timeout if timeout is not None else None if follow else 0
+    try:
+        stream = queue.events(after=after, job=list(jobs) or None, stop_after=stop_after)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    for event in stream:
+        if as_json:
+            told = {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
+            line = json.dumps(told, ensure_ascii=False)
+        elif log_format:
+            line = str(event).rstrip("\n")
+        else:
+            first, *more = str(event).splitlines()[:-1]
+            detail = "; ".join(part.strip() for part in more[:1] if event.type_number not in (4, 5, 6))
+            if event.type_number in (4, 5):
+                detail = more[0].strip().partition(") ")[2]
+            # the entry's number means nothing to most people; its name does
+            _, _, rest = first.partition(") ")
+            line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]}{' ' + detail if detail else ''}"
+        click.echo(f"{event.cursor} {line}" if show_cursor else line)

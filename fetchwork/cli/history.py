@@ -1,0 +1,79 @@
+"""``fetchwork history``: what condor_history shows, from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+
+PROJECTION = [
+    "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "CompletionDate", "EnteredCurrentStatus", "Cmd", "Args",
+    "Arguments", "RemoteWallClockTime", "ExitCode", "ExitSignal",
+]  # fmt: skip
+
+
+@click.command(cls=options.HTCondorCommand)
+@click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
+@options.constraint_option
+@options.autoformat_note
+@click.option("-limit", "-match", "--limit", type=click.IntRange(0), help="At most so many jobs.")
+@click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
+@options.json_option
+@options.connected
+@click.pass_context
+def cli(
+    context: click.Context,
+    queue: Queue,
+    jobs: tuple[str, ...],
+    constraints: tuple[str, ...],
+    limit: int | None,
+    since: str | None,
+    as_json: bool,
+) -> None:
+    """Show jobs that have left the queue, the last first.
+
+    EXIT is the exit code, or the signal that ended the job with a minus before it.
+
+    \b
+    Example:
+      fetchwork history -limit 20
+      fetchwork history 42
+      fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
+    """
+    from fetchwork.queue import steps
+    from fetchwork.queue.views import HISTORY
+
+    constraint = options.jobs_constraint(jobs, constraints)
+    formatted = context.meta.get("fetchwork.autoformat")
+    ads = queue.each(
+        steps.ads(
+            HISTORY,
+            constraint,
+            queue.memory,
+            projection=() if formatted or as_json else PROJECTION,
+            limit=-1 if limit is None else limit,
+            since=since,
+        )
+    )
+    if formatted:
+        output.print_attributes(ads, *formatted)
+    elif as_json:
+        output.print_json_list(ads)
+    else:
+        _list(ads)
+
+
+def _list(ads: Iterator[dict[str, Any]]) -> None:
+    click.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
+    for ad in ads:
+        signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
+        ending = f"-{signal}" if signal is not None else "" if code is None else str(code)
+        click.echo(
+            f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
+            f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11} {output.STATUS[ad['JobStatus']]:<2} {ending:>4}"
+            f" {output.moment(ad['EnteredCurrentStatus']):<12} {output.command_line(ad)}"
+        )

@@ -1,0 +1,168 @@
+"""``fetchwork q``: what condor_q shows, from the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+
+PROJECTION = [
+    "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "JobPrio", "Cmd", "Args", "Arguments", "HoldReason",
+    "EnteredCurrentStatus", "RemoteWallClockTime", "JobCurrentStartDate", "RemoteHost",
+]  # fmt: skip
+
+
+@click.command(cls=options.HTCondorCommand)
+@click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
+@options.constraint_option
+@options.autoformat_note
+@click.option("-nobatch", "--nobatch", is_flag=True, help="A line for each job.")
+@click.option("-hold", "--hold", "held", is_flag=True, help="Held jobs, with the reason.")
+@click.option("-run", "--run", "running", is_flag=True, help="Running jobs, with the slot.")
+@click.option("-totals", "--totals", "only_totals", is_flag=True, help="Only how many there are.")
+@click.option(
+    "--by",
+    type=click.Choice(["owner", "autocluster", "queue"]),
+    help="Totals by owner, autocluster or queue.",
+)
+@click.option("-limit", "--limit", type=click.IntRange(0), help="At most so many jobs.")
+@options.json_option
+@options.connected
+@click.pass_context
+def cli(
+    context: click.Context,
+    queue: Queue,
+    jobs: tuple[str, ...],
+    constraints: tuple[str, ...],
+    nobatch: bool,
+    held: bool,
+    running: bool,
+    only_totals: bool,
+    by: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Show the jobs in the queue.
+
+    Without options: yours and whichever else your role may see, a line for each batch or cluster.
+
+    \b
+    Example:
+      fetchwork q
+      fetchwork q 42 -nobatch
+      fetchwork q alice -hold
+      fetchwork q -constraint 'RequestMemory > 4096 && JobPrio > 0' -af:j Cmd RequestMemory
+      fetchwork q --totals
+    """
+    from fetchwork.queue import summaries
+
+    at_most = -1 if limit is None else limit
+    everything = not jobs and not constraints and not held and not running
+    if by is not None and not everything:
+        raise click.UsageError("option '--by' goes without jobs and constraints: it counts all")
+    if by is not None or (only_totals and everything):
+        rows = queue.run(summaries.totals(by))
+        if as_json:
+            output.print_json(rows)
+        elif by is None:
+            click.echo(total_line("query", rows[0]))
+        else:
+            keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
+            output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
+        return
+    more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 7)"] * running
+    constraint = options.jobs_constraint(jobs, [*constraints, *more])
+    memory = queue.memory
+    from fetchwork.queue import steps
+
+    if "fetchwork.autoformat" in context.meta:
+        letters, attributes = context.meta["fetchwork.autoformat"]
+        output.print_attributes(
+            queue.each(steps.query(constraint, memory, limit=at_most)), letters, attributes
+        )
+    elif as_json and not only_totals:
+        output.print_json_list(queue.each(steps.query(constraint, memory, limit=at_most)))
+    elif only_totals:
+        counted = queue.run(steps.summary(constraint, memory))
+        counts = {name.lower(): value for name, value in counted.items() if name != "MyType"}
+        if as_json:
+            output.print_json([counts])
+        else:
+            click.echo(total_line("query", counts))
+    elif held or running or nobatch or limit is not None:
+        _list(
+            queue.each(steps.query(constraint, memory, projection=PROJECTION, limit=at_most)), held, running
+        )
+    else:
+        _batches(queue.run(summaries.batches(constraint, memory)))
+
+
+def total_line(what: str, counts: dict[str, Any]) -> str:
+    """HTCondor's line of totals."""
+    removed = counts.get("ending", counts.get("removed", 0))
+    return (
+        f"Total for {what}: {counts['jobs']} jobs; 0 completed, {removed} removed, {counts['idle']} idle,"
+        f" {counts['running']} running, {counts['held']} held, {counts['suspended']} suspended"
+    )
+
+
+def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
+    what = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
+    click.echo(
+        f"{' ID':<9}{'OWNER':<16}{what}"
+        if what
+        else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
+    )
+    counts = dict.fromkeys(("idle", "running", "removed", "held", "suspended"), 0)
+    names = {1: "idle", 2: "running", 3: "removed", 5: "held", 7: "suspended"}
+    number = 0
+    now = time.time()
+    for ad in ads:
+        number += 1
+        counts[names[ad["JobStatus"]]] += 1
+        job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
+        used = ad.get("RemoteWallClockTime", 0)
+        if ad["JobStatus"] in (2, 7) and ad.get("JobCurrentStartDate"):
+            used += now - ad["JobCurrentStartDate"]
+        if held:
+            reason = " ".join(str(ad.get("HoldReason", "")).split())
+            click.echo(f"{job}{ad['Owner']:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
+        elif running:
+            click.echo(
+                f"{job}{ad['Owner']:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12} {ad.get('RemoteHost', '')}"
+            )
+        else:
+            click.echo(
+                f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
+                f" {output.STATUS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
+            )
+    click.echo("\n" + total_line("query", {"jobs": number, **counts}))
+
+
+def _batches(rows: list[dict[str, Any]]) -> None:
+    lines = []
+    for row in rows:
+        one_cluster = row["cluster"] == row["last_cluster"]
+        first = f"{row['cluster']}.{row['proc']}"
+        ids = (
+            first
+            if row["jobs"] == 1
+            else f"{first}-{row['last_proc']}"
+            if one_cluster
+            else f"{row['cluster']} ... {row['last_cluster']}"
+        )
+        counts = [row[name] or "_" for name in ("done", "running", "idle", "held")]
+        lines.append(
+            [row["owner"], row["batch"], output.moment(row["qdate"]), *counts, row["jobs"] + row["done"], ids]
+        )
+    if lines:
+        heading = ["OWNER", "BATCH_NAME", "SUBMITTED", "DONE", "RUN", "IDLE", "HOLD", "TOTAL", "JOB_IDS"]
+        output.table(heading, lines, right=(3, 4, 5, 6, 7))
+        click.echo()
+    names = ("jobs", "idle", "running", "removed", "held", "suspended")
+    click.echo(total_line("query", {name: sum(row[name] for row in rows) for name in names}))

@@ -1,0 +1,87 @@
+"""``fetchwork submit``: a submit description, or job ads, into the queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+
+
+@click.command(cls=options.HTCondorCommand)
+@click.argument("file", metavar="FILE", default="-")
+@click.option(
+    "-a",
+    "-append",
+    "--append",
+    "lines",
+    metavar="COMMAND",
+    multiple=True,
+    help="A line to add to the description, before its queue statements.",
+)
+@click.option("--owner", help="The account on the execute hosts that the jobs run as.  [default: yours]")
+@click.option(
+    "--queue", "queue_name", metavar="NAME", help="The queue that the jobs go into.  [default: default]"
+)
+@click.option("-batch-name", "--batch-name", metavar="NAME", help="What these jobs are called together.")
+@click.option(
+    "--ads",
+    "are_ads",
+    is_flag=True,
+    help="FILE holds job ads: JSON, or old-syntax ads with blank lines between them. Taken for granted for *.ad, *.ads and *.json.",
+)
+@click.option("-dry-run", "--dry-run", is_flag=True, help="Print the ads as JSON and submit nothing.")
+@options.json_option
+@options.connected
+def cli(
+    queue: Queue,
+    file: str,
+    lines: tuple[str, ...],
+    owner: str | None,
+    queue_name: str | None,
+    batch_name: str | None,
+    are_ads: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put jobs into the queue.
+
+    FILE is an HTCondor submit description, '-' standard input. What fetched work can't honour is refused by name:
+    all jobs of FILE go in, or none.
+
+    \b
+    Example:
+      printf 'executable = /bin/sleep\\narguments = $(Process)\\nqueue 20\\n' > sleep.sub
+      fetchwork submit sleep.sub
+      fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
+      fetchwork submit jobs.json
+    """
+    from fetchwork import submit
+    from fetchwork.queue import submission
+
+    text = submit.read_file(file)
+    as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
+    extra: dict[str, str] = {}
+    if queue_name is not None:
+        extra["FetchWorkQueue"] = queue_name
+    if batch_name is not None:
+        extra["JobBatchName"] = batch_name
+    if as_ads:
+        if lines:
+            raise click.UsageError("option '--append' goes with a submit description, not with ads")
+        what: object = submit.read_ads(text)
+    else:
+        what = submit.with_commands(text, lines)
+        for warning in submit.warnings_about(what):
+            click.echo(f"fetchwork: warning: {warning}", err=True)
+    if dry_run:
+        jobs = submission.prepared(what, cluster=1, owner=owner, extra=extra)
+        output.print_json_list({**jobs.common, **own} for own in jobs.own)
+        return
+    result = submission.put(queue.database, what, owner=owner, extra=extra)
+    if as_json:
+        output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
+    else:
+        click.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")

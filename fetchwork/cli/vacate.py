@@ -1,0 +1,18 @@
+"""``fetchwork vacate``."""
+
+from fetchwork.cli.acting import command
+
+cli = command(
+    "Vacate",
+    "told to end",
+    "not running",
+    """End the runs of running jobs, so that they run again.
+
+The job is ended at its next update, by its own signal and within its own time, and waits again.
+
+\b
+Example:
+  fetchwork vacate 42.0
+  fetchwork vacate -constraint 'RemoteHost == "slot1@ep17"'
+    """,
+)
