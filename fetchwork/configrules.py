@@ -58,7 +58,7 @@ def _database_problems(config: "HostConfig") -> Iterator[Problem]:
 
 def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
     agent = config.agent
-    if agent.run == "systemd" and agent.user == "":
+    if agent.run == "systemd" and agent.user == "" and not config.pilot:
         yield Problem(("agent", "user"), "is '', which systemd reads as root", "'condor', or another account")
     if agent.user == "root":
         yield Problem(

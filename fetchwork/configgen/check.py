@@ -63,7 +63,7 @@ class Place:
 def check_paths(config: HostConfig, place: Place) -> Iterator[Finding]:
     """Yield what is wrong with the files and directories that the host file names."""
     for name in config.keywords_in_use():
-        yield from check_hooks(config.hooks(name), name, place("keyword", name, "hooks"))
+        yield from check_hooks(config.hooks(name), name, place)
     yield from check_spool(config.agent.spool, place("agent", "spool"))
     if not os.access(config.command, os.X_OK):
         yield Finding(
@@ -81,9 +81,10 @@ def check_paths(config: HostConfig, place: Place) -> Iterator[Finding]:
     yield from _check_secrets(config, place)
 
 
-def check_hooks(directory: Path, keyword: str, where: str) -> Iterator[Finding]:
+def check_hooks(directory: Path, keyword: str, place: Place) -> Iterator[Finding]:
     """Yield what would make HTCondor, or the hooks themselves, refuse the hooks in ``directory``."""
-    install = f"what 'fetchwork hooks install {directory}' makes"
+    where = place("keyword", keyword, "hooks")
+    install = f"what 'fetchwork hooks install -c {place.path}' makes"
     try:
         mode = directory.stat().st_mode
     except OSError as error:
@@ -99,17 +100,15 @@ def check_hooks(directory: Path, keyword: str, where: str) -> Iterator[Finding]:
     if not mode & stat.S_IXOTH:
         yield Finding(where, f"hook directory '{directory}' is closed to the accounts of jobs", "mode 755")
     for hook in HOOKS:
-        yield from _check_hook(directory / hook.lower(), where)
-    yield from _check_hook_conf(directory / "hook.conf", keyword, where)
+        yield from _check_hook(directory / hook.lower(), where, install)
+    yield from _check_hook_conf(directory / "hook.conf", keyword, where, install)
 
 
-def _check_hook(path: Path, where: str) -> Iterator[Finding]:
+def _check_hook(path: Path, where: str, install: str) -> Iterator[Finding]:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        yield Finding(
-            where, f"hook '{path}': {_reason(error)}", f"what 'fetchwork hooks install {path.parent}' makes"
-        )
+        yield Finding(where, f"hook '{path}': {_reason(error)}", install)
         return
     if not stat.S_ISREG(mode):
         yield Finding(where, f"hook '{path}' is not a file", "an executable file of mode 755")
@@ -125,13 +124,11 @@ def _check_hook(path: Path, where: str) -> Iterator[Finding]:
         )
 
 
-def _check_hook_conf(path: Path, keyword: str, where: str) -> Iterator[Finding]:
+def _check_hook_conf(path: Path, keyword: str, where: str, install: str) -> Iterator[Finding]:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        yield Finding(
-            where, f"'{path}': {_reason(error)}", f"what 'fetchwork hooks install {path.parent}' makes"
-        )
+        yield Finding(where, f"'{path}': {_reason(error)}", install)
         return
     match = re.search(r"(?m)^\s*keyword\s*=\s*(.*?)\s*$", text)
     if match is None or match[1] != keyword:

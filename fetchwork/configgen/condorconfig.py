@@ -89,6 +89,8 @@ class CondorConfig:
                 timeout=TIMEOUT_S,
                 check=False,
             )
+        except FileNotFoundError:
+            raise CondorConfigError(f"no HTCondor found: {self._command[0]!r} is not on PATH") from None
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CondorConfigError(f"cannot run {self._command[0]!r}: {error}") from error
         # asked for several settings it ends with 1 if one of them is not set

@@ -1,0 +1,46 @@
+"""``fetchwork doctor``: can this host fetch work, and what to do if not?"""
+
+import os
+from pathlib import Path
+
+import click
+
+from fetchwork import config as host_file
+from fetchwork.cli.output import print_json
+from fetchwork.doctor import Line, diagnose
+
+_COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
+
+
+@click.command("doctor")
+@click.argument("host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cli(host_file_path: Path | None, as_json: bool) -> int:
+    """Check this execute host: configuration, hooks, agent, database.
+
+    HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml. Run it as root or as the agent's
+    account, with CONDOR_CONFIG as condor_master has it. The exit status is 1 if there is a FAIL; the first
+    one is usually the cause of those after it.
+
+    \b
+    Example:
+      fetchwork doctor
+    """
+    lines = []
+    for line in diagnose(host_file_path or host_file.default_file()):
+        lines.append(line)
+        if not as_json:
+            _show(line)
+    if as_json:
+        print_json([line._asdict() for line in lines])
+    if not as_json and os.geteuid() != 0 and any(line.verdict == "FAIL" for line in lines):
+        click.echo("fetchwork: not run as root: some of this may be missing rights", err=True)
+    return int(any(line.verdict == "FAIL" for line in lines))
+
+
+def _show(line: Line) -> None:
+    verdict = click.style(f"{line.verdict:<4}", fg=_COLOURS[line.verdict], bold=line.verdict == "FAIL")
+    text = " ".join(line.text.split())
+    click.echo(f"{verdict}  {line.subject:<9}  {text}")
+    if line.remedy:
+        click.echo(f"{'':17}-> {' '.join(line.remedy.split())}")

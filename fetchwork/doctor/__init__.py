@@ -1,0 +1,42 @@
+"""Tells whether an execute host can fetch work, and what to do if it can't.
+
+Each check looks at one thing, in the order in which work passes it (host file, HTCondor, hooks, agent,
+database), and says ``ok``, ``warn`` or ``FAIL`` of it; the first FAIL is usually the cause of those below it.
+Nothing is changed, and no job is claimed.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fetchwork import config as host_file
+from fetchwork.configgen.check import Place
+from fetchwork.configgen.condorconfig import CondorConfig
+from fetchwork.doctor import agent, condor, database, hooks
+from fetchwork.doctor.line import Line, failed, ok
+from fetchwork.errors import ConfigError, FetchworkError
+
+__all__ = ["Line", "diagnose"]
+
+
+def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[Line]:
+    """Yield what is found out about this host; ``condor_config`` is how its HTCondor is asked."""
+    try:
+        config = host_file.load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield failed("host file", problem, f"fetchwork config check '{path}'")
+        return
+    yield ok("host file", f"{path}: {config.name}, {', '.join(config.keywords_in_use())}")
+    place = Place(path)
+    asked = condor_config or CondorConfig()
+    checks: list[tuple[str, Callable[[], Iterator[Line]]]] = [
+        ("HTCondor", lambda: condor.check(config, asked)),
+        ("hooks", lambda: hooks.check(config, place)),
+        ("agent", lambda: agent.check(config)),
+        ("database", lambda: database.check(config)),
+    ]
+    for subject, check in checks:
+        try:
+            yield from check()
+        except FetchworkError as error:
+            yield failed(subject, str(error), "see the message")

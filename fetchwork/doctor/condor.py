@@ -1,0 +1,87 @@
+"""HTCondor on this host: is it there, which keyword has each slot, does it use what the host file says?"""
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from fetchwork.config import HostConfig
+from fetchwork.configgen.check import check_condor
+from fetchwork.configgen.condorconfig import CondorConfig, CondorConfigError, Settings
+from fetchwork.configgen.keywords import FETCHES_NOTHING
+from fetchwork.doctor.line import Line, failed, ok, warned
+
+_KEYWORD = re.compile(r"(STARTD|SLOT\d+(?:_\d+)?)_JOB_HOOK_KEYWORD")
+_SHOWN = 4
+
+
+def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
+    """Yield what HTCondor's configuration says about fetching."""
+    try:
+        version = condor.version()
+        settings = condor.settings()
+    except CondorConfigError as error:
+        yield failed("HTCondor", str(error), "install HTCondor, or set CONDOR_CONFIG as condor_master has it")
+        return
+    text = ".".join(map(str, version))
+    named = config.htcondor_version
+    if named and named != version[: len(named)]:
+        remedy = f'host.htcondor = "{text}", fetchwork config generate, condor_reconfig'
+        yield warned("HTCondor", f"is {text}, the host file is for {config.host.htcondor}", remedy)
+    else:
+        yield ok("HTCondor", text)
+    misspelt = list(_keywords(config, settings))
+    yield from misspelt
+    yield from _differences(config, condor, quiet=any(line.verdict == "FAIL" for line in misspelt))
+
+
+def _keywords(config: HostConfig, settings: Settings) -> Iterator[Line]:
+    """Does the keyword of each slot have hooks?"""
+    by_keyword: dict[str, list[str]] = {}
+    for name in sorted(settings, key=_numbers):
+        match = _KEYWORD.fullmatch(name)
+        if match and settings[name]:
+            by_keyword.setdefault(settings[name], []).append(match[1].lower())
+    if not by_keyword:
+        yield failed(
+            "keywords",
+            "no slot has a hook keyword, so none fetches",
+            f"fetchwork config generate '{config.host.file}' -o {settings.get('LOCAL_CONFIG_DIR') or 'DIR'},"
+            " then condor_reconfig",
+        )
+    for keyword, slots in by_keyword.items():
+        who = "all other slots" if slots == ["startd"] and len(by_keyword) > 1 else _joined(slots)
+        if keyword.upper() == FETCHES_NOTHING:
+            yield ok("keywords", f"{who}: none, by the host file")
+        elif settings.get(f"{keyword}_HOOK_FETCH_WORK"):
+            yield ok("keywords", f"{who}: {keyword}")
+        else:
+            close = difflib.get_close_matches(
+                keyword.upper(), [name.upper() for name in config.keywords], n=1
+            )
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            yield failed(
+                "keywords",
+                f"{who}: keyword {keyword!r} has no hooks{hint}: {keyword}_HOOK_FETCH_WORK is not set",
+                f"fetchwork config generate '{config.host.file}', then condor_reconfig",
+            )
+
+
+def _differences(config: HostConfig, condor: CondorConfig, quiet: bool) -> Iterator[Line]:
+    findings = list(check_condor(config, condor))
+    for finding in findings[:_SHOWN]:
+        verdict = warned if finding.warning else failed
+        yield verdict("settings", f"{finding.where}: {finding.wrong}", finding.allowed)
+    if len(findings) > _SHOWN:
+        more = len(findings) - _SHOWN
+        yield failed("settings", f"and {more} more", f"fetchwork config check '{config.host.file}'")
+    if not findings and not quiet:
+        yield ok("settings", "HTCondor uses what the host file says")
+
+
+def _numbers(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _joined(slots: list[str]) -> str:
+    names = ["every slot" if slot == "startd" else slot for slot in slots]
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"

@@ -1,0 +1,200 @@
+"""The databases of this host: do they answer, is the schema right, and the role, the clock, the owners?"""
+
+import pwd
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fetchwork import schema
+from fetchwork.config import HostConfig
+from fetchwork.db import Database
+from fetchwork.doctor.line import Line, failed, ok, warned
+from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
+
+ROLE = "fetchwork_agent"
+# leases are short and counted by the database; times shown beside each other come from both
+_CLOCK_WARN_S = 5.0
+_CLOCK_FAIL_S = 30.0
+_SHOWN = 5
+_SILENT_S = 300.0
+
+
+def check(config: HostConfig, clock: Callable[[], float] = time.time) -> Iterator[Line]:
+    """Yield what keeps this host from working with each of its databases."""
+    for name, settings in config.databases.items():
+        with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
+            yield from _check_one(config, name, database, clock)
+
+
+def _check_one(
+    config: HostConfig, name: str, database: Database, clock: Callable[[], float]
+) -> Iterator[Line]:
+    try:
+        before = clock()
+        row = database.query(
+            "SELECT current_user AS role, current_setting('server_version') AS version,"
+            " extract(epoch FROM clock_timestamp())::double precision AS now"
+        )[0]
+        after = clock()
+    except DatabaseUnavailable as error:
+        yield failed("database", f"{name}: {error}", f"start it, or correct [database.{name}] conninfo")
+        return
+    except DatabaseRefused as error:
+        yield failed(
+            "database", f"{name}: {error}", f"correct [database.{name}] conninfo, or the server's pg_hba.conf"
+        )
+        return
+    yield ok("database", f"{name}: PostgreSQL {row['version'].split()[0]}, role {row['role']}")
+    version = list(_schema(name, database))
+    yield from version
+    yield _clock(name, row["now"] - (before + after) / 2, after - before)
+    if any(line.verdict == "FAIL" for line in version):
+        return
+    role = list(_role(name, row["role"], database))
+    yield from role
+    if any(line.verdict == "FAIL" for line in role):
+        return
+    yield from _owners(config, name, database)
+    yield from _fetches(config, name, database)
+
+
+def _schema(name: str, database: Database) -> Iterator[Line]:
+    wanted = schema.latest()
+    there = database.query("SELECT to_regclass('fetchwork.migration') IS NOT NULL AS there")[0]["there"]
+    if not there:
+        yield failed("schema", f"{name}: the database has no schema 'fetchwork'", "fetchwork db init")
+        return
+    try:
+        found = database.query("SELECT max(version) AS version FROM fetchwork.migration")[0]["version"] or 0
+    except DatabaseRefused as error:
+        yield failed("schema", f"{name}: {error}", f"grant this host's role membership in {ROLE}")
+        return
+    if found < wanted:
+        yield failed(
+            "schema",
+            f"{name}: version {found}, this fetchwork speaks {wanted}",
+            "fetchwork db upgrade, by its administrator",
+        )
+    elif found > wanted:
+        yield failed(
+            "schema",
+            f"{name}: version {found}, this fetchwork speaks {wanted}",
+            "upgrade fetchwork on this host",
+        )
+    else:
+        yield ok("schema", f"{name}: version {found}")
+
+
+def _clock(name: str, off: float, round_trip: float) -> Line:
+    size = abs(off)
+    if size <= _CLOCK_WARN_S + round_trip:
+        return ok("clock", f"{name}: {size:.1f} s from the database's")
+    text = f"{name}: this host's clock is {size:.0f} s {'behind' if off > 0 else 'before'} the database's"
+    verdict = failed if size > _CLOCK_FAIL_S + round_trip else warned
+    return verdict("clock", text, "synchronise the clocks of both (timedatectl, chronyc tracking)")
+
+
+def _role(name: str, role: str, database: Database) -> Iterator[Line]:
+    rights = database.query(
+        "SELECT pg_has_role(%s, 'USAGE') AS member, has_schema_privilege('fetchwork', 'USAGE') AS schema,"
+        " rolsuper AS super FROM pg_roles WHERE rolname = current_user",
+        [ROLE],
+    )[0]
+    if not rights["member"] or not rights["schema"]:
+        yield failed(
+            "role", f"{name}: role '{role}' has not the rights of an agent", f'GRANT {ROLE} TO "{role}"'
+        )
+    elif rights["super"]:
+        yield warned("role", f"{name}: role '{role}' is a superuser", f"a role of its own with GRANT {ROLE}")
+    else:
+        yield ok("role", f"{name}: '{role}' is an agent")
+
+
+def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+    """Is the account of every owner who has jobs for this host known here?"""
+    queues = sorted({queue for used in config.keywords_in_use() for queue in _queues(config, used, name)})
+    if config.agent.user == "":
+        yield ok("owners", f"{name}: not looked at: HTCondor runs as one account, and jobs with it")
+        return
+    rows = database.query(
+        "SELECT owner, sum(jobs) AS jobs FROM fetchwork.totals"
+        " WHERE fetchworkqueue = ANY (%s) AND jobs > 0 GROUP BY owner ORDER BY owner",
+        [queues],
+    )
+    unknown = [row for row in rows if not _has_account(row["owner"])]
+    for row in unknown[:_SHOWN]:
+        yield failed(
+            "owners",
+            f"{name}: owner '{row['owner']}' ({row['jobs']} jobs) has no account on this host: none can start",
+            f"make the account, or keep '{row['owner']}' to queues that this host does not draw from",
+        )
+    if len(unknown) > _SHOWN:
+        yield failed("owners", f"{name}: and {len(unknown) - _SHOWN} more", "make their accounts")
+    if not unknown:
+        who = ", ".join(str(row["owner"]) for row in rows[:_SHOWN]) or "nobody has jobs"
+        yield ok("owners", f"{name}: {who}{' ...' if len(rows) > _SHOWN else ''}")
+
+
+def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+    """When did each slot of this host ask for work last, as the database saw it?"""
+    rows = database.query(
+        "SELECT name, state, activity, extract(epoch FROM now() - last_fetch_at)::double precision AS ago"
+        " FROM fetchwork.slots WHERE machine = %s ORDER BY name",
+        [config.name],
+    )
+    host = database.query(
+        "SELECT black_hole_since_at, bad_reason FROM fetchwork.hosts WHERE machine = %s", [config.name]
+    )
+    if host and host[0]["black_hole_since_at"]:
+        yield warned(
+            "fetches",
+            f"{name}: jobs fail here one after the other, so few are offered: {host[0]['bad_reason']}",
+            "put that right; a job is offered now and then, and the host recovers by itself",
+        )
+    if not rows:
+        others = database.query("SELECT machine FROM fetchwork.hosts ORDER BY seen_at DESC LIMIT 3")
+        known = ", ".join(repr(str(row["machine"])) for row in others) or "none"
+        yield warned(
+            "fetches",
+            f"{name}: the database has seen no slot of '{config.name}' (it knows: {known})",
+            "wait a FetchWorkDelay; if there is none then, see HTCondor's StartLog, and host.name",
+        )
+        return
+    yield _last_fetches(config, name, rows)
+
+
+def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> Line:
+    idle = [row for row in rows if row["state"] in ("Unclaimed", "Owner")]
+    longest = max(keyword.fetch_delay_s + keyword.hold_fetch_s for keyword in config.keywords.values())
+    silent = [row for row in idle if row["ago"] is None or row["ago"] > 3 * longest + _SILENT_S]
+    if silent:
+        worst = silent[0]
+        since = "never" if worst["ago"] is None else f"{_span(worst['ago'])} ago"
+        return warned(
+            "fetches",
+            f"{name}: {len(silent)} of {len(rows)} slots are quiet, {worst['name']} fetched {since}",
+            "is HTCondor running, and START true there? (condor_status -af Name State START)",
+        )
+    latest = min((row for row in rows if row["ago"] is not None), key=lambda row: row["ago"], default=None)
+    last = f", the last {_span(latest['ago'])} ago by {latest['name']}" if latest else ""
+    return ok("fetches", f"{name}: {len(rows)} slots fetch{last}")
+
+
+def _queues(config: HostConfig, keyword: str, database: str) -> tuple[str, ...]:
+    settings = config.keywords[keyword]
+    return settings.queues if settings.database == database else ()
+
+
+def _has_account(owner: str) -> bool:
+    try:
+        pwd.getpwnam(owner)
+    except KeyError:
+        return False
+    return True
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
