@@ -125,7 +125,7 @@ def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]
     for row in unknown[:_SHOWN]:
         yield failed(
             "owners",
-            f"{name}: owner '{row['owner']}' ({row['jobs']} jobs) has no account on this host: none can start",
+            f"{name}: owner '{row['owner']}' ({row['jobs']} jobs) has no account here: none can start",
             f"make the account, or keep '{row['owner']}' to queues that this host does not draw from",
         )
     if len(unknown) > _SHOWN:
