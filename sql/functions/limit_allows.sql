@@ -3,11 +3,14 @@
 --
 -- Locks: one transaction's advisory lock for all that is counted, so that two claims at the last place can't both get it. One for each limit would let
 -- two claims that look at several autoclusters, in different orders, wait for each other.
+--
+-- claim turns sequential scans off; here, where all live runs are counted, they are right, and their penalty would call in the JIT compiler.
 CREATE OR REPLACE FUNCTION fetchwork.limit_allows(autocluster integer)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
+SET enable_seqscan = on
+SET jit = off
 AS $$
 DECLARE
     wanted record;
