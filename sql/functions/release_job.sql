@@ -9,10 +9,12 @@ DECLARE
     run_lives boolean;
 BEGIN
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held) VALUES (its.autocluster_id, its.batch_id, -1);
-    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-    VALUES (13, its.cluster_id, its.proc_id, jsonb_build_object('Reason', release_job.reason));
     UPDATE fetchwork.run AS r SET end_requested = 'vacate', job_status = 2 WHERE r.cluster_id = its.cluster_id AND r.proc_id = its.proc_id;
     run_lives := FOUND;
+    -- RunEnding: so that who follows the events knows that an EVICTED will come
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    VALUES (13, its.cluster_id, its.proc_id, jsonb_build_object('Reason', release_job.reason)
+        || CASE WHEN run_lives THEN '{"RunEnding": true}' ELSE '{}' END::jsonb);
     UPDATE fetchwork.job AS j
     SET job_status = CASE WHEN run_lives THEN 2 ELSE 1 END, status_at = clock_timestamp(), hold_reason = NULL, hold_code = NULL, hold_subcode = NULL,
         num_not_started = 0, num_lost = 0
