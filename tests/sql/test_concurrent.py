@@ -1,0 +1,179 @@
+"""Everyone does everything at once: no deadlock, no error that is not the caller's, and the invariants hold."""
+
+import random
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.direct_queue import Claimed, DirectQueue
+from tests.invariants import violations
+
+SESSIONS = 8
+SECONDS = 4.0
+
+# what a caller is told who names a run or a job that has gone meanwhile
+EXPECTED = ("FWNOT", "FWDEN")
+
+
+class Session:
+    """One of those who work on the queue; its acts are drawn from its own random numbers."""
+
+    def __init__(self, conninfo: str, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.connection = psycopg.connect(conninfo, autocommit=True)
+        self.queue = DirectQueue(self.connection)
+        self.slots = [f"slot{n}@h{seed % 3}" for n in range(1, 4)]
+        self.host_id = self.queue.host(f"h{seed % 3}")
+        self.runs: list[Claimed] = []
+        self.done: Counter[str] = Counter()
+
+    def jobs(self, most: int = 5) -> list[str]:
+        known = self.queue.rows(
+            "SELECT JobId FROM fetchwork.jobs ORDER BY random() LIMIT %s", self.random.randint(1, most)
+        )
+        return [row[0] for row in known] or ["1.0"]
+
+    def a_run(self) -> Claimed | None:
+        return self.random.choice(self.runs) if self.runs else None
+
+    def submit(self) -> None:
+        ads: list[dict[str, Any]] = [
+            {
+                "Cmd": "/bin/true",
+                "Owner": self.random.choice(["alice", "bob"]),
+                "JobPrio": self.random.randint(0, 2),
+                "RequestMemory": self.random.randint(1, 6),
+                "JobBatchName": self.random.choice(["one", "two"]),
+                **({"JobStatus": 5} if self.random.random() < 0.1 else {}),
+                **({"ConcurrencyLimits": self.random.choice(["x,y", "y", "x:2"])} if self.random.random() < 0.3 else {}),
+            }
+            for _ in range(self.random.randint(1, 5))
+        ]
+        self.queue.submit_many(ads, {})
+
+    def claim(self) -> None:
+        kinds = self.queue.candidates(self.host_id, self.random.choice(self.slots))
+        self.random.shuffle(kinds)
+        rows = self.queue.call(
+            "claim",
+            host_id=self.host_id,
+            slot=self.random.choice(self.slots),
+            autoclusters=[kind["autocluster_id"] for kind in kinds],
+            prios=[kind["job_prio"] for kind in kinds],
+            hints=[0] * len(kinds),
+            limited=[kind["limited"] for kind in kinds],
+        )
+        for row in rows:
+            job = f"{row['cluster_id']}.{row['proc_id']}"
+            self.runs.append(Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"]))
+
+    def start(self) -> None:
+        if run := self.a_run():
+            self.queue.start(run, starter=str(self.random.randint(1, 3)))
+
+    def of_run(self) -> None:
+        if run := self.a_run():
+            self.random.choice(
+                [
+                    lambda: self.queue.of(run, "accept"),
+                    lambda: self.queue.of(run, "reject"),
+                    lambda: self.queue.of(run, "refuse_start", reason="no such Cmd"),
+                    lambda: self.queue.of(run, "starter_gone"),
+                    lambda: self.queue.of(run, "withdraw", reason="gone"),
+                    lambda: self.queue.heartbeat(run, JobState=self.random.choice(["Running", "Suspended"])),
+                    lambda: self.queue.heartbeat(run),
+                ]
+            )()
+
+    def finish(self) -> None:
+        if self.runs:
+            run = self.runs[self.random.randrange(len(self.runs))]
+            verdict = self.random.choice([None, None, {"action": "requeue"}, {"action": "hold"}, {"action": "remove"}])
+            report = self.random.choice([{"ExitCode": 0, "JobPid": 1}, {"ExitCode": 1, "JobPid": 1, "JobDuration": 0.1}, {}])
+            self.queue.finish(run, self.random.choice(["exit", "exit", "evict"]), verdict, **(report or {"x": 1}))
+
+    def people(self) -> None:
+        jobs = self.jobs()
+        name = self.random.choice(["hold", "release", "remove", "vacate", "edit", "release"])
+        arguments = {"changes": {"RequestMemory": self.random.randint(1, 6), "JobPrio": 1}} if name == "edit" else {}
+        self.queue.act(name, *jobs, **arguments)
+
+    def whole_owner(self) -> None:
+        name = self.random.choice(["hold", "release", "vacate"])
+        self.queue.scalar(name, jobs=None, owner=self.random.choice(["alice", "bob"]))
+
+    def housekeeping(self) -> None:
+        self.random.choice(
+            [
+                lambda: self.queue.call("tick"),
+                lambda: self.queue.call("beat", host_id=self.host_id, alive=[run.run_id for run in self.runs[-20:]]),
+                lambda: self.queue.scalar("preempt"),
+                lambda: self.queue.scalar("slot_is_free", host_id=self.host_id, slot=self.random.choice(self.slots)),
+                lambda: self.queue.host(f"h{self.random.randint(0, 2)}"),
+                lambda: self.queue.scalar("note_significant", names=self.random.sample(["requestmemory", "cmd", "jobprio", "in"], 2)),
+                lambda: self.queue.scalar("maintain"),
+                lambda: self.queue.connection.execute(
+                    "UPDATE fetchwork.run SET deadline = now() - interval '1 s' WHERE run_id IN (SELECT run_id FROM fetchwork.run ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED)"
+                ),
+                lambda: self.queue.connection.execute(
+                    "UPDATE fetchwork.job SET not_before = now() WHERE (cluster_id, proc_id) IN (SELECT cluster_id, proc_id FROM fetchwork.job WHERE not_before IS NOT NULL FOR UPDATE SKIP LOCKED)"
+                ),
+            ]
+        )()
+
+    ACTS = (submit, claim, claim, claim, start, start, of_run, of_run, finish, finish, people, whole_owner, housekeeping, housekeeping)
+
+    def work(self, until: float) -> None:
+        while time.monotonic() < until:
+            act = self.random.choice(self.ACTS)
+            try:
+                act(self)
+                self.done[act.__name__] += 1
+            except psycopg.Error as error:
+                if error.sqlstate not in EXPECTED:
+                    raise
+                self.done[f"{act.__name__} {error.sqlstate}"] += 1
+            del self.runs[:-30]
+
+
+def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_hold(
+    conninfo: str, queue: DirectQueue
+) -> None:
+    queue.set("max_not_started", 20)
+    queue.set("black_hole_runs", 100000)
+    queue.scalar("set_queue", name="default", changes={"preempt_ratio": 1.0001, "preempt_prio": 1, "max_running": 40})
+    queue.scalar("set_limit", name="x", maximum=8)
+    queue.scalar("set_limit", name="y", maximum=8)
+    sessions = [Session(conninfo, seed) for seed in range(SESSIONS)]
+    failures: list[str] = []
+
+    def work(session: Session, until: float) -> None:
+        try:
+            session.work(until)
+        except Exception as error:
+            detail = getattr(getattr(error, "diag", None), "message_detail", None)
+            context = getattr(getattr(error, "diag", None), "context", None)
+            failures.append(f"{type(error).__name__}: {error} {detail} {context}")
+
+    until = time.monotonic() + SECONDS
+    threads = [threading.Thread(target=work, args=(session, until)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < until and not failures:
+        time.sleep(0.5)
+        # at any moment, not only when all is quiet
+        failures.extend(violations(queue.connection))
+    for thread in threads:
+        thread.join()
+    done = sum((session.done for session in sessions), Counter[str]())
+    for session in sessions:
+        session.connection.close()
+    assert not failures, "\n".join(failures)
+    # it did happen: work was claimed, started and finished
+    missing = {"submit", "claim", "start", "finish", "people", "whole_owner", "housekeeping"} - done.keys()
+    assert not missing, done
+    print(dict(done))
