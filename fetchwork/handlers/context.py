@@ -58,13 +58,17 @@ class LiveRun:
     slot: str
     job: str
     owner: str
+    #: the account's number on this host, None where it is not known
+    owner_uid: int | None = None
     state: str = "reserved"
     has_policy: bool = False
     starter: str | None = None
-    job_pid: int | None = None
-    job_start: int | None = None
+    #: the job's process: "pid:start time"
+    job_process: str | None = None
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job
     ended_by_us: str | None = None
+    #: JOB_EXITs being worked on
+    exiting: int = 0
     #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
     unanswered: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,8 +119,7 @@ class Runs:
         run.changed.set()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
-        """An update told the job's process."""
-        run.job_pid = job_pid
+        """An update told the number of the job's process."""
 
     def ended(self, store: Store, run_id: int) -> None:
         """The run is over."""
@@ -153,6 +156,13 @@ class Task:
     #: keeps a report that can't be delivered now; None: the hook does
     spool: Callable[[Request], None] | None = None
 
+    def run(self, run_id: int) -> LiveRun | None:
+        """The run of this id, if this process knows it; raises Denied if it is another account's."""
+        run = self.runs.get(self.site.store, run_id)
+        if run is not None and not self.caller.trusted and run.owner_uid not in (None, self.caller.uid):
+            raise Denied(f"run {run_id} is not of uid {self.caller.uid}")
+        return run
+
     def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:
         """Seconds that a call may take: what is left but a reserve for answering, and ``most_s`` at most."""
         return max(0.05, min(most_s, self.end - time.monotonic() - reserve_s))
@@ -163,6 +173,10 @@ class HeldFetch:
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait until a look may be worth while; False if the fetch has to end now."""
+        raise NotImplementedError
+
+    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
+        """Wait for ``event``; False if it did not come in time, or the fetch has to end now."""
         raise NotImplementedError
 
     def release(self) -> None:

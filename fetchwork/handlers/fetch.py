@@ -50,17 +50,15 @@ async def fetch_work(task: Task) -> Answer:
     elif reason is not None:
         return Answer(Reply(), {**fields, "outcome": reason})
 
-    held = None
-    started_at = time.monotonic()
-    hold_end = min(task.end - 2.0, started_at + task.site.hold_fetch_s)
+    # from before the first look, so that what comes during it is not missed; but a claimed slot that gets
+    # nothing is given up by the startd, and a dynamic one deleted: that must not wait
+    held = task.hold() if slot.get("State") in ("Unclaimed", "Owner") else None
+    hold_end = min(task.end - 2.0, time.monotonic() + task.site.hold_fetch_s)
     try:
         while True:
             answer = await _try(task, slot, name, fields)
             if answer is not None:
                 return answer
-            # a claimed slot that gets nothing is given up by the startd, and a dynamic one deleted
-            if held is None and slot.get("State") in ("Unclaimed", "Owner"):
-                held = task.hold()
             left = hold_end - time.monotonic()
             if held is None or left <= 0 or not await held.wait(left):
                 return Answer(Reply(), {**fields, "outcome": "nothing"})
@@ -81,7 +79,7 @@ def why_not(slot: ClassAd) -> str | None:
 
 async def _until_free(task: Task, name: str) -> bool:
     """Wait for the end of a busy slot's starter, where holding is allowed."""
-    held = task.hold() if task.site.hold_fetch_s > 0 else None
+    held = task.hold()
     if held is None:
         return False
     try:
@@ -187,6 +185,7 @@ async def _offer(
         slot=name,
         job=f"{claimed['cluster_id']}.{claimed['proc_id']}",
         owner=claimed["owner"],
+        owner_uid=_accounts.get(claimed["owner"], (None, 0.0))[0],
         has_policy=claimed["has_policy"],
     )
     try:
@@ -233,7 +232,7 @@ async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | No
     )
 
 
-_accounts: dict[str, tuple[bool, float]] = {}
+_accounts: dict[str, tuple[int | None, float]] = {}
 _ACCOUNT_LIFE_S = 60.0
 _LOOKUP_S = 2.0
 
@@ -245,24 +244,21 @@ async def known_accounts(owners: set[str]) -> set[str]:
     none.
     """
     now = time.monotonic()
-    unknown = [owner for owner in owners if _accounts.get(owner, (False, -math.inf))[1] < now]
+    unknown = [owner for owner in owners if _accounts.get(owner, (None, -math.inf))[1] < now]
     if unknown:
         if len(_accounts) > 10_000:
             _accounts.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOKUP_S):
-                found = await asyncio.to_thread(lambda: [_is_account(owner) for owner in unknown])
-                _accounts.update(
-                    {
-                        owner: (known, now + _ACCOUNT_LIFE_S)
-                        for owner, known in zip(unknown, found, strict=True)
-                    }
-                )
-    return {owner for owner in owners if _accounts.get(owner, (False, 0.0))[0]}
+                found = await asyncio.to_thread(lambda: [_uid(owner) for owner in unknown])
+                until = now + _ACCOUNT_LIFE_S
+                _accounts.update({owner: (uid, until) for owner, uid in zip(unknown, found, strict=True)})
+    return {owner for owner in owners if _accounts.get(owner, (None, 0.0))[0] is not None}
 
 
-def _is_account(name: str) -> bool:
+def _uid(name: str) -> int | None:
+    """The number of an account that jobs may run as."""
     try:
-        return pwd.getpwnam(name).pw_uid != 0
+        return pwd.getpwnam(name).pw_uid or None
     except (KeyError, OSError):
-        return False
+        return None

@@ -24,8 +24,20 @@ async def job_exit(task: Task) -> Answer:
     """Close the run with its report; the job's policy decides about the job."""
     ad = classads.parse_old(task.request.body)
     key = run_key(ad)
+    run = task.run(key.run_id)
+    if run is None:
+        return await _finish(task, ad, key, None)
+    # who watches the starter must not take the run for lost meanwhile
+    run.exiting += 1
+    try:
+        return await _finish(task, ad, key, run)
+    finally:
+        run.exiting -= 1
+        run.changed.set()
+
+
+async def _finish(task: Task, ad: classads.ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
     store = task.site.store
-    run = task.runs.get(store, key.run_id)
     told = report(ad)
     reason = task.request.arg
     if reason not in _REASONS:

@@ -20,7 +20,7 @@ async def prepare_job(task: Task) -> Answer:
     ad = classads.parse_old(task.request.body)
     key = run_key(ad)
     store = task.site.store
-    run = task.runs.get(store, key.run_id)
+    run = task.run(key.run_id)
     fields: dict[str, Any] = {"slot": task.request.slot, "run": key.run_id}
     if run is not None:
         fields["job"] = run.job

@@ -28,7 +28,7 @@ async def update_job_info(task: Task) -> Answer:
     ad = classads.parse_old(task.request.body)
     key = run_key(ad)
     store = task.site.store
-    run = task.runs.get(store, key.run_id)
+    run = task.run(key.run_id)
     told = report(ad)
     pid = told.get("JobPid", 0)
     fields: dict[str, Any] = {"slot": task.request.slot, "run": key.run_id}

@@ -1,0 +1,43 @@
+"""Asking the agent, for commands: one request, one reply. Hooks have their own, thinner way (hookclient)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from fetchwork.errors import AgentUnavailable
+from fetchwork.wire import Reply, ReplyReader, Request, encode_request
+
+
+def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:
+    """The agent's reply; raises AgentUnavailable if there is none in time."""
+    end = time.monotonic() + timeout_s
+    reader = ReplyReader()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+            link.settimeout(timeout_s)
+            link.connect(str(path))
+            link.sendall(encode_request(request))
+            while (reply := reader.next_reply()) is None:
+                link.settimeout(max(0.001, end - time.monotonic()))
+                data = link.recv(65536)
+                if not data:
+                    raise AgentUnavailable("agent closed the connection before it answered")
+                reader.feed(data)
+            return reply
+    except TimeoutError:
+        raise AgentUnavailable(f"agent at '{path}' does not answer within {timeout_s:g} s") from None
+    except OSError as error:
+        raise AgentUnavailable(f"cannot connect to agent socket '{path}': {error.strerror}") from error
+
+
+def status(path: Path, timeout_s: float = 5.0) -> dict[str, Any]:
+    """The agent's state: host, keywords, databases, runs, held fetches."""
+    reply = ask(path, Request("status"), timeout_s)
+    if reply.code:
+        raise AgentUnavailable(f"agent: {reply.message or reply.code}")
+    told: dict[str, Any] = json.loads(reply.body)
+    return told

@@ -1,0 +1,382 @@
+"""The agent as a process: its parts put together, its chores, its signals.
+
+What happens to a request in flight
+
+- at SIGTERM: it is finished; a fetch that waits for work is answered with nothing. Then the agent says
+  goodbye to its databases, so that its runs keep their own time, and ends with status 0. SIGQUIT: the same,
+  at once.
+- while PostgreSQL is away: FETCH_WORK is answered "no work", PREPARE_JOB keeps the job from starting,
+  JOB_EXIT goes to the spool, an update is lost, and after a lease ends the job. All within their deadlines.
+- sent twice: the SQL functions answer the second as the first; only FETCH_WORK would claim another job.
+
+SIGHUP (condor_reconfig) opens the log file anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import random
+import signal
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fetchwork import __version__, handlers
+from fetchwork.agent import peer
+from fetchwork.agent.holding import Held, Lobby
+from fetchwork.agent.server import Server
+from fetchwork.agent.slots import SlotReports
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.config import HostConfig
+from fetchwork.errors import ConfigError, DatabaseUnavailable, FetchworkError, SchemaMismatch
+from fetchwork.handlers import chores
+from fetchwork.handlers.context import Answer, Caller, Site, Task
+from fetchwork.handlers.sites import make_sites
+from fetchwork.handlers.store import Store
+from fetchwork.log import event, reopen
+from fetchwork.spool import Report, Spool, write_report
+from fetchwork.wire import Reply, Request
+
+log = logging.getLogger(__name__)
+
+CALL_S = 5.0
+#: seconds that requests in flight get at SIGTERM
+PATIENCE_S = 10.0
+SPOOL_S = 5.0
+SLOTS_S = 5.0
+#: held fetches look again after this even if nothing told them to: limits and rests end in silence
+LOOK_S = 5.0
+#: the same where notifications do not arrive
+POLL_S = 1.0
+#: the list of live runs is compared with the database's
+RUNS_S = 60.0
+#: reports delivered at a time
+BATCH = 50
+#: a report that the agent itself fails over so often is put aside
+MAX_FAILURES = 10
+
+# outcomes that change nothing: not worth a line each
+_QUIET = frozenset({"nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted", None})
+
+
+class Agent:
+    """One host's agent; ``run`` is its life."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self.config = config
+        self.agent_id = str(uuid.uuid4())
+        self.started_at = time.time()
+        self.sites = make_sites(config, agent_id=self.agent_id)
+        self.stores = list({id(site.store): site.store for site in self.sites.values()}.values())
+        self.trusted = trusted_accounts(config)
+        self.spool = Spool(str(config.agent.spool))
+        self.runs = WatchedRuns(self.replay_spool)
+        self.lobby = Lobby(config.agent.max_held_fetches)
+        self.slots = SlotReports()
+        self.server = Server(config.socket, self.dispatch, self.trusted)
+        self.listening: set[Store] = set()
+        self._stopping = asyncio.Event()
+        self._fast = False
+        self._replaying = asyncio.Lock()
+        self._failures: dict[str, int] = {}
+
+    # -- life
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or SIGQUIT."""
+        await asyncio.to_thread(self.spool.make)
+        await self.server.start()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, self.stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reopen)
+        event(
+            log,
+            logging.INFO,
+            "agent_started",
+            version=__version__,
+            host=self.config.name,
+            socket=self.config.socket,
+            keywords=",".join(site.keyword for site in self.sites.values()),
+            pid=os.getpid(),
+        )
+        tasks = [asyncio.ensure_future(work) for work in self._chores()]
+        try:
+            await self._stopping.wait()
+        finally:
+            self.lobby.close()
+            await self.server.stop(0.0 if self._fast else PATIENCE_S)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.runs.close()
+            await asyncio.gather(*(self._goodbye(store) for store in self.stores))
+            event(log, logging.INFO, "agent_stopped")
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Begin to end."""
+        self._fast = self._fast or number == signal.SIGQUIT
+        event(log, logging.INFO, "stopping", signal=signal.Signals(number).name)
+        self._stopping.set()
+
+    def _reopen(self) -> None:
+        reopen()
+        event(log, logging.INFO, "log_reopened")
+
+    async def _goodbye(self, store: Store) -> None:
+        with contextlib.suppress(FetchworkError):
+            if store.greeting is not None:
+                await store.database.scalar(
+                    "goodbye",
+                    timeout_s=1.0 if self._fast else 3.0,
+                    host_id=store.greeting.host_id,
+                    agent_id=self.agent_id,
+                )
+        await store.database.close()
+
+    # -- requests
+
+    async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: asyncio.Event) -> Answer:
+        """Answer one request of ``who``."""
+        began = time.monotonic()
+        if request.name == "status":
+            return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"))
+        site = self.sites.get(request.keyword.lower())
+        if site is None:
+            message = f"keyword '{request.keyword[:40]}' is not in the agent's host file"
+            answer = Answer(
+                Reply(code="bad_request", message=message), {"outcome": "bad_request", "problem": message}
+            )
+        else:
+            answer = await handlers.handle(self._task(request, who, site, end, gone))
+        fields = {**answer.fields, "ms": int((time.monotonic() - began) * 1000)}
+        if answer.reply.code:
+            level = logging.WARNING
+            fields["uid"] = who.uid
+        else:
+            level = logging.DEBUG if fields.get("outcome") in _QUIET else logging.INFO
+        event(log, level, request.name, **fields)
+        if site is not None and request.name == "fetch_work" and "slot" in answer.fields:
+            told = str(fields["outcome"]) + (f" {fields['job']}" if "job" in fields else "")
+            self.slots.fetched(site.store, answer.fields["slot"], request.body, told)
+        return answer
+
+    def _task(self, request: Request, who: peer.Peer, site: Site, end: float, gone: asyncio.Event) -> Task:
+        starter = None
+        if request.name not in handlers.STARTD_HOOKS:
+            starter = peer.parent_identity(who.pid)
+        caller = Caller(who.uid, who.uid in self.trusted, starter)
+
+        def hold() -> Held | None:
+            return self.lobby.enter(site.store, gone) if site.hold_fetch_s > 0 else None
+
+        return Task(request, caller, site, self.runs, end, hold, self._keep)
+
+    def _keep(self, report: Request) -> None:
+        write_report(str(self.config.agent.spool), report)
+
+    def status(self) -> dict[str, Any]:
+        """What ``fetchwork agent --status`` and ``fetchwork doctor`` show; holds no secrets."""
+        now = time.monotonic()
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "host": self.config.name,
+            "started_at": int(self.started_at),
+            "uptime_s": int(time.time() - self.started_at),
+            "keywords": {site.keyword: list(site.queues) for site in self.sites.values()},
+            "databases": {store.name: self._store_status(store, now) for store in self.stores},
+            "runs": [
+                {
+                    "run_id": run.run_id,
+                    "job": run.job,
+                    "slot": run.slot,
+                    "owner": run.owner,
+                    "state": run.state,
+                }
+                for run in self.runs
+            ],
+            "held_fetches": len(self.lobby),
+            "max_held_fetches": self.lobby.limit,
+            "requests": self.server.requests,
+            "connections": len(self.server.connections),
+            "spool": str(self.config.agent.spool),
+        }
+
+    def _store_status(self, store: Store, now: float) -> dict[str, Any]:
+        return {
+            "state": "unavailable" if store.database.problem else "up" if store.greeting else "unknown",
+            "problem": store.database.problem,
+            "last_answer_s": round(now - store.database.answered_at, 1),
+            "schema": store.greeting.schema_version if store.greeting else None,
+            "listening": store in self.listening,
+            "autoclusters_cached": len(store.kinds),
+            "cut_off": store.cut_off,
+        }
+
+    # -- chores
+
+    def _chores(self) -> list[Awaitable[None]]:
+        work: list[Awaitable[None]] = [self._every(SPOOL_S, self.replay_spool), self._every(1.0, self._look)]
+        for store in self.stores:
+            work += [self._serve(store), self._listen(store), self._wake(store)]
+        return work
+
+    async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(random.uniform(0.8, 1.2) * seconds)  # noqa: S311
+            try:
+                await chore()
+            except DatabaseUnavailable as error:
+                event(log, logging.DEBUG, "chore", problem=error)
+            except SchemaMismatch as error:
+                event(log, logging.ERROR, "schema", problem=error)
+                await asyncio.sleep(30.0)
+            except FetchworkError as error:
+                event(log, logging.ERROR, "chore", problem=error)
+            except Exception:
+                log.exception("chore failed")
+
+    async def _look(self) -> None:
+        self.runs.look()
+
+    async def _serve(self, store: Store) -> None:
+        """Keep one database: greet it, take over its runs, then beat and do what else is due."""
+        due = {
+            "beat": 0.0,
+            "tick": 0.0,
+            "slots": 0.0,
+            "duties": time.monotonic() + random.uniform(1.0, chores.PREEMPT_S),  # noqa: S311
+            "runs": 0.0,
+        }
+        was_away = False
+
+        async def keep() -> None:
+            nonlocal was_away
+            try:
+                now = time.monotonic()
+                if store.greeting is None or store.cut_off:
+                    # after so long a silence the host is as good as new: its runs may be others' by now
+                    await store.say_hello(CALL_S)
+                    due["runs"] = now
+                assert store.greeting is not None
+                if due["runs"] <= now or store in self.runs.strays:
+                    await self._take_over(store)
+                    due["runs"] = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
+                if due["beat"] <= now:
+                    await self._beat(store)
+                    due["beat"] = now + random.uniform(0.8, 1.0) * store.greeting.lease_s / 3  # noqa: S311
+                if due["tick"] <= now:
+                    await chores.tick(store)
+                    due["tick"] = now + random.uniform(0.8, 1.6) * chores.TICK_S  # noqa: S311
+                if due["slots"] <= now:
+                    await self.slots.tell(store)
+                    due["slots"] = now + random.uniform(0.8, 1.2) * SLOTS_S  # noqa: S311
+                if due["duties"] <= now:
+                    await chores.take_duties(store)
+                    due["duties"] = now + random.uniform(0.5, 1.5) * chores.PREEMPT_S  # noqa: S311
+            except DatabaseUnavailable as error:
+                if not was_away:
+                    was_away = True
+                    event(log, logging.WARNING, "database_away", database=store.name, problem=error)
+                raise
+            if was_away:
+                was_away = False
+                event(log, logging.INFO, "database_back", database=store.name)
+                self.lobby.wake(store)
+
+        await self._every(0.5, keep)
+
+    async def _beat(self, store: Store) -> None:
+        assert store.greeting is not None
+        asked_at = time.monotonic()
+        rows = await store.database.call(
+            "beat", timeout_s=CALL_S, host_id=store.greeting.host_id, alive=self.runs.alive(store)
+        )
+        store.renewed(asked_at)
+        for row in rows:
+            event(log, logging.DEBUG, "beat", run=row["run_id"], action=row["action"])
+
+    async def _take_over(self, store: Store) -> None:
+        assert store.greeting is not None
+        self.runs.strays.discard(store)
+        known = [run for run in self.runs if run.site.store is store]
+        rows = await store.database.call("host_runs", timeout_s=CALL_S, host_id=store.greeting.host_id)
+        # which of the database's keywords a run came from does not matter any more
+        site = next(site for site in self.sites.values() if site.store is store)
+        await self.runs.adopt(site, rows, known)
+
+    async def _listen(self, store: Store) -> None:
+        """Wake held fetches when work is notified."""
+        while True:
+            try:
+                async for _ in store.database.notifications("fetchwork_work"):
+                    self.listening.add(store)
+                    self.lobby.wake(store)
+            except FetchworkError as error:
+                event(log, logging.DEBUG, "listen", database=store.name, problem=error)
+            finally:
+                self.listening.discard(store)
+            await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+
+    async def _wake(self, store: Store) -> None:
+        """Let held fetches look now and then."""
+        while True:
+            await asyncio.sleep(LOOK_S if store in self.listening else POLL_S)
+            self.lobby.wake(store)
+
+    # -- the spool
+
+    async def replay_spool(self) -> None:
+        """Deliver the reports that could not be, oldest first; ends with DatabaseUnavailable, if at all."""
+        async with self._replaying:
+            while True:
+                reports = await asyncio.to_thread(self.spool.read, BATCH)
+                for name, uid, reason in self.spool.rejected:
+                    event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
+                delivered = 0
+                for report in reports:
+                    delivered += await self._deliver(report)
+                if not delivered:
+                    return
+
+    async def _deliver(self, report: Report) -> int:
+        request = report.request
+        site = self.sites.get(request.keyword.lower())
+        if site is None:
+            await asyncio.to_thread(self.spool.reject, report, "its keyword is not in the host file")
+            return 1
+        caller = Caller(report.uid, report.uid in self.trusted)
+        answer = await handlers.handle(Task(request, caller, site, self.runs, time.monotonic() + CALL_S))
+        event(log, logging.INFO, "spool_job_exit", **answer.fields, uid=report.uid)
+        code, message = answer.reply.code, answer.reply.message
+        if not code:
+            await asyncio.to_thread(self.spool.delete, report)
+        elif code in ("bad_request", "denied"):
+            await asyncio.to_thread(self.spool.reject, report, message)
+        elif code == "unavailable":
+            raise DatabaseUnavailable(message)
+        else:
+            self._failures[report.name] = self._failures.get(report.name, 0) + 1
+            if self._failures[report.name] < MAX_FAILURES:
+                return 0
+            await asyncio.to_thread(self.spool.reject, report, message)
+        self._failures.pop(report.name, None)
+        return 1
+
+
+def trusted_accounts(config: HostConfig) -> frozenset[int]:
+    """Those that may ask what the startd asks: root, the agent itself, the account that HTCondor runs as."""
+    uids = {0, os.geteuid()}
+    for account in {"condor", config.agent.user} - {"", None}:
+        uid = peer.uid_of(str(account))
+        if uid is not None:
+            uids.add(uid)
+        elif account == config.agent.user and os.geteuid() == 0:
+            raise ConfigError([f"agent.user: there is no account '{account}' on this host"])
+    return frozenset(uids)

@@ -1,0 +1,281 @@
+"""The agent's Unix socket: frames requests, knows who asks, bounds what anybody may take, answers.
+
+Everybody on the host may connect, since starter hooks run as the jobs' users; the kernel tells the account.
+An account that is not trusted gets few connections, small bodies, and no answer but about runs whose token it
+brings. A connection that is silent in the middle of a request is cut.
+
+A request in flight at SIGTERM is finished; a fetch that waits for work is answered with nothing. A hook that
+went away while its fetch was answered has its run taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import socket
+import stat
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from fetchwork.agent.peer import Peer, credentials
+from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
+from fetchwork.handlers.context import Answer
+from fetchwork.log import event
+from fetchwork.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply, one_line
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 2048
+#: of one account that is not trusted
+MAX_CONNECTIONS_EACH = 64
+#: bytes of a body from such an account
+MAX_BODY_EACH = 1024 * 1024
+#: seconds for a request to arrive, and for a reply to be taken
+TRANSFER_S = 10.0
+#: a connection may stay open that long between two requests
+IDLE_S = 60.0
+#: what a request may take that names no deadline, and what no request may exceed
+DEADLINE_S = 20.0
+MAX_DEADLINE_S = 900.0
+BACKLOG = 1024
+
+Dispatch = Callable[[Request, Peer, float, asyncio.Event], Awaitable[Answer]]
+
+
+class Server:
+    """Listens at ``path``; ``dispatch(request, peer, end, gone)`` answers one request."""
+
+    def __init__(self, path: Path, dispatch: Dispatch, trusted: frozenset[int]) -> None:
+        self.path = path
+        self.dispatch = dispatch
+        self.trusted = trusted
+        self.connections: set[Connection] = set()
+        self.accounts: Counter[int] = Counter()
+        self.requests = 0
+        self._server: asyncio.AbstractServer | None = None
+
+    async def start(self) -> None:
+        """Listen; raises AgentUnavailable if another agent does, or nobody may."""
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            await asyncio.to_thread(self._clear)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                # under another name until everybody may connect
+                new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+                with contextlib.suppress(FileNotFoundError):
+                    new.unlink()
+                listener.bind(str(new))
+                new.chmod(0o666)
+                listener.listen(BACKLOG)
+                new.rename(self.path)
+            except OSError:
+                listener.close()
+                raise
+        except OSError as error:
+            raise AgentUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
+
+    def _clear(self) -> None:
+        """Remove what an agent left that was killed; refuse to take a living one's place."""
+        try:
+            if not stat.S_ISSOCK(self.path.lstat().st_mode):
+                raise AgentUnavailable(f"'{self.path}' is there and is no socket; remove it")
+        except FileNotFoundError:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            other.settimeout(2.0)
+            try:
+                other.connect(str(self.path))
+            except ConnectionRefusedError:
+                self.path.unlink(missing_ok=True)
+                return
+            except OSError as error:
+                raise AgentUnavailable(f"agent socket '{self.path}': {error}") from error
+        raise AgentUnavailable(f"another agent listens at '{self.path}'")
+
+    async def stop(self, patience_s: float) -> None:
+        """Accept nobody any more, let requests in flight end, close."""
+        if self._server is not None:
+            self._server.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        busy = [connection.work for connection in self.connections if connection.work is not None]
+        if busy:
+            await asyncio.wait(busy, timeout=patience_s)
+        for connection in list(self.connections):
+            connection.abort()
+
+    @property
+    def busy(self) -> int:
+        """Requests that are being worked on."""
+        return sum(connection.work is not None for connection in self.connections)
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.gone = asyncio.Event()
+        self.work: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._socket: socket.socket | None = None
+        self._peer: Peer | None = None
+        self._reader = RequestReader()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting = 0
+        self._ended = False
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody connected: look who."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._socket = transport.get_extra_info("socket")
+        try:
+            assert self._socket is not None
+            self._peer = credentials(self._socket)
+        except OSError:
+            transport.abort()
+            return
+        trusted = self._peer.uid in self.server.trusted
+        self.server.connections.add(self)
+        self.server.accounts[self._peer.uid] += 1
+        crowded = len(self.server.connections) > MAX_CONNECTIONS or (
+            not trusted and self.server.accounts[self._peer.uid] > MAX_CONNECTIONS_EACH
+        )
+        if crowded:
+            self._refuse("unavailable", "too many connections")
+            return
+        self._reader = RequestReader(MAX_BODY if trusted else MAX_BODY_EACH)
+        self._set_timer(TRANSFER_S)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request."""
+        if self._ended:
+            return
+        if self.work is not None:
+            # a client waits for its reply before it asks again: little may come before
+            self._waiting += len(data)
+            if self._waiting > MAX_HEAD:
+                self.abort()
+                return
+        self._reader.feed(data)
+        if self.work is None:
+            self._next()
+
+    def eof_received(self) -> bool:
+        """The client has no more to say; it may still listen."""
+        self._ended = True
+        if self._hung_up():
+            self.gone.set()
+            return False
+        # keep the connection for the reply to what is being worked on
+        return self.work is not None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self.gone.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self in self.server.connections:
+            self.server.connections.discard(self)
+            assert self._peer is not None
+            self.server.accounts[self._peer.uid] -= 1
+            if not self.server.accounts[self._peer.uid]:
+                del self.server.accounts[self._peer.uid]
+
+    # -- requests
+
+    def _next(self) -> None:
+        try:
+            request = self._reader.next_request()
+        except ProtocolError as error:
+            self._refuse("bad_request", str(error))
+            return
+        if request is None:
+            self._set_timer(IDLE_S if self._reader.empty else TRANSFER_S, restart=self._reader.empty)
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._waiting = 0
+        self.work = asyncio.ensure_future(self._answer(request))
+
+    async def _answer(self, request: Request) -> None:
+        assert self._peer is not None and self._transport is not None
+        self.server.requests += 1
+        deadline_s = min(request.deadline_ms / 1000 if request.deadline_ms else DEADLINE_S, MAX_DEADLINE_S)
+        end = time.monotonic() + deadline_s
+        try:
+            # every handler keeps to its time by itself; this is for the one that does not
+            async with asyncio.timeout(deadline_s + 1.0):
+                answer = await self.server.dispatch(request, self._peer, end, self.gone)
+        except TimeoutError:
+            answer = Answer(Reply(code="unavailable", message="no answer in time"))
+        if self._hung_up():
+            self.gone.set()
+        if self.gone.is_set():
+            await self._undo(answer)
+            self.abort()
+            return
+        try:
+            self._transport.write(encode_reply(answer.reply))
+        except ProtocolError as error:
+            await self._undo(answer)
+            self._refuse("failed", str(error))
+            return
+        self.work = None
+        if self._ended:
+            self._transport.close()
+        else:
+            self._set_timer(TRANSFER_S if self._transport.get_write_buffer_size() else IDLE_S)
+            self._next()
+
+    async def _undo(self, answer: Answer) -> None:
+        if answer.undo is None:
+            return
+        try:
+            await answer.undo()
+        except FetchworkError as error:
+            # the offer's own deadline does it later
+            event(log, logging.WARNING, "offer_not_withdrawn", problem=error)
+
+    def _refuse(self, code: str, message: str) -> None:
+        """Say why, and close."""
+        assert self._transport is not None
+        self._ended = True
+        uid = self._peer.uid if self._peer else None
+        event(log, logging.WARNING, "refused", uid=uid, code=code, problem=message)
+        self._transport.write(encode_reply(Reply(code=code, message=one_line(message))))
+        self._set_timer(TRANSFER_S)
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self.gone.set()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _set_timer(self, seconds: float, *, restart: bool = True) -> None:
+        if self._timer is not None:
+            if not restart:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
+
+    def _hung_up(self) -> bool:
+        """Tell whether the other end is closed for reading as well: nobody would take an answer."""
+        if self._socket is None or self._transport is None or self._transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self._socket.fileno(), 0)
+        return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))

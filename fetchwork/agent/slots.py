@@ -1,0 +1,107 @@
+"""What slots said at their fetches, told to the database now and then instead of each time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from fetchwork import classads
+from fetchwork.db import Json
+from fetchwork.errors import ClassAdError
+from fetchwork.handlers.store import Store
+from fetchwork.matching import slot_resources
+
+#: slots that are remembered; a host with more is told incompletely
+MAX_SLOTS = 4096
+#: what did not change is told again after this
+REPEAT_S = 60.0
+#: the ad itself is told again after this; between, only if the slot's size changed
+AD_LIFE_S = 600.0
+CALL_S = 10.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    body: bytes
+    fetched_at: float
+    answer: str
+    told: tuple[Any, ...] | None = None
+    told_at: float = 0.0
+    ad_size: tuple[Any, ...] | None = None
+    ad_at: float = 0.0
+
+
+class SlotReports:
+    """The last fetch of each slot."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Store, str], _Seen] = {}
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def fetched(self, store: Store, slot: str, body: bytes, answer: str) -> None:
+        """A slot asked, and was answered so."""
+        seen = self._seen.get((store, slot))
+        if seen is None:
+            if len(self._seen) >= MAX_SLOTS:
+                return
+            seen = self._seen[store, slot] = _Seen(b"", 0.0, "")
+        seen.body, seen.fetched_at, seen.answer = body, time.time(), answer
+
+    async def tell(self, store: Store) -> int:
+        """Tell the database what it does not know; returns how many slots that was."""
+        greeting = await store.hello(CALL_S)
+        now = time.monotonic()
+        rows: list[dict[str, Any]] = []
+        done: list[tuple[_Seen, dict[str, Any]]] = []
+        for (owner, slot), seen in self._seen.items():
+            if owner is store and seen.body and len(rows) < 500:
+                row = self._row(slot, seen, now)
+                if row is not None:
+                    rows.append(row)
+                    done.append((seen, row))
+        if rows:
+            await store.database.call(
+                "report_slots", timeout_s=CALL_S, host_id=greeting.host_id, slots=Json(rows)
+            )
+        for seen, row in done:
+            seen.told, seen.told_at = _state(row), now
+            if "ad" in row:
+                seen.ad_size, seen.ad_at = _size(row), now
+        return len(rows)
+
+    def _row(self, slot: str, seen: _Seen, now: float) -> dict[str, Any] | None:
+        try:
+            ad = classads.parse_old(seen.body)
+        except ClassAdError:
+            return None
+        row: dict[str, Any] = {
+            "name": slot,
+            "state": _text(ad, "State"),
+            "activity": _text(ad, "Activity"),
+            "slot_type": _text(ad, "SlotType"),
+            "fetched_at": seen.fetched_at,
+            "last_answer": seen.answer,
+            **slot_resources(ad),
+        }
+        size_changed = seen.ad_size != _size(row)
+        if _state(row) == seen.told and not size_changed and now - seen.told_at < REPEAT_S:
+            return None
+        if size_changed or now - seen.ad_at > AD_LIFE_S:
+            row["ad"] = classads.to_json(ad)
+        return row
+
+
+def _state(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["state"], row["activity"], row["last_answer"]
+
+
+def _size(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["slot_type"], row["cpus"], row["memory_mib"], row["gpus"]
+
+
+def _text(ad: classads.ClassAd, name: str) -> str | None:
+    value = ad.get(name)
+    return value if isinstance(value, str) else None

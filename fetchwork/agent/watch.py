@@ -1,0 +1,367 @@
+"""The agent's live runs, and the processes behind them.
+
+Theory of operation
+-------------------
+The starter is the parent of its hooks; PREPARE_JOB shows it, and a pidfd tells of its end however it comes.
+A run whose JOB_EXIT has come is over by then. One whose JOB_EXIT has not come gets a second of grace, for a
+report that is still on its way or lies in the spool, and is then given up (detector 2 of three: a starter
+killed by SIGKILL takes its job along and calls no hook).
+
+Unless the job lives on: when condor_master is killed by SIGKILL, starter and startd go, and the job stays as
+an orphan that nobody will report. Its run is not given up while the process is there, because the job would
+run twice at once then. Its end can't be learnt either, so it is ended, where the agent has the right to.
+
+A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
+
+After a restart the agent reads its host's runs from the database, and finds their starters by number and
+start time, which no later process shares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from fetchwork.agent import peer
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers.context import HeldFetch, LiveRun, Runs, Site
+from fetchwork.handlers.store import Store
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+#: a JOB_EXIT may still be on its way after its starter's end
+GRACE_S = 1.0
+#: REPLY_FETCH may still be on its way when the slot asks again
+REPLY_GRACE_S = 0.3
+#: the startd has to notice the starter's end before it believes an answer
+REAP_S = 0.02
+#: a fetch that saw the slot busy may come this long after the end of its starter
+STALE_FETCH_S = 5.0
+#: an orphan gets its signal, and SIGKILL after this
+ORPHAN_VACATE_S = 10.0
+#: clocks of /proc and of the starter's JobStartDate differ by less
+START_SLACK_S = 3.0
+CALL_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class Starter:
+    """A starter that is watched, and the slot it is on."""
+
+    identity: str
+    store: Store
+    slot: str
+    pidfd: int | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    gone_at: float = 0.0
+
+
+class WatchedRuns(Runs):
+    """The live runs of this host; ``replay`` delivers what lies in the spool."""
+
+    def __init__(self, replay: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._replay = replay
+        self._starters: dict[tuple[Store, str], Starter] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: stores whose runs should be read again: a hook came of a run that nobody here knew
+        self.strays: set[Store] = set()
+
+    # -- what handlers tell
+
+    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """The run passed the fence: watch its starter."""
+        super().started(run, starter, slot)
+        if starter is not None:
+            self._watch(starter, run.site.store, slot)
+
+    def reported(self, run: LiveRun, job_pid: int) -> None:
+        """An update told the number of the job's process."""
+        if run.job_process is None or peer.pid_of(run.job_process) != job_pid:
+            run.job_process = peer.identity(job_pid)
+
+    def get(self, store: Store, run_id: int) -> LiveRun | None:
+        """The live run with this id; a run that is not known is looked for in the database soon."""
+        run = super().get(store, run_id)
+        if run is None:
+            self.strays.add(store)
+        return run
+
+    # -- what slots say
+
+    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+        """A free slot asks for work: what it had before is over. False if something of it lives on."""
+        before = self.on_slot(site.store, slot)
+        if not before:
+            return True
+        for run in before:
+            if run.state == "reserved":
+                await self._take_back(run)
+        before = [run for run in before if run.state in ("accepted", "running")]
+        if any(run.exiting for run in before):
+            await self._until_exited(before, timeout_s)
+        with contextlib.suppress(FetchworkError):
+            await self._replay()
+        before = [run for run in before if run.state != "ended"]
+        if not before:
+            return True
+        if any(self._has_orphan(run) for run in before):
+            return False
+        greeting = await site.store.hello(timeout_s)
+        await site.store.database.scalar(
+            "slot_is_free", timeout_s=timeout_s, host_id=greeting.host_id, slot=slot
+        )
+        for run in before:
+            event(
+                log, logging.WARNING, "run_given_up", run=run.run_id, job=run.job, slot=slot, by="slot_asks"
+            )
+            self.ended(site.store, run.run_id)
+        return True
+
+    async def until_free(self, site: Site, slot: str, held: HeldFetch, left_s: float) -> bool:
+        """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
+        starter = self._starters.get((site.store, slot))
+        if starter is None:
+            return False
+        if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
+            return False
+        if not await held.wait_for(starter.gone, left_s):
+            return False
+        await asyncio.sleep(REAP_S)
+        return True
+
+    async def _take_back(self, run: LiveRun) -> None:
+        """An offer that the slot has not answered, and can't any more, unless the answer is on its way."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPLY_GRACE_S):
+                await run.changed.wait()
+        if run.state != "reserved":
+            return
+        await run.site.store.database.scalar(
+            "withdraw",
+            timeout_s=CALL_S,
+            run_id=run.run_id,
+            token=run.token,
+            reason="the slot asked again without an answer",
+            hold_reason=None,
+        )
+        event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
+        self.ended(run.site.store, run.run_id)
+
+    async def _until_exited(self, runs: list[LiveRun], timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for run in runs:
+                    while run.exiting:
+                        run.changed.clear()
+                        await run.changed.wait()
+
+    # -- starters
+
+    def alive(self, store: Store) -> list[int]:
+        """The runs of which something lives: their starter, or their job."""
+        alive = []
+        for run in self:
+            if run.site.store is store and run.state == "running":
+                starter = self._starters.get((store, run.slot))
+                watched = starter is not None and starter.identity == run.starter
+                if (starter and watched and not starter.gone.is_set()) or self._has_orphan(run):
+                    alive.append(run.run_id)
+        return alive
+
+    def look(self) -> None:
+        """Look after starters that no pidfd could be had for."""
+        for starter in list(self._starters.values()):
+            if starter.pidfd is None and not starter.gone.is_set() and not peer.is_alive(starter.identity):
+                self._is_gone(starter)
+
+    def _watch(self, identity: str, store: Store, slot: str) -> None:
+        before = self._starters.get((store, slot))
+        if before is not None:
+            if before.identity == identity:
+                return
+            self._is_gone(before)
+        starter = Starter(identity, store, slot)
+        self._starters[store, slot] = starter
+        try:
+            pidfd = os.pidfd_open(peer.pid_of(identity))
+        except ProcessLookupError:
+            self._is_gone(starter)
+            return
+        except OSError:
+            # an old kernel, or a sandbox: ``look`` does it
+            return
+        starter.pidfd = pidfd
+        asyncio.get_running_loop().add_reader(pidfd, self._is_gone, starter)
+        if peer.identity(peer.pid_of(identity)) != identity:
+            # the number is another process's already
+            self._is_gone(starter)
+
+    def _is_gone(self, starter: Starter) -> None:
+        if starter.gone.is_set():
+            return
+        starter.gone_at = time.monotonic()
+        starter.gone.set()
+        self._close(starter)
+        for run in self.on_slot(starter.store, starter.slot):
+            if run.starter == starter.identity:
+                self._spawn(self._bury(run))
+
+    def _close(self, starter: Starter) -> None:
+        if starter.pidfd is not None:
+            asyncio.get_running_loop().remove_reader(starter.pidfd)
+            os.close(starter.pidfd)
+            starter.pidfd = None
+
+    async def _bury(self, run: LiveRun) -> None:
+        """Give up a run whose starter is gone, once nothing can come of it any more."""
+        await asyncio.sleep(GRACE_S)
+        while run.state != "ended":
+            try:
+                if run.exiting:
+                    await asyncio.sleep(0.05)
+                    continue
+                await self._replay()
+                if run.state == "ended":
+                    return
+                if self._has_orphan(run):
+                    await self._end_orphan(run)
+                    continue
+                await run.site.store.database.scalar(
+                    "starter_gone", timeout_s=CALL_S, run_id=run.run_id, token=run.token
+                )
+            except DatabaseUnavailable:
+                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+                continue
+            except FetchworkError as error:
+                event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
+            event(
+                log,
+                logging.WARNING,
+                "run_given_up",
+                run=run.run_id,
+                job=run.job,
+                slot=run.slot,
+                by="starter_gone",
+            )
+            self.ended(run.site.store, run.run_id)
+
+    # -- orphans
+
+    def _has_orphan(self, run: LiveRun) -> bool:
+        """Tell whether the job's process lives though its starter does not."""
+        return (
+            run.job_process is not None
+            and peer.is_alive(run.job_process)
+            and not (run.starter is not None and peer.is_alive(run.starter))
+        )
+
+    async def _end_orphan(self, run: LiveRun) -> None:
+        """End a job that outlived its starter: its own result can't be learnt, and it must not run twice."""
+        assert run.job_process is not None
+        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, pid=peer.pid_of(run.job_process))
+        for number, patience_s in ((signal.SIGTERM, ORPHAN_VACATE_S), (signal.SIGKILL, 2.0)):
+            try:
+                pidfd = os.pidfd_open(peer.pid_of(run.job_process))
+            except OSError:
+                return
+            try:
+                if not peer.is_alive(run.job_process):
+                    return
+                signal.pidfd_send_signal(pidfd, number)
+            except ProcessLookupError:
+                return
+            except OSError as error:
+                event(
+                    log,
+                    logging.WARNING,
+                    "orphan",
+                    run=run.run_id,
+                    job=run.job,
+                    problem=f"cannot be ended, its run waits for its end: {error.strerror}",
+                )
+                patience_s = 60.0
+            finally:
+                os.close(pidfd)
+            for _ in range(int(patience_s * 5)):
+                if not peer.is_alive(run.job_process):
+                    return
+                await asyncio.sleep(0.2)
+
+    # -- after a restart
+
+    async def adopt(self, site: Site, rows: list[dict[str, Any]], known: list[LiveRun]) -> None:
+        """Take over the runs that the database has of this host (rows of ``host_runs``).
+
+        Those that were ``known`` before the rows were read, and are not among them, are over.
+        """
+        living = {row["run_id"] for row in rows}
+        for run in known:
+            if run.run_id not in living and not run.exiting:
+                self.ended(site.store, run.run_id)
+        owners = {row["owner"] for row in rows} if site.check_accounts else set()
+        uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
+        for row in rows:
+            if super().get(site.store, row["run_id"]) is not None:
+                continue
+            run = LiveRun(
+                run_id=row["run_id"],
+                token=str(row["token"]),
+                site=site,
+                slot=row["slot"],
+                job=f"{row['cluster_id']}.{row['proc_id']}",
+                owner=row["owner"],
+                owner_uid=uids.get(row["owner"]),
+                has_policy=row["has_policy"],
+                starter=row["starter"],
+                job_process=self._job_process(row),
+            )
+            self.offered(run)
+            run.state = row["state"]
+            if run.state != "running":
+                continue
+            event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
+            if run.starter is not None:
+                self._watch(run.starter, site.store, run.slot)
+
+    def _job_process(self, row: dict[str, Any]) -> str | None:
+        """The job's process of a run in the database, if it is still the same one."""
+        pid, start = row["job_pid"], row["job_start_date"]
+        if not pid or start is None:
+            return None
+        process, started_at = peer.identity(pid), peer.started_at(pid)
+        if process is None or started_at is None or abs(started_at - start) > START_SLACK_S:
+            return None
+        return process
+
+    # -- ending
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def ended(self, store: Store, run_id: int) -> None:
+        """The run is over; its starter may be about to end."""
+        super().ended(store, run_id)
+        # slots come and go: forget starters that nobody will ask for
+        if len(self._starters) > 4096:
+            for key, starter in list(self._starters.items()):
+                if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
+                    del self._starters[key]
+
+    async def close(self) -> None:
+        """Watch no more."""
+        for task in list(self._tasks):
+            task.cancel()
+        for starter in self._starters.values():
+            self._close(starter)

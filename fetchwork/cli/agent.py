@@ -1,0 +1,76 @@
+"""``fetchwork agent``: the resident process of a host, in the foreground, and its state."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fetchwork import config as host_file
+
+
+@click.command()
+@click.option(
+    "--config",
+    "-c",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The host file.  [default: $FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Log to this file.  [default: agent.log of the host file; else under condor_master its LOG"
+    " directory, else stderr]",
+)
+@click.option("--status", is_flag=True, help="Show what the running agent does, and end.")
+@click.option("--json", "as_json", is_flag=True, help="With --status: print JSON.")
+def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -> None:
+    """Serve the hooks of this host, in the foreground, until SIGTERM.
+
+    condor_master or systemd runs this. SIGHUP opens the log file anew, SIGQUIT ends it at once.
+    """
+    config = host_file.load(file)
+    if status:
+        from fetchwork.agent.client import status as ask_status
+
+        _show(ask_status(config.socket), as_json)
+        return
+    from fetchwork import log
+    from fetchwork.agent.main import Agent
+
+    log.configure(config.agent.log_level, log_file or config.agent.log or _log_of_master())
+    # HTCondor's session keys: nothing here needs them, and a core file or a child would have them
+    for name in ("CONDOR_PRIVATE_INHERIT", "CONDOR_INHERIT", "CONDOR_PRIVATE_SHARED_PORT_COOKIE"):
+        os.environ.pop(name, None)
+
+    async def serve() -> None:
+        await Agent(config).run()
+
+    asyncio.run(serve())
+
+
+def _log_of_master() -> Path | None:
+    """Under condor_master the working directory is its LOG, and stderr is the null device."""
+    return Path.cwd() / "FetchworkAgentLog" if "CONDOR_INHERIT" in os.environ else None
+
+
+def _show(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told, indent=4))
+        return
+    click.echo(f"agent {told['version']} on {told['host']}, pid {told['pid']}, up {told['uptime_s']} s")
+    for name, queues in told["keywords"].items():
+        click.echo(f"keyword   {name}: queues {', '.join(queues)}")
+    for name, database in told["databases"].items():
+        problem = f": {database['problem']}" if database["problem"] else ""
+        click.echo(f"database  {name}: {database['state']}{problem}")
+    click.echo(f"fetches   {told['held_fetches']} of {told['max_held_fetches']} held")
+    for run in told["runs"]:
+        click.echo(
+            f"run       {run['run_id']}: job {run['job']} of {run['owner']}, {run['state']} on {run['slot']}"
+        )
