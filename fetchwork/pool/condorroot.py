@@ -91,10 +91,7 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
     Raises HTCondorUnavailable where it can't be made.
     """
     name = f"condor-{suite}-{_RECIPE}"
-    if not (cache_directory() / name).is_dir():
-        _require_debootstrap(say)
-        say(f"making a root directory with HTCondor from Debian {suite} in {cache_directory()}")
-    root = cached(name, lambda partial: _build_root(suite, partial))
+    root = cached(name, lambda partial: _build_root(suite, partial, say))
     requirements, constraints = _requirements()
     wanted = "\n".join([root.name, *requirements, *constraints])
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
@@ -119,18 +116,21 @@ def _require_debootstrap(say: Callable[[str], None]) -> None:
             "no HTCondor here: 'condor_master' is not on PATH, and without apt-get none can be installed"
         )
     say("installing debootstrap")
-    install = [apt, "-q", "install", "-y", "--no-install-recommends", "debootstrap", "debian-archive-keyring"]
+    patient = [apt, "-q", "-o", "DPkg::Lock::Timeout=300"]
+    install = [*patient, "install", "-y", "--no-install-recommends", "debootstrap", "debian-archive-keyring"]
     try:
         try:
             _run(install, "apt")
         except PoolError:  # package lists too old, or none yet
-            _run([apt, "-q", "update"], "apt")
+            _run([*patient, "update"], "apt")
             _run(install, "apt")
     except PoolError as problem:
         raise HTCondorUnavailable(f"no HTCondor here: cannot install debootstrap: {problem}") from problem
 
 
-def _build_root(suite: str, partial: Path) -> None:
+def _build_root(suite: str, partial: Path, say: Callable[[str], None]) -> None:
+    _require_debootstrap(say)
+    say(f"making a root directory with HTCondor from Debian {suite} in {cache_directory()}")
     accounts = [f"{name}={uid}" for name, uid in ACCOUNTS.items()]
     arguments = [suite, str(partial), MIRROR, str(KEYRING), *accounts]
     try:

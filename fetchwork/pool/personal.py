@@ -10,8 +10,11 @@ import json
 import os
 import secrets
 import shutil
+import socket
+import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -27,11 +30,13 @@ from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import host_tables, to_toml
 from fetchwork.pool.place import InRoot, Machine, Place, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.pool.process import Process
 
 DBNAME = "fetchwork"
 AGENT_ROLE = "pool_agent"
 # a Unix socket's path has at most 107 bytes, and the longest of ours ends with /run/agent.sock
 _LONGEST_PATH = 90
+_AGENT_TIMEOUT_S = 30
 
 Say = Callable[[str], None]
 
@@ -189,6 +194,8 @@ class PersonalPool:
         if self.settings.database is None:
             found["postgres"] = self.postgres.postmaster
         found["condor"] = self.condor.master
+        if self._has_agent:
+            found["agent"] = self._agent()
         return {part: process.pid if process else None for part, process in found.items()}
 
     def run_command(
@@ -219,6 +226,7 @@ class PersonalPool:
                 self._configure()
                 self._say("starting HTCondor")
                 self.condor.start()
+                self._await_agent()
         return self
 
     def stop(self, how: Literal["graceful", "fast"] = "fast") -> None:
@@ -263,6 +271,31 @@ class PersonalPool:
             _write_private(self.directory / "agent.password", password)
         words = self.conninfo.replace(" ", "\n")
         _write_private(self.directory / "pg_service.conf", f"[pool]\n{words}\n")
+
+    @property
+    def _has_agent(self) -> bool:
+        """Whether condor_master runs an agent."""
+        default = "master" if self.settings.agent else "none"
+        return bool(self.settings.host.get("agent", {}).get("run", default) == "master")
+
+    def _agent(self) -> Process | None:
+        """The process that listens on the agent's socket."""
+        path = self.settings.host.get("agent", {}).get("socket", self.directory / "run/agent.sock")
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(str(path))
+            except OSError:
+                return None
+            credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return Process.find(struct.unpack("3i", credentials)[0])
+
+    def _await_agent(self) -> None:
+        deadline = time.monotonic() + _AGENT_TIMEOUT_S
+        while self._has_agent and self._agent() is None:
+            if time.monotonic() > deadline:
+                self.condor.stop()
+                raise PoolError(f"the agent does not answer: see '{self.condor.log}/FetchworkAgentLog'")
+            time.sleep(0.05)
 
     def _agent_conninfo(self) -> str:
         if self.settings.database:
