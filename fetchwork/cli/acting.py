@@ -52,7 +52,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         told = []
         failed = False
         for what, spec in targets:
-            result = queue.act(JobAction[action], spec, reason)
+            result = queue.act(getattr(JobAction, action), spec, reason)
             changed, missing, others = (
                 int(result[name]) for name in ("TotalSuccess", "TotalNotFound", "TotalBadStatus")
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from fetchwork.queue import Queue
+    pass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -14,7 +14,6 @@ from fetchwork import config
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.hooks import Connect, connect_to
 
 EXAMPLE = """\b
@@ -92,10 +91,10 @@ def cli(
     settings = host_config.keywords[keyword]
     timing = Timing(
         unclaimed_delay_s=settings.fetch_delay_s,
-        busy_delay_s=1.0 if settings.hold_fetch_s and htcondor != "23.9" else NEVER,
         starter_initial_update_interval_s=host_config.slots.initial_update_interval_s,
         starter_update_interval_s=host_config.slots.update_interval_s,
-        polling_interval_s=1.0 if not settings.hold_fetch_s else 5.0,
+        # an agent holds a busy slot's fetch until it sees the starter's process go: here is none to see
+        polling_interval_s=1.0,
         job_exit_timeout_s=settings.job_exit_timeout_s,
         pipe_buffer_max=host_config.host.pipe_buffer_max,
     )

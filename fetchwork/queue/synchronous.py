@@ -155,6 +155,11 @@ class Queue:
 
     def each(self, found: steps.Steps[Any]) -> Iterator[Any]:
         """Drive steps and yield what they find."""
+        for page in self.pages(found):
+            yield from page
+
+    def pages(self, found: steps.Steps[Any]) -> Iterator[Sequence[Any]]:
+        """Drive steps and yield what they find as it comes, several at once."""
         reply: Any = None
         while True:
             try:
@@ -167,7 +172,7 @@ class Queue:
             elif isinstance(step, steps.Pause):
                 time.sleep(step.seconds)
             else:
-                yield from step.items
+                yield step.items
 
     def run(self, found: steps.Steps[Result]) -> Result:
         """Drive steps to their result."""

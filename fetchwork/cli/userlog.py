@@ -1,0 +1,83 @@
+"""``fetchwork userlog``: HTCondor's job event logs, written from the events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fetchwork.cli import options
+from fetchwork.queue import Queue
+
+
+@click.command()
+@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait so long for events to come, then end.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all events to this file, instead of each job's to its log.",
+)
+@click.option(
+    "--after",
+    metavar="CURSOR",
+    help="Where to begin the first time.  [default: the first event that is kept]",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file that remembers how far it came.  [default: one in ~/.local/state/fetchwork; root: /var/lib/fetchwork]",
+)
+@options.connected
+@click.pass_context
+def cli(
+    context: click.Context,
+    queue: Queue,
+    jobs: tuple[str, ...],
+    follow: bool,
+    timeout: float | None,
+    output: Path | None,
+    after: str | None,
+    state: Path | None,
+) -> None:
+    """Write HTCondor job event logs from the events.
+
+    Each job's events go to the file that its submit description names with 'log', as a schedd would write it; real
+    condor_wait, condor_watch_q and JobEventLog read it. Started again, it goes on where it was: every event is
+    written once. Root writes each log as the job's owner; others write the logs of their own jobs.
+
+    \b
+    Example:
+      fetchwork userlog --follow
+      fetchwork userlog 42 -o sleep.log
+    """
+    from fetchwork.cli.options import conninfo_of
+    from fetchwork.events import Reader
+    from fetchwork.logfiles import LogWriter, default_state
+
+    output = output.absolute() if output else None
+    writer = LogWriter(queue, state or default_state(conninfo_of(context), output, jobs), output=output)
+    try:
+        reader = Reader(after=writer.cursor or after, job=list(jobs) or None)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    told = 0
+    failed = False
+    stop_after = timeout if timeout is not None else None if follow else 0
+    for events in queue.pages(reader.events(stop_after)):
+        told += writer.write(events)
+        for problem in writer.problems:
+            click.echo(f"fetchwork: error: {problem}", err=True)
+            failed = True
+        writer.problems.clear()
+    if not follow:
+        click.echo(f"{told} entries written")
+    if failed:
+        context.exit(1)

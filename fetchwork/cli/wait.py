@@ -1,0 +1,114 @@
+"""``fetchwork wait``: until jobs have ended."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+from fetchwork.waiting import Progress, follow
+
+TIME_IS_OVER = 124
+
+
+@click.command()
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "-t",
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Wait no longer; exit status 124 then.",
+)
+@click.option(
+    "-n",
+    "--num",
+    "enough",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Wait until N of them have ended.  [default: all]",
+)
+@click.option("--held", is_flag=True, help="A held job counts as ended, and failed.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@options.json_option
+@options.connected
+@click.pass_context
+def cli(
+    context: click.Context,
+    queue: Queue,
+    jobs: tuple[str, ...],
+    timeout: float | None,
+    enough: int | None,
+    held: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Wait until jobs have ended.
+
+    The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, 124 if the time was
+    over first.
+
+    \b
+    Example:
+      fetchwork wait 42
+      fetchwork wait 42.0 43.0 --timeout 3600 && echo done
+    """
+    for word in jobs:
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word):
+            raise click.UsageError(f"{word!r} is no job; allowed: 42.0, or 42 for a cluster")
+    words = [word for word in dict.fromkeys(jobs) if "." not in word or word.partition(".")[0] not in jobs]
+    states = follow(queue, words, timeout)
+    shown = states if quiet or as_json else _bar(states) if sys.stderr.isatty() else _lines(states)
+    progress = Progress()
+    done = False
+    for progress in shown:
+        stuck = progress.counts()["held"] if held else 0
+        done = progress.ended + stuck >= min(enough or progress.total, progress.total)
+        if done:
+            break
+    counts = progress.counts()
+    told = {
+        "jobs": progress.total,
+        "succeeded": progress.succeeded,
+        "failed": progress.failed,
+        "removed": progress.removed,
+        **counts,
+    }
+    if as_json:
+        output.print_json(told)
+    elif not quiet:
+        click.echo(", ".join(f"{number} {name}" for name, number in told.items() if number))
+    if not done:
+        context.exit(TIME_IS_OVER)
+    if progress.failed or progress.removed or (held and counts["held"]):
+        context.exit(1)
+
+
+def _lines(states: Iterator[Progress]) -> Iterator[Progress]:
+    """A line on stderr whenever something ended, and at the start."""
+    before = -1
+    for progress in states:
+        if progress.ended != before:
+            before = progress.ended
+            last = f": {progress.last}" if progress.last else ""
+            click.echo(f"{progress.ended} of {progress.total} jobs have ended{last}", err=True)
+        yield progress
+
+
+def _bar(states: Iterator[Progress]) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+        for progress in states:
+            counts = ", ".join(f"{number} {name}" for name, number in progress.counts().items() if number)
+            failed = f"[red]{progress.failed} failed[/red] " if progress.failed else ""
+            bar.update(task, total=progress.total, completed=progress.ended, description=failed + counts)
+            yield progress
