@@ -1,0 +1,305 @@
+"""The doctor names the cause of what is wrong with a host, and says what to do."""
+
+import json
+import os
+import time
+
+import pytest
+
+from fetchwork import config, schema
+from fetchwork.cli import run
+from fetchwork.doctor import agent, database
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
+
+
+def only(lines):
+    assert len(lines) == 1, lines
+    assert lines[0].remedy
+    return lines[0]
+
+
+def test_nothing_fails_on_a_host_where_nothing_is_wrong(host):
+    lines = host.diagnose()
+    assert [line for line in lines if line.verdict == "FAIL"] == []
+    assert [line.subject for line in lines] == [
+        "host file",
+        "HTCondor",
+        "keywords",
+        "settings",
+        "hooks",
+        "spool",
+        "agent",
+        "database",
+        "schema",
+        "clock",
+        "role",
+        "owners",
+        "fetches",
+    ]
+    # no slot has fetched yet
+    assert [line.subject for line in lines if line.verdict == "warn"] == ["fetches"]
+
+
+def test_agent_down(host):
+    host.stop_agent()
+    line = only(host.failures())
+    assert line.subject == "agent"
+    assert "cannot connect to agent socket" in line.text
+    assert line.remedy.startswith("condor_on -daemon FETCHWORK_AGENT; FetchworkAgentLog")
+
+
+def test_agent_that_hangs(host, monkeypatch, tmp_path):
+    monkeypatch.setattr(agent, "TIMEOUT_S", 0.2)
+    path = host.directory / "run/agent.sock"
+    host.stop_agent()
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(str(path))
+        deaf.listen()
+        line = only(host.failures())
+    assert "does not answer within" in line.text
+
+
+def test_database_down(host):
+    text = host.file.read_text()
+    port = text.partition("port=")[2].split()[0].rstrip('"')
+    host.file.write_text(text.replace(f"port={port}", "port=1"))
+    line = only(host.failures())
+    assert line.subject == "database"
+    assert "main: database does not answer" in line.text
+    assert "[database.main] conninfo" in line.remedy
+
+
+def test_database_of_an_older_schema(host):
+    host.connection.execute("DELETE FROM fetchwork.migration WHERE version = %s", [schema.latest()])
+    line = only(host.failures())
+    assert line.subject == "schema"
+    assert f"this fetchwork speaks {schema.latest()}" in line.text
+    assert "fetchwork db upgrade" in line.remedy
+
+
+def test_database_of_a_newer_schema(host):
+    host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
+    line = only(host.failures())
+    assert line.text == f"main: version 9999, this fetchwork speaks {schema.latest()}"
+    assert line.remedy == "upgrade fetchwork on this host"
+
+
+def test_database_without_schema(host):
+    host.connection.execute("DROP SCHEMA fetchwork CASCADE")
+    line = only(host.failures())
+    assert line.text == "main: the database has no schema 'fetchwork'"
+    assert line.remedy == "fetchwork db init"
+
+
+def test_role_without_an_agents_rights(host, agent_role):
+    host.connection.execute(f"REVOKE fetchwork_agent FROM {agent_role[0]}")
+    host.connection.execute(f"GRANT fetchwork_reader TO {agent_role[0]}")
+    line = only(host.failures())
+    assert line.subject == "role"
+    assert line.remedy == f'GRANT fetchwork_agent TO "{agent_role[0]}"'
+
+
+def test_hook_not_executable(host):
+    (host.hooks / "job_exit").chmod(0o644)
+    line = only(host.failures())
+    assert line.subject == "hooks"
+    assert f"hook '{host.hooks}/job_exit' is not executable for everyone (mode 644)" in line.text
+    assert "chmod 755" in line.remedy
+
+
+def test_hook_world_writable(host):
+    (host.hooks / "fetch_work").chmod(0o777)
+    line = only(host.failures())
+    assert f"hook '{host.hooks}/fetch_work' is world-writable, HTCondor refuses it" in line.text
+    assert "chmod 755" in line.remedy
+
+
+def test_hook_directory_world_writable(host):
+    host.hooks.chmod(0o777)
+    line = only(host.failures())
+    assert f"hook directory '{host.hooks}' is world-writable, HTCondor refuses it" in line.text
+
+
+def test_hook_without_its_interpreter(host):
+    hook = host.hooks / "fetch_work"
+    hook.write_text(hook.read_text().replace("#!/", "#!/nowhere/", 1))
+    line = only(host.failures())
+    assert "interpreter '/nowhere/" in line.text
+    assert f"fetchwork hooks install -c '{host.file}'" in line.remedy
+
+
+def test_hooks_of_another_keyword_in_the_directory(host):
+    conf = host.hooks / "hook.conf"
+    conf.write_text(conf.read_text().replace("FETCHWORK", "OTHER"))
+    assert (
+        "names keyword 'OTHER', but the directory is that of [keyword.FETCHWORK]"
+        in only(host.failures()).text
+    )
+
+
+def test_hooks_not_installed(host):
+    host.hooks.rename(host.directory / "elsewhere")
+    line = only(host.failures())
+    assert f"hook directory '{host.hooks}': no such file or directory" in line.text
+    assert f"fetchwork hooks install -c {host.file}" in line.remedy
+
+
+def test_keyword_misspelt_in_htcondor(host):
+    host.settings["SLOT4_JOB_HOOK_KEYWORD"] = "FETCHWROK"
+    first = host.failures()[0]
+    assert first.subject == "keywords"
+    assert first.text.startswith("slot4: keyword 'FETCHWROK' has no hooks (did you mean FETCHWORK?)")
+
+
+def test_keyword_misspelt_for_all_slots(host):
+    host.settings["STARTD_JOB_HOOK_KEYWORD"] = "FETCHWROK"
+    first, second = host.failures()
+    assert first.text.startswith("every slot: keyword 'FETCHWROK' has no hooks (did you mean FETCHWORK?)")
+    assert "60-local:7:STARTD_JOB_HOOK_KEYWORD: HTCondor uses 'FETCHWROK'" in second.text
+
+
+def test_htcondor_without_our_configuration(host):
+    host.settings.clear()
+    host.settings["LOCAL_CONFIG_DIR"] = "/etc/condor/config.d"
+    first = host.failures()[0]
+    assert first.text == "no slot has a hook keyword, so none fetches"
+    assert f"fetchwork config generate '{host.file}' -o /etc/condor/config.d" in first.remedy
+
+
+def test_htcondor_that_uses_another_setting(host):
+    host.settings["PIPE_BUFFER_MAX"] = "10240"
+    line = only(host.failures())
+    assert line.subject == "settings"
+    assert "PIPE_BUFFER_MAX: HTCondor uses '10240', the host file says '65536'" in line.text
+
+
+def test_start_that_is_false_without_a_job(host):
+    host.settings["START"] = 'TARGET.X =?= "good"'
+    line = only(host.failures())
+    assert "is false without a job, so no slot will ever fetch" in line.text
+
+
+def test_start_that_is_undefined_without_a_job_is_fine(host):
+    host.settings["START"] = 'TARGET.X == "good"'
+    assert host.failures() == []
+
+
+def test_no_htcondor(host):
+    (host.directory / "condor_config_val").unlink()
+    line = only(host.failures())
+    assert line.subject == "HTCondor"
+    assert "no HTCondor found" in line.text
+
+
+@root_only
+def test_owner_unknown_on_the_host(host):
+    host.connection.execute(
+        "SELECT fetchwork.submit(cmd => '/bin/true', owner => owner) FROM unnest(%s::text[]) AS owner",
+        [["nobody", "nosuchuser"]],
+    )
+    line = only(host.failures())
+    assert line.subject == "owners"
+    assert line.text == "main: owner 'nosuchuser' (1 jobs) has no account here: none can start"
+    assert "make the account" in line.remedy
+
+
+@root_only
+def test_owner_whose_jobs_are_in_a_queue_of_other_hosts_is_not_looked_for(host):
+    host.connection.execute("SELECT fetchwork.set_queue('other')")
+    host.connection.execute(
+        "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'nosuchuser', queue => 'other')"
+    )
+    assert host.failures() == []
+
+
+@pytest.mark.parametrize(("off", "word"), [(60, "before"), (-60, "behind")])
+def test_clock_off_by_a_minute(host, off, word):
+    lines = database.check(config.load(host.file), clock=lambda: time.time() + off)
+    line = only([line for line in lines if line.verdict == "FAIL"])
+    assert line.subject == "clock"
+    assert line.text == f"main: this host's clock is 60 s {word} the database's"
+
+
+def test_clock_off_by_ten_seconds_is_a_warning(host):
+    lines = database.check(config.load(host.file), clock=lambda: time.time() + 10)
+    assert [(line.verdict, line.subject) for line in lines if line.verdict != "ok"] == [
+        ("warn", "clock"),
+        ("warn", "fetches"),
+    ]
+
+
+def test_spool_that_jobs_accounts_cannot_write_to(host):
+    (host.directory / "run/spool").chmod(0o700)
+    line = only(host.failures())
+    assert line.subject == "spool"
+    assert "not every account can leave a report" in line.text
+    assert "chmod 1733" in line.remedy
+
+
+def report(host, ago_s, state="Unclaimed"):
+    """The database sees a slot that fetched so long ago."""
+    slot = {"name": "slot1@test", "state": state, "activity": "Idle", "fetched_at": time.time() - ago_s}
+    host.connection.execute(
+        "SELECT fetchwork.report_slots((SELECT host_id FROM fetchwork.hello('test.example.org', '1')), %s)",
+        [json.dumps([slot])],
+    )
+
+
+def test_last_fetch_of_each_slot_is_told(host):
+    report(host, 3)
+    line = host.diagnose()[-1]
+    assert (line.verdict, line.subject) == ("ok", "fetches")
+    assert line.text.startswith("main: 1 slots fetch, the last ")
+    assert line.text.endswith("ago by slot1@test")
+
+
+def test_slot_that_stopped_fetching_is_named(host):
+    report(host, 7200)
+    line = host.diagnose()[-1]
+    assert line.verdict == "warn"
+    assert line.text == "main: 1 of 1 slots are quiet, slot1@test fetched 2 h ago"
+
+
+def test_busy_slot_need_not_fetch(host):
+    report(host, 7200, state="Claimed")
+    assert host.diagnose()[-1].verdict == "ok"
+
+
+def test_broken_host_file_ends_the_diagnosis(host):
+    host.file.write_text(host.file.read_text().replace("name =", "nmae =", 1))
+    lines = host.diagnose()
+    assert {line.subject for line in lines} == {"host file"}
+    assert "did you mean 'name'?" in lines[0].text
+
+
+def test_command_prints_one_screen_and_ends_with_1_on_a_failure(host, capsys, monkeypatch):
+    host.diagnose()  # leaves the settings where the program finds them
+    monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
+    assert run(["doctor", str(host.file)]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) <= 24
+    assert out.startswith(f"ok    host file  {host.file}")
+    host.stop_agent()
+    assert run(["doctor", str(host.file)]) == 1
+    assert "FAIL  agent      cannot connect to agent socket" in capsys.readouterr().out
+
+
+def test_command_prints_json(host, capsys, monkeypatch):
+    host.diagnose()
+    monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
+    host.stop_agent()
+    assert run(["doctor", "--json", str(host.file)]) == 1
+    lines = json.loads(capsys.readouterr().out)
+    assert [line["subject"] for line in lines if line["verdict"] == "FAIL"] == ["agent"]
+
+
+def test_secrets_are_not_shown(host):
+    password = host.file.read_text().partition("password=")[2].split()[0].rstrip('"')
+    assert len(password) > 8
+    host.file.write_text(host.file.read_text().replace(f"password={password}", f"password={password}x"))
+    lines = host.diagnose()
+    assert any(line.verdict == "FAIL" and line.subject == "database" for line in lines)
+    assert password not in str(lines)
