@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fetchwork.agent import client
 from fetchwork.errors import AgentUnavailable
 from fetchwork.pool.hostfile import DATABASE, KEYWORD, to_toml
-from fetchwork.wire import ReplyReader, Request, encode_request
 
 _READY_S = 20.0
 _PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
@@ -42,7 +43,7 @@ class AgentProcess:
             "host": {"name": name},
             "database": {DATABASE: {"conninfo": conninfo}},
             "agent": {
-                "run": "none",
+                "run": "master",
                 "socket": str(self.socket),
                 "spool": str(self.spool),
                 "log": str(self.log),
@@ -80,35 +81,23 @@ class AgentProcess:
             )
 
     async def ready(self, timeout_s: float = _READY_S) -> None:
-        """Wait until it answers a request for its status; AgentUnavailable if it does not."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    try:
-                        await self.status()
-                        return
-                    except OSError:
-                        if not self.running:
-                            break
-                        await asyncio.sleep(0.02)
-        except TimeoutError:
-            pass
-        last = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
-        raise AgentUnavailable(f"agent of simulated host '{self.name}' does not answer: {last}")
+        """Wait until it answers; AgentUnavailable if it does not."""
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                await self.status()
+                return
+            except AgentUnavailable as error:
+                if not self.running or time.monotonic() > end:
+                    last = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
+                    raise AgentUnavailable(
+                        f"agent of simulated host '{self.name}': {error}: {last}"
+                    ) from None
+            await asyncio.sleep(0.02)
 
-    async def status(self) -> bytes:
-        """What it answers to a request for its status; OSError where there is nobody."""
-        incoming, outgoing = await asyncio.open_unix_connection(str(self.socket))
-        try:
-            outgoing.write(encode_request(Request("status")))
-            reader = ReplyReader()
-            while data := await incoming.read(65536):
-                reader.feed(data)
-                if (reply := reader.next_reply()) is not None:
-                    return reply.body
-            raise ConnectionResetError("agent closed the connection before it answered")
-        finally:
-            outgoing.close()
+    async def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
+        """What it says of itself; AgentUnavailable where there is nobody."""
+        return await asyncio.to_thread(client.status, self.socket, timeout_s)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal; SIGKILL is waited for."""

@@ -71,6 +71,7 @@ class Actor:
 
     def kill(self) -> None:
         """SIGKILL, to its children as well."""
+        self.end_job()
         self._control.close()
         # the process exits on the end of its control socket; SIGKILL is what the agent is to see at once
         try:
@@ -88,7 +89,16 @@ class Actor:
 
     async def _tell(self, words: str) -> tuple[str, list[int]]:
         async with self._turn:
-            return await asyncio.to_thread(self._ask, words)
+            asking = asyncio.ensure_future(asyncio.to_thread(self._ask, words))
+            try:
+                return await asyncio.shield(asking)
+            except asyncio.CancelledError:
+                # the answer comes, and nobody will want what it brings
+                await asyncio.wait({asking})
+                if asking.exception() is None:
+                    for descriptor in asking.result()[1]:
+                        os.close(descriptor)
+                raise
 
     def _ask(self, words: str) -> tuple[str, list[int]]:
         self._control.sendall(words.encode())
@@ -112,10 +122,10 @@ class _HookConnect:
         hook = await parent.fork()
         try:
             connected = await hook.connect(self._path)
+            reader, writer = await asyncio.open_unix_connection(sock=connected)
         except BaseException:
             hook.kill()
             raise
-        reader, writer = await asyncio.open_unix_connection(sock=connected)
         transport = writer.transport
         closing = transport.close
 

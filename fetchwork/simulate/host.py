@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-import os
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +17,8 @@ from fetchwork.simulate.ledger import Ledger
 from fetchwork.simulate.startd import Slot, SlotSpec
 from fetchwork.simulate.textad import TextAd
 
+#: Linux gives out no number as high
+_FIRST_VIRTUAL_PID = 1 << 23
 #: a master starts a dead startd again after so long
 _RESTART_S = 10.0
 
@@ -66,6 +68,7 @@ class Host:
             watch=watch,
         )
         self._specs = list(slots)
+        self._pids = itertools.count(_FIRST_VIRTUAL_PID)
         self.slots: list[Slot] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._polling_since = self.clock.now() - random.uniform(0, self.timing.polling_interval_s)  # noqa: S311
@@ -140,8 +143,8 @@ class Host:
         return interval - (self.clock.now() - self._polling_since) % interval
 
     def job_pid(self) -> int:
-        """The pid of a virtual job: the process that plays it is this one."""
-        return os.getpid()
+        """The pid of a virtual job, which no process can have: an agent that looks finds it gone."""
+        return next(self._pids)
 
     def slot_ad(self, slot: Slot) -> TextAd:
         """The ad that describes a slot to its hooks."""
