@@ -4,6 +4,7 @@
 
 \ir migrations/0001_base.sql
 \ir migrations/0002_attributes.sql
+\ir migrations/0003_event_logs.sql
 
 \ir functions/invoker.sql
 \ir functions/sees_all.sql
@@ -17,14 +18,18 @@
 \ir functions/attribute_of.sql
 \ir functions/value_kind.sql
 \ir functions/can_be_undefined.sql
+\ir functions/log_jobs.sql
 \ir functions/expression_names.sql
 \ir functions/literal_number.sql
 \ir functions/number_of.sql
+\ir functions/integer_of.sql
+\ir functions/checked_report.sql
 \ir functions/printed_size.sql
 \ir functions/has_policy.sql
 \ir functions/checked_ad.sql
 \ir functions/checked_job.sql
 \ir functions/ensure_batch.sql
+\ir functions/matched_names.sql
 \ir functions/ensure_autocluster.sql
 \ir functions/ensure_demand.sql
 \ir functions/end_demand.sql
@@ -47,6 +52,8 @@
 \ir functions/could_not_start.sql
 \ir functions/give_up_offer.sql
 \ir functions/lose_run.sql
+\ir functions/host_lease.sql
+\ir functions/take_duty.sql
 \ir functions/hello.sql
 \ir functions/beat.sql
 \ir functions/goodbye.sql
@@ -86,6 +93,7 @@
 \ir functions/tick.sql
 \ir functions/note_dropped_events.sql
 \ir functions/ensure_partition.sql
+\ir functions/renew_partitions.sql
 \ir functions/maintain.sql
 \ir functions/grant_owner.sql
 \ir functions/revoke_owner.sql

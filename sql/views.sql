@@ -138,8 +138,8 @@ SELECT
     NULL,
     NULL,
     r.job_pid,
-    (r.report ->> 'ExitCode')::integer,
-    (r.report ->> 'ExitSignal')::integer,
+    fetchwork.integer_of(r.report -> 'ExitCode'),
+    fetchwork.integer_of(r.report -> 'ExitSignal'),
     coalesce(r.usage, '{}') || coalesce(r.report, '{}')
         || CASE WHEN r.late_report IS NULL THEN '{}' ELSE jsonb_build_object('LateReport', r.late_report) END
         || CASE WHEN r.output IS NULL THEN '{}' ELSE jsonb_build_object('Output', r.output) END

@@ -8,12 +8,17 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE fetchwork.host AS h
-    SET seen_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => fetchwork.setting_value('host_lease')::double precision)
+    SET seen_at = clock_timestamp(), lease_until = clock_timestamp() + fetchwork.host_lease(h)
     WHERE h.host_id = beat.host_id AND h.agent_version IS NOT NULL;
     -- a third of a lease is soon enough: most beats write nothing here
     UPDATE fetchwork.run AS r
     SET deadline = clock_timestamp() + r.lease
-    WHERE r.run_id = ANY (beat.alive) AND r.host_id = beat.host_id AND r.deadline < clock_timestamp() + r.lease * 0.67;
+    WHERE r.run_id IN (
+        -- a row that another holds is being renewed or ended there; waiting for it, row of the host in hand, could be for ever
+        SELECT l.run_id FROM fetchwork.run AS l
+        WHERE l.run_id = ANY (beat.alive) AND l.host_id = beat.host_id AND l.deadline < clock_timestamp() + l.lease * 0.67
+        FOR UPDATE SKIP LOCKED
+    );
     RETURN QUERY
     SELECT a.run_id, CASE WHEN r.run_id IS NULL THEN 'gone' ELSE 'end' END
     FROM unnest(beat.alive) AS a (run_id)

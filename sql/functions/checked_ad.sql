@@ -37,6 +37,13 @@ BEGIN
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
                 AND NOT (lower(e.key) = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"'))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+        WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
+                AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
+            THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+        -- an amount that is none would break every claim that counts it
+        WHEN lower(e.key) = 'concurrencylimits'
+                AND (e.value #>> '{}') !~ '^[\s,]*([A-Za-z0-9_.]+(:[0-9]{1,9}(\.[0-9]{1,9})?)?([\s,]+|$))*$'
+            THEN format('attribute "ConcurrencyLimits" is %s; allowed: NAME or NAME:AMOUNT, several by comma', left(e.value::text, 60))
         WHEN lower(e.key) = 'jobprio' AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^-?[0-9]{1,9}$')
             THEN format('attribute "JobPrio" is %s; allowed: an integer', left(e.value::text, 60))
         WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus') AND NOT fetchwork.is_expression(e.value)

@@ -8,6 +8,7 @@ AS $$
 DECLARE
     size bigint;
     max_size bigint;
+    charged text;
 BEGIN
     IF coalesce(ad ->> 'Cmd', '') = '' THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'attribute "Cmd" is missing or empty; allowed: the path of the executable';
@@ -37,6 +38,14 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'FWDEN',
             MESSAGE = format('role %L may not submit as Owner %L; allowed: %s', role, ad ->> 'Owner',
                 coalesce(nullif(array_to_string(fetchwork.own_owners(role), ', '), ''), 'nobody yet: an administrator calls fetchwork.grant_owner'));
+    END IF;
+    IF ad ->> 'AccountingGroup' IS NOT NULL AND NOT fetchwork.is_admin(role) THEN
+        -- GROUP.USER, or a name alone: whose share it is charged to
+        charged := substring(ad ->> 'AccountingGroup' FROM '[^.]*$');
+        IF NOT charged = ANY (fetchwork.own_owners(role)) AND EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged) THEN
+            RAISE EXCEPTION USING ERRCODE = 'FWDEN',
+                MESSAGE = format('role %L may not charge AccountingGroup %L; allowed: a group, or one that ends in an Owner of its own', role, ad ->> 'AccountingGroup');
+        END IF;
     END IF;
     IF NOT EXISTS (SELECT FROM fetchwork.queue AS q WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')) THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV',

@@ -12,7 +12,9 @@
 -- A claim need not survive a crash of the server: the fence (functions/start.sql) refuses a run that is not there, and the job waits again.
 -- So it does not wait for the disk.
 --
--- The slot asks because it is free. A run that it had begun before is over (detector 1 of three, see functions/reap.sql).
+-- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see functions/reap.sql). Not so a partitionable
+-- slot, which goes on asking while starters for what it took come up: exclusive is false for it. weights, parallel to autoclusters, goes before weight
+-- where what a job requests decides what it costs.
 --
 -- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment and long at the next, and a session
 -- keeps the plan that it made when they were empty.
@@ -27,7 +29,9 @@ CREATE OR REPLACE FUNCTION fetchwork.claim(
     limited boolean [],
     weight real DEFAULT 1,
     offer_s double precision DEFAULT 60,
-    lease_s double precision DEFAULT 1800
+    lease_s double precision DEFAULT 1800,
+    exclusive boolean DEFAULT true,
+    weights double precision [] DEFAULT NULL
 )
 RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, autocluster_id integer, place bigint, owner text, has_policy boolean, ad jsonb)
 LANGUAGE plpgsql
@@ -38,14 +42,12 @@ AS $$
 #variable_conflict use_column
 DECLARE
     i integer;
-    gone bigint;
     taken record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    FOR gone IN SELECT r.run_id FROM fetchwork.run AS r WHERE r.host_id = claim.host_id AND r.slot = claim.slot AND r.state <> 'reserved' LOOP
+    IF exclusive AND EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = claim.host_id AND r.slot = claim.slot AND r.state <> 'reserved') THEN
         PERFORM fetchwork.slot_is_free(claim.host_id, claim.slot);
-        EXIT;
-    END LOOP;
+    END IF;
 
     FOR i IN 1 .. coalesce(cardinality(autoclusters), 0) LOOP
         CONTINUE WHEN limited[i] AND NOT fetchwork.limit_allows(autoclusters[i]);
@@ -67,7 +69,7 @@ BEGIN
             CONTINUE;
         END IF;
         INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline)
-        VALUES (taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot, claim.weight,
+        VALUES (taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot, coalesce(weights[i], claim.weight),
             make_interval(secs => lease_s), clock_timestamp() + make_interval(secs => offer_s))
         RETURNING run.run_id, run.token INTO claim.run_id, claim.token;
         cluster_id := taken.cluster_id;

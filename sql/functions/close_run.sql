@@ -15,7 +15,7 @@ BEGIN
     VALUES (
         its.run_id, its.cluster_id, its.proc_id, its.autocluster_id, its.host_id, its.state, close_run.outcome, close_run.reason, its.weight,
         its.token, its.slot, its.claimed_at, its.accepted_at, its.started_at, clock_timestamp(), its.starter,
-        coalesce((close_run.report ->> 'JobPid')::integer, its.job_pid), its.usage, close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput'
+        coalesce(fetchwork.integer_of(close_run.report -> 'JobPid'), its.job_pid), its.usage, close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput'
     );
     IF its.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)

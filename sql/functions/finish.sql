@@ -20,8 +20,8 @@ DECLARE
     its fetchwork.run;
     past fetchwork.run_history;
     the_job fetchwork.job;
-    has_status boolean := report ? 'ExitCode' OR report ? 'ExitSignal';
-    did_run boolean := report ? 'JobPid' OR report ? 'ExitCode' OR report ? 'ExitSignal';
+    has_status boolean := fetchwork.integer_of(report -> 'ExitCode') IS NOT NULL OR fetchwork.integer_of(report -> 'ExitSignal') IS NOT NULL;
+    did_run boolean := has_status OR fetchwork.integer_of(report -> 'JobPid') IS NOT NULL;
     revived boolean := false;
     action text;
     why text;
@@ -32,6 +32,7 @@ BEGIN
     IF hook_reason IS NULL OR hook_reason NOT IN ('exit', 'evict', 'remove', 'hold') THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('JOB_EXIT''s reason is %L; allowed: exit, evict, remove, hold', hook_reason);
     END IF;
+    report := fetchwork.checked_report(report);
     its := fetchwork.live_run(finish.run_id, finish.token);
     IF its.run_id IS NULL THEN
         past := fetchwork.ended_run(finish.run_id, finish.token);
@@ -42,7 +43,8 @@ BEGIN
         IF NOT FOUND THEN
             RETURN 'duplicate';
         END IF;
-        IF past.outcome <> 'lost' OR hook_reason <> 'exit' OR NOT has_status THEN
+        -- SIGKILL: most likely the hook's that had heard that the run was given up
+        IF past.outcome <> 'lost' OR hook_reason <> 'exit' OR NOT has_status OR report @> '{"ExitSignal": 9}' THEN
             RETURN 'late';
         END IF;
         SELECT j.* INTO the_job FROM fetchwork.job AS j WHERE j.cluster_id = past.cluster_id AND j.proc_id = past.proc_id AND j.job_status = 1 FOR UPDATE;
@@ -55,7 +57,7 @@ BEGIN
         UPDATE fetchwork.run_history AS h
         SET outcome = 'completed', report = finish.report, late_report = NULL, reason = 'reported after it had been taken for lost'
         WHERE h.run_id = finish.run_id AND h.ended_at = past.ended_at;
-        run_s := greatest(0, coalesce((finish.report ->> 'JobDuration')::double precision, extract(epoch FROM past.ended_at - past.started_at), 0));
+        run_s := greatest(0, coalesce(fetchwork.number_of(finish.report -> 'JobDuration'), extract(epoch FROM past.ended_at - past.started_at), 0));
         its.run_id := past.run_id;
         its.cluster_id := past.cluster_id;
         its.proc_id := past.proc_id;
@@ -69,6 +71,9 @@ BEGIN
         IF its.state <> 'running' OR NOT did_run THEN
             IF its.end_requested IS NOT NULL THEN
                 PERFORM fetchwork.close_run(its, 'withdrawn', its.end_reason, finish.report);
+                IF the_job.job_status IN (2, 7) THEN
+                    PERFORM fetchwork.record_eviction(its, its.end_reason, finish.report);
+                END IF;
                 PERFORM fetchwork.back_to_idle(its, its.end_reason);
                 RETURN 'withdrawn';
             END IF;
@@ -77,10 +82,10 @@ BEGIN
                     ELSE 'the starter could not start it, and HTCondor tells no hook why: see StarterLog of the slot on the host' END), 6, finish.report);
             RETURN 'could_not_start';
         END IF;
-        run_s := greatest(0, coalesce((finish.report ->> 'JobDuration')::double precision, extract(epoch FROM clock_timestamp() - its.started_at)));
+        run_s := greatest(0, coalesce(fetchwork.number_of(finish.report -> 'JobDuration'), extract(epoch FROM clock_timestamp() - its.started_at)));
     END IF;
 
-    failed := coalesce((report ->> 'ExitBySignal')::boolean, false) OR coalesce((report ->> 'ExitCode')::integer, 0) <> 0;
+    failed := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;
     action := coalesce(verdict ->> 'action', 'complete');
     UPDATE fetchwork.job AS j
     SET wall_s = j.wall_s + run_s, num_not_started = 0,
@@ -112,7 +117,7 @@ BEGIN
     END IF;
     PERFORM fetchwork.note_start(its.host_id, its.autocluster_id, NOT (failed AND run_s < quick),
         CASE WHEN failed THEN format('job %s.%s failed after %s s', its.cluster_id, its.proc_id, round(run_s::numeric, 1)) END);
-    UPDATE fetchwork.job AS j SET num_completions = j.num_completions + 1, run_id = CASE WHEN j.job_status = 1 THEN NULL ELSE j.run_id END
+    UPDATE fetchwork.job AS j SET num_completions = j.num_completions + 1, run_id = CASE WHEN revived AND action IN ('complete', 'remove') THEN its.run_id ELSE j.run_id END
     WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
     IF action = 'requeue' THEN
         PERFORM fetchwork.record_eviction(its, coalesce(verdict ->> 'reason', 'OnExitRemove is false: the job runs again'), finish.report);

@@ -17,9 +17,10 @@ DECLARE
     past fetchwork.run_history;
     whole jsonb;
     suspended boolean := coalesce(report ->> 'JobState' = 'Suspended', false);
-    old_size numeric;
-    new_size numeric := CASE WHEN jsonb_typeof(report -> 'ImageSize') = 'number' THEN (report ->> 'ImageSize')::numeric END;
+    old_size double precision;
+    new_size double precision := fetchwork.number_of(report -> 'ImageSize');
 BEGIN
+    report := fetchwork.checked_report(report);
     its := fetchwork.live_run(heartbeat.run_id, heartbeat.token);
     IF its.run_id IS NULL THEN
         past := fetchwork.ended_run(heartbeat.run_id, heartbeat.token);
@@ -28,15 +29,15 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    old_size := (its.usage ->> 'ImageSize')::numeric;
+    old_size := fetchwork.number_of(its.usage -> 'ImageSize');
     UPDATE fetchwork.run AS r
     SET contact_at = clock_timestamp(),
         -- before the start an offer has its own short time; this shows only that a starter begins
         deadline = CASE WHEN r.state = 'running' THEN clock_timestamp() + r.lease ELSE r.deadline END,
-        job_pid = coalesce((heartbeat.report ->> 'JobPid')::integer, r.job_pid),
+        job_pid = coalesce(fetchwork.integer_of(heartbeat.report -> 'JobPid'), r.job_pid),
         usage = CASE WHEN heartbeat.report ? 'JobState' THEN heartbeat.report ELSE r.usage END,
         job_status = CASE WHEN r.job_status = 2 AND suspended THEN 7 WHEN r.job_status = 7 AND NOT suspended AND heartbeat.report ? 'JobState' THEN 2 ELSE r.job_status END,
-        signalled_at = CASE WHEN r.end_requested IS NOT NULL AND heartbeat.report ? 'JobPid' THEN coalesce(r.signalled_at, clock_timestamp()) END
+        signalled_at = CASE WHEN r.end_requested IS NOT NULL AND heartbeat.report ? 'JobPid' THEN coalesce(r.signalled_at, clock_timestamp()) ELSE r.signalled_at END
     WHERE r.run_id = its.run_id;
     IF its.state = 'running' AND heartbeat.report ? 'JobState' AND its.job_status IN (2, 7) THEN
         IF suspended <> (its.job_status = 7) THEN
@@ -45,11 +46,11 @@ BEGIN
             WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
             INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
             VALUES (CASE WHEN suspended THEN 10 ELSE 11 END, its.cluster_id, its.proc_id, its.run_id,
-                CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce((heartbeat.report ->> 'NumPids')::integer, 1)) END);
+                CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce(fetchwork.integer_of(heartbeat.report -> 'NumPids'), 1)) END);
         END IF;
         IF new_size IS NOT NULL AND new_size > coalesce(old_size, 0) * 1.1 THEN
             INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-            VALUES (6, its.cluster_id, its.proc_id, its.run_id, jsonb_strip_nulls(jsonb_build_object('Size', new_size,
+            VALUES (6, its.cluster_id, its.proc_id, its.run_id, jsonb_strip_nulls(jsonb_build_object('Size', heartbeat.report -> 'ImageSize',
                 'ResidentSetSize', heartbeat.report -> 'ResidentSetSize', 'MemoryUsage', heartbeat.report -> 'MemoryUsage')));
         END IF;
     END IF;
@@ -68,7 +69,7 @@ BEGIN
             WHEN 'hold' THEN coalesce(whole ->> 'HoldKillSig', whole ->> 'KillSig')
             ELSE whole ->> 'KillSig'
         END;
-        max_vacate_s := CASE WHEN jsonb_typeof(whole -> 'JobMaxVacateTime') = 'number' THEN (whole ->> 'JobMaxVacateTime')::double precision END;
+        max_vacate_s := fetchwork.number_of(whole -> 'JobMaxVacateTime');
     END IF;
     RETURN NEXT;
 END

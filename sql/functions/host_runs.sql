@@ -10,7 +10,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.state::text, r.slot, j.owner, r.starter, r.job_pid,
-        r.started_at, (r.usage ->> 'JobStartDate')::bigint, r.end_requested, j.has_policy
+        r.started_at, fetchwork.number_of(r.usage -> 'JobStartDate')::bigint, r.end_requested, j.has_policy
     FROM fetchwork.run AS r
     JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
     WHERE r.host_id = host_runs.host_id;

@@ -17,9 +17,6 @@ BEGIN
             RETURN NULL;
         END IF;
     END IF;
-    IF jsonb_typeof(value) = 'number' THEN
-        RETURN (value #>> '{}')::double precision;
-    END IF;
-    RETURN NULL;
+    RETURN fetchwork.number_of(value);
 END
 $$;

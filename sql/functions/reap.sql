@@ -16,30 +16,36 @@ DECLARE
     dead record;
     its fetchwork.run;
     ended integer := 0;
-    lease interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
+    patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork reap', 0)) THEN
         RETURN 0;
     END IF;
     SELECT h.* INTO beat FROM fetchwork.heartbeat AS h;
-    IF clock_timestamp() - beat.reaped_at > least(lease / 2, '15 s') OR pg_postmaster_start_time() > beat.reaped_at THEN
-        beat.patient_until := clock_timestamp() + lease;
+    IF clock_timestamp() - beat.reaped_at > least(patience / 2, '15 s') OR pg_postmaster_start_time() > beat.reaped_at THEN
         -- deadlines that passed while nobody could speak are put off as well
-        UPDATE fetchwork.run AS r SET deadline = beat.patient_until WHERE r.deadline < beat.patient_until;
-        UPDATE fetchwork.host AS h SET lease_until = beat.patient_until WHERE h.lease_until < beat.patient_until;
+        UPDATE fetchwork.run AS r SET deadline = clock_timestamp() + patience WHERE r.deadline < clock_timestamp() + patience;
+        UPDATE fetchwork.host AS h
+        SET lease_until = clock_timestamp() + fetchwork.host_lease(h)
+        WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
     END IF;
-    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp(), patient_until = beat.patient_until;
+    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp();
 
     FOR dead IN
-        SELECT r.run_id, r.token, h.lease_until < clock_timestamp() AS host_silent
+        SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.deadline >= clock_timestamp() AS host_silent
         FROM fetchwork.run AS r
         JOIN fetchwork.host AS h ON h.host_id = r.host_id
-        WHERE r.deadline < clock_timestamp() OR h.lease_until < clock_timestamp()
+        WHERE r.deadline < clock_timestamp()
+            -- hooks of a host whose agent is dead may go on by themselves: such a run is not silent
+            OR (h.lease_until < clock_timestamp() AND greatest(r.claimed_at, r.accepted_at, r.contact_at) < clock_timestamp() - fetchwork.host_lease(h))
         ORDER BY r.cluster_id, r.proc_id
         LIMIT 1000
     LOOP
+        -- whoever holds the job's row is in contact; and holding many rows one must not wait for another
+        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = dead.cluster_id AND j.proc_id = dead.proc_id FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
         its := fetchwork.live_run(dead.run_id, dead.token);
-        CONTINUE WHEN its.run_id IS NULL OR (NOT coalesce(dead.host_silent, false) AND its.deadline >= clock_timestamp());
+        CONTINUE WHEN its.run_id IS NULL OR (NOT dead.host_silent AND its.deadline >= clock_timestamp());
         ended := ended + 1;
         IF its.state = 'running' THEN
             PERFORM fetchwork.lose_run(its, CASE WHEN dead.host_silent THEN 'its host fell silent' ELSE 'no update came in time' END);
@@ -47,6 +53,9 @@ BEGIN
             PERFORM fetchwork.give_up_offer(its);
         END IF;
     END LOOP;
+    UPDATE fetchwork.host AS h
+    SET lease_until = NULL
+    WHERE h.lease_until < clock_timestamp() AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
     RETURN ended;
 END
 $$;

@@ -17,7 +17,7 @@ BEGIN
     VALUES (
         cluster, proc, status, its.job_prio, its.autocluster_id, its.batch_id, its.run_id, its.q_date, clock_timestamp(), its.first_start_at, its.last_start_at,
         its.num_starts, its.num_completions, its.num_holds, its.num_not_started, its.num_evicted, its.num_lost, its.wall_s, its.user_cpu_s, its.sys_cpu_s,
-        (retire_job.report ->> 'ExitBySignal')::boolean, (retire_job.report ->> 'ExitCode')::integer, (retire_job.report ->> 'ExitSignal')::integer,
+        retire_job.report -> 'ExitBySignal' = 'true', fetchwork.integer_of(retire_job.report -> 'ExitCode'), fetchwork.integer_of(retire_job.report -> 'ExitSignal'),
         retire_job.slot, its.owner, its.queue, coalesce(retire_job.reason, its.last_reason), its.ad
     );
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, completed, removed)

@@ -23,7 +23,7 @@ DECLARE
     own jsonb;
     whole jsonb;
     on_hold boolean;
-    common_on_hold boolean := (common @> '{"JobStatus": 5}');
+    common_on_hold boolean := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
     common_autocluster integer;
     common_names text[];
     common_batch integer;
@@ -56,9 +56,28 @@ BEGIN
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;
+    common_names := fetchwork.matched_names(shared);
+
+    -- One order for everybody where jobs of several submitters or batches come together, so that two such submissions can't wait for each other;
+    -- what is not theirs to name is refused below.
+    IF cardinality(procs) > 1 AND EXISTS (SELECT FROM unnest(procs) AS p (ad) WHERE p.ad ?| ARRAY['Owner', 'AccountingGroup', 'JobBatchName']) THEN
+        INSERT INTO fetchwork.submitter (name)
+        SELECT DISTINCT coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')
+        FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
+        WHERE w.ad ->> 'Owner' IS NOT NULL
+        ORDER BY 1
+        ON CONFLICT DO NOTHING;
+        PERFORM fetchwork.ensure_batch(b.owner, b.name)
+        FROM (
+            SELECT DISTINCT w.ad ->> 'Owner' AS owner, w.ad ->> 'JobBatchName' AS name
+            FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
+            WHERE w.ad ->> 'Owner' IS NOT NULL AND jsonb_typeof(w.ad -> 'JobBatchName') = 'string'
+            ORDER BY 1, 2
+        ) AS b;
+    END IF;
 
     FOREACH own IN ARRAY procs LOOP
-        on_hold := CASE WHEN own ? 'JobStatus' THEN own @> '{"JobStatus": 5}' ELSE coalesce(common_on_hold, false) END;
+        on_hold := CASE WHEN own = '{}' THEN common_on_hold ELSE coalesce(fetchwork.attribute_of(own, 'jobstatus') = '5', common_on_hold) END;
         own := fetchwork.checked_ad(own);
         -- spelled otherwise in the two parts, one of them would survive the other
         IF own <> '{}' THEN
@@ -69,40 +88,17 @@ BEGIN
         END IF;
         whole := shared || own;
         -- the rights and the form of the whole: again only where this job's own part could change the answer
-        IF n = first_proc OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue'] THEN
+        IF n = first_proc OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup'] THEN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
         END IF;
 
-        IF common_names IS NULL OR EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names)) THEN
+        -- what the first of those that add nothing to match got is every such job's
+        IF EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names) OR lower(k.key) LIKE 'request%') THEN
             its_autocluster := fetchwork.ensure_autocluster(whole);
-            IF n = first_proc THEN
-                common_autocluster := its_autocluster;
-                -- an attribute that this job adds may be one that an expression of the others looks at: take the words too
-                SELECT array_agg(DISTINCT word.name)
-                INTO common_names
-                FROM fetchwork.autocluster AS a
-                CROSS JOIN LATERAL jsonb_each(a.ad) AS e
-                CROSS JOIN LATERAL unnest(fetchwork.expression_names(e.value) || lower(e.key)) AS word (name)
-                WHERE a.autocluster_id = its_autocluster;
-                common_names := common_names || ARRAY['fetchworkqueue', 'accountinggroup', 'acctgroup', 'owner', 'requirements', 'rank',
-                    'concurrencylimits', 'jobuniverse', 'requestcpus', 'requestmemory', 'requestdisk', 'requestgpus']
-                    || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s);
-                -- a job's own Request<Anything> makes a kind of its own
-                IF EXISTS (SELECT FROM unnest(procs) AS p (ad) CROSS JOIN LATERAL jsonb_object_keys(p.ad) AS k (key) WHERE k.key ILIKE 'request%') THEN
-                    common_names := common_names || ARRAY(
-                        SELECT DISTINCT lower(k.key) FROM unnest(procs) AS p (ad) CROSS JOIN LATERAL jsonb_object_keys(p.ad) AS k (key) WHERE k.key ILIKE 'request%');
-                END IF;
-                -- the first job's own part may have made it a kind of its own
-                IF EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names)) THEN
-                    common_autocluster := NULL;
-                END IF;
-            END IF;
         ELSE
-            IF common_autocluster IS NULL THEN
-                common_autocluster := fetchwork.ensure_autocluster(whole);
-            END IF;
+            common_autocluster := coalesce(common_autocluster, fetchwork.ensure_autocluster(whole));
             its_autocluster := common_autocluster;
         END IF;
 

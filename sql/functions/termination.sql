@@ -5,7 +5,7 @@ LANGUAGE sql
 IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 RETURN jsonb_strip_nulls(jsonb_build_object(
-    'TerminatedNormally', NOT coalesce((report ->> 'ExitBySignal')::boolean, false),
+    'TerminatedNormally', (report -> 'ExitBySignal' = 'true') IS NOT TRUE,
     'ReturnValue', report -> 'ExitCode',
     'TerminatedBySignal', report -> 'ExitSignal',
     'RunSeconds', run_s,

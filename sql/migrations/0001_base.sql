@@ -152,7 +152,7 @@ CREATE TABLE fetchwork.concurrency_limit (
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    signature uuid NOT NULL UNIQUE,             -- md5 of what follows
+    signature uuid NOT NULL,                    -- md5 of what follows
     queue text NOT NULL REFERENCES fetchwork.queue (name),
     owner text NOT NULL,
     submitter text NOT NULL REFERENCES fetchwork.submitter (name),
@@ -164,6 +164,9 @@ CREATE TABLE fetchwork.autocluster (
     concurrency_limits text,
     ad jsonb NOT NULL                           -- all that matching looks at
 );
+
+-- Not unique: whoever is the first of a kind must not wait for another's long transaction that is the first as well; two of a kind do no harm
+CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
 
 COMMENT ON TABLE fetchwork.autocluster IS 'distinct sets of what matching looks at; rows never change';
 
@@ -278,12 +281,14 @@ CREATE TABLE fetchwork.waiting (
 );
 
 -- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of kinds and not of jobs. A row may be
--- there with nothing waiting (the claimer that finds that deletes it), never the other way round: see functions/enqueue.sql.
+-- there with nothing waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
+-- round: see functions/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
-    job_prio integer NOT NULL,
-    PRIMARY KEY (autocluster_id, job_prio)
+    job_prio integer NOT NULL
 );
+
+CREATE INDEX demand_kind ON fetchwork.demand (autocluster_id, job_prio);
 
 -- Counts as changes, folded now and then: writers of the same kind of job never wait for each other, and nobody counts a million
 -- rows. What is Running is counted from the live runs, which are as few as the slots; a claim changes no count.
@@ -314,6 +319,7 @@ CREATE TABLE fetchwork.host (
     name text NOT NULL UNIQUE,
     agent_version text,                         -- null: direct mode only
     agent_id uuid,                              -- the agent process that holds the lease
+    lease interval,                             -- as its agent wants it; null: setting host_lease
     lease_until timestamptz,                    -- null: no agent, so no lease of the host; its runs have their own
     seen_at timestamptz NOT NULL DEFAULT now(),
     bad_starts integer NOT NULL DEFAULT 0,      -- in a row
@@ -451,11 +457,16 @@ INSERT INTO fetchwork.event_floor (xid, event_id) VALUES ('0', 0);
 -- The last time someone looked for silent hosts: after a pause of the database everyone gets a whole lease again.
 CREATE TABLE fetchwork.heartbeat (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
-    reaped_at timestamptz NOT NULL,
-    patient_until timestamptz NOT NULL
+    reaped_at timestamptz NOT NULL
 );
 
-INSERT INTO fetchwork.heartbeat (reaped_at, patient_until) VALUES (now(), now());
+INSERT INTO fetchwork.heartbeat (reaped_at) VALUES (now());
+
+-- What one agent does for all, and when it was done last (functions/take_duty.sql).
+CREATE TABLE fetchwork.duty (
+    name text PRIMARY KEY,
+    taken_at timestamptz NOT NULL
+);
 
 -- Autovacuum ------------------------------------------------------------------------------------------------------------------------------
 -- The claim walks the head of "waiting", where dead rows gather: vacuum after a fixed number of them, not a share of the table.

@@ -1,0 +1,30 @@
+-- The names, lower case, of all that matching looks at in an ad: what is always looked at, every Request* that it has, what slots are known to look at
+-- (significant_attribute), and every word of an expression of one of those, and so on until nothing is added. Words that the ad has no attribute for
+-- are among them: an ad with more attributes, none of whose names is here or begins with "request", matches alike.
+CREATE OR REPLACE FUNCTION fetchwork.matched_names(ad jsonb)
+RETURNS text[]
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    names text[];
+    more text[];
+BEGIN
+    SELECT ARRAY['requirements', 'rank', 'concurrencylimits', 'owner', 'accountinggroup', 'acctgroup', 'jobuniverse', 'fetchworkqueue']
+        || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s)
+        || ARRAY(SELECT lower(e.key) FROM jsonb_object_keys(ad) AS e (key) WHERE lower(e.key) LIKE 'request%')
+    INTO names;
+    LOOP
+        SELECT array_agg(DISTINCT word.name)
+        INTO more
+        FROM jsonb_each(ad) AS e
+        CROSS JOIN LATERAL unnest(fetchwork.expression_names(e.value)) AS word (name)
+        WHERE lower(e.key) = ANY (names) AND word.name <> ALL (names);
+        IF more IS NULL THEN
+            RETURN names;
+        END IF;
+        names := names || more;
+    END LOOP;
+END
+$$;
