@@ -251,8 +251,8 @@ class PersonalPool:
         if not self.directory.is_dir():
             self.directory.mkdir(parents=True)
             self.directory.chmod(0o755)
-        for name in ("hooks", "run"):
-            (self.directory / name).mkdir(exist_ok=True)
+        # not run: it is to be the agent's own, and 'hooks install' makes it so
+        (self.directory / "hooks").mkdir(exist_ok=True)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
