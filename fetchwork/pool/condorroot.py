@@ -95,12 +95,12 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
     requirements, constraints = _requirements()
     wanted = "\n".join([root.name, *requirements, *constraints])
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
-    entry = f"{name}-venv-{digest}"
-    if not (cache_directory() / entry).is_dir():
-        say("installing fetchwork's dependencies there")
-    return CondorRoot(
-        root, cached(entry, lambda partial: _build_venv(root, partial, requirements, constraints))
-    )
+
+    def build_venv(partial: Path) -> None:
+        say(f"installing fetchwork's dependencies for {root}")
+        _build_venv(root, partial, requirements, constraints)
+
+    return CondorRoot(root, cached(f"{name}-venv-{digest}", build_venv))
 
 
 def _require_debootstrap(say: Callable[[str], None]) -> None:
