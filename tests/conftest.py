@@ -4,6 +4,7 @@
 other tests on the wheel's.
 """
 
+import contextlib
 import itertools
 import os
 import tempfile
@@ -92,18 +93,31 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def conninfo(postgres: PostgresServer) -> Iterator[str]:
+def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
+    """Makes databases that have the schema and nothing else; tells the superuser's connection string."""
+    with contextlib.ExitStack() as stack:
+
+        def make() -> str:
+            dbname = f"test_{os.getpid()}_{next(_numbers)}"
+            stack.enter_context(
+                DatabaseJanitor(
+                    user=SUPERUSER,
+                    host="127.0.0.1",
+                    port=postgres.port,
+                    dbname=dbname,
+                    template_dbname=TEMPLATE,
+                    password=postgres.password,
+                )
+            )
+            return postgres.conninfo(dbname)
+
+        yield make
+
+
+@pytest.fixture
+def conninfo(new_database: Callable[[], str]) -> str:
     """The superuser's connection string of a new database that has the schema and nothing else."""
-    dbname = f"test_{os.getpid()}_{next(_numbers)}"
-    with DatabaseJanitor(
-        user=SUPERUSER,
-        host="127.0.0.1",
-        port=postgres.port,
-        dbname=dbname,
-        template_dbname=TEMPLATE,
-        password=postgres.password,
-    ):
-        yield postgres.conninfo(dbname)
+    return new_database()
 
 
 Connect = Callable[..., psycopg.Connection]
