@@ -90,6 +90,10 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
 
     Raises HTCondorUnavailable where it can't be made.
     """
+    if os.geteuid() != 0:
+        raise HTCondorUnavailable(
+            "no HTCondor here: 'condor_master' is not on PATH, and only root can install one for the pool"
+        )
     name = f"condor-{suite}-{_RECIPE}"
     root = cached(name, lambda partial: _build_root(suite, partial, say))
     requirements, constraints = _requirements()
@@ -104,10 +108,6 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
 
 
 def _require_debootstrap(say: Callable[[str], None]) -> None:
-    if os.geteuid() != 0:
-        raise HTCondorUnavailable(
-            "no HTCondor here: 'condor_master' is not on PATH, and only root can install one for the pool"
-        )
     if shutil.which("debootstrap") and KEYRING.exists():
         return
     apt = shutil.which("apt-get")
