@@ -1,0 +1,56 @@
+"""The Python API and the commands on a database of the test's own; slots are played by calling the schema."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from fetchwork import cli
+from fetchwork.queue import Queue
+from tests.direct_queue import DirectQueue
+
+
+@pytest.fixture
+def queue(conninfo: str) -> Iterator[Queue]:
+    """The Python API on the test's own database."""
+    with Queue(conninfo) as queue:
+        yield queue
+
+
+@pytest.fixture
+def slots(connection: psycopg.Connection) -> DirectQueue:
+    """Plays hosts and slots on the same database."""
+    return DirectQueue(connection)
+
+
+class Told(NamedTuple):
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def fetchwork(
+    conninfo: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Told]:
+    """Runs the command line on the test's own database."""
+    monkeypatch.setenv("FETCHWORK_DSN", conninfo)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: str) -> Told:
+        capsys.readouterr()
+        status = cli.run(list(words))
+        return Told(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No colours, no movement."""
+    monkeypatch.setenv("TERM", "dumb")
+    os.environ.pop("FORCE_COLOR", None)

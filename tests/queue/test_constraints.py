@@ -1,0 +1,100 @@
+"""A constraint selects the same jobs, whether SQL or HTCondor evaluates which part of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fetchwork import classads
+from fetchwork.constraint import compile_constraint
+from fetchwork.queue import Queue, steps
+from fetchwork.queue.views import JOBS
+from tests.direct_queue import DirectQueue
+
+# values that an ad may hold, expressions among them, in the spelling of whoever wrote them
+VALUES: list[Any] = [
+    None, True, False, 0, 1, -7, 2.5, "/Expr(1E+300)/", "", "x", "X", "Ärger", "/Expr(2 * JobPrio)/", "/Expr(undefined)/",
+    "/Expr(strcat(Owner, \"x\"))/", "/Expr(error)/", [1, 2], {"a": 1}, 9007199254740993, "/Expr(Other)/",
+]  # fmt: skip
+
+names = st.sampled_from(
+    ["ClusterId", "procid", "JobStatus", "JobPrio", "Owner", "OWNER", "HoldReason", "HoldReasonCode", "NumHolds",
+     "RemoteWallClockTime", "RequestMemory", "requestmemory", "Colour", "colour", "MY.Colour", "Other", "Nowhere"]
+)  # fmt: skip
+literals = st.one_of(
+    st.sampled_from(["undefined", "error", "true", "false", '"x"', '"X"', '""', '"alice"', '"ALICE"', '"ärger"',
+                     "9007199254740993", "1E300", '"submitted on hold at user\'s request"']),
+    st.integers(-8, 8).map(str),
+    st.sampled_from(["2.5", "-0.5", "1.0"]),
+)  # fmt: skip
+operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "=?=", "=!="])
+comparisons = st.one_of(
+    st.builds("{} {} {}".format, names, operators, literals),
+    st.builds("{} {} {}".format, literals, operators, names),
+    st.builds("{} {} {}".format, names, operators, names),
+    names,
+    literals,
+    st.builds("{} + 1 > {}".format, names, st.integers(-3, 3)),
+    st.builds("isUndefined({})".format, names),
+    st.builds('stringListMember({}, "x,alice")'.format, names),
+)
+constraints = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.builds("({} && {})".format, inner, inner),
+        st.builds("({} || {})".format, inner, inner),
+        st.builds("!({})".format, inner),
+        st.builds("({} ? {} : {})".format, inner, inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.fixture
+def some_jobs(slots: DirectQueue) -> None:
+    """Jobs with every value in an attribute of known spelling and in one of any spelling."""
+    ads: list[dict[str, Any]] = []
+    for number, value in enumerate(VALUES):
+        ad = {"Colour" if number % 2 else "colour": value, "Owner": ("alice", "Alice", "bob")[number % 3]}
+        if value is not True and value is not False and not isinstance(value, list | dict):
+            ad["Other"] = value
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            ad["RequestMemory"] = value
+        if number % 4 == 0:
+            ad["JobStatus"] = 5
+        ads.append({**ad, "JobPrio": number % 5 - 2})
+    ads.append({"RequestMemory": "/Expr(4 * RequestCpus)/", "RequestCpus": 2})
+    ads.append({"RequestMemory": "/Expr(undefined)/"})
+    slots.submit_many(ads)
+
+
+@pytest.fixture
+def whole_ads(some_jobs: None, queue: Queue) -> list[tuple[str, Any]]:
+    """The ads of all jobs, without any constraint."""
+    rows = queue.database.query("SELECT * FROM fetchwork.jobs ORDER BY clusterid, procid")
+    return [(row["jobid"], classads.from_json(JOBS.ad(row))) for row in rows]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(constraint=constraints)
+def test_sql_and_htcondor_select_the_same(
+    constraint: str, queue: Queue, whole_ads: list[tuple[str, Any]]
+) -> None:
+    compiled = queue.run(steps.compiled(JOBS, constraint, queue.memory))
+    expected = [job for job, ad in whole_ads if compiled.accepts(ad)]
+    found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in queue.ads(constraint, ["ClusterId", "ProcId"])]
+    assert found == expected
+    rows = queue.database.query(
+        f"SELECT jobid FROM fetchwork.jobs WHERE {compiled.sql} ORDER BY clusterid, procid", compiled.params
+    )
+    narrowed = [row["jobid"] for row in rows]
+    assert set(expected) <= set(narrowed)
+    if compiled.exact:
+        assert narrowed == expected
+
+
+def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:
+    """Else the property above would say little."""
+    source = steps.Source(JOBS.columns())
+    assert compile_constraint("(JobStatus == 5 && !(JobPrio < 0)) || HoldReason =?= undefined", source).exact

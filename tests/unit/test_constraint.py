@@ -1,0 +1,105 @@
+"""What of a constraint goes to SQL, and what is left to HTCondor."""
+
+import pytest
+
+from fetchwork import classads
+from fetchwork.constraint import Column, Source, compile_constraint, joined
+from fetchwork.errors import ClassAdError
+
+SOURCE = Source(
+    {
+        "clusterid": Column("clusterid", "integer"),
+        "jobstatus": Column("jobstatus", "integer"),
+        "owner": Column("owner", "string"),
+        "holdreason": Column("holdreason", "string"),
+        "remotewallclocktime": Column("remotewallclocktime", "real"),
+        "exitbysignal": Column("exitbysignal", "boolean"),
+    },
+    spellings={"requestmemory": "RequestMemory"},
+    owners=("alice", "Alice", "bob"),
+)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "sql", "params"),
+    [
+        ("ClusterId == 42", "clusterid = %s", (42,)),
+        ("42 == clusterid", "clusterid = %s", (42,)),
+        ("3 < MY.JobStatus", "jobstatus > %s", (3,)),
+        ("JobStatus == 1 || JobStatus == 5", "(jobstatus = %s OR jobstatus = %s)", (1, 5)),
+        ("!(JobStatus == 1 && ClusterId < 9)", "(jobstatus <> %s OR clusterid >= %s)", (1, 9)),
+        ("HoldReason =?= undefined", "holdreason IS NULL", ()),
+        ('HoldReason == "X"', 'lower(holdreason COLLATE "C") = %s', ("x",)),
+        ('HoldReason =!= "X"', "holdreason IS DISTINCT FROM %s", ("X",)),
+        ('Owner == "ALICE"', "owner = ANY(%s)", (["alice", "Alice"],)),
+        ('Owner =?= "alice"', "owner = %s", ("alice",)),
+        ("RemoteWallClockTime >= -1.5", "remotewallclocktime >= %s", (-1.5,)),
+        ("true", "true", ()),
+        ("false || undefined", "false", ()),
+    ],
+)
+def test_comparisons_of_columns_become_sql_and_nothing_is_left(
+    constraint: str, sql: str, params: tuple
+) -> None:
+    compiled = compile_constraint(constraint, SOURCE)
+    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, True)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        'regexp("a", Owner)',
+        "ClusterId + 1 == 43",
+        "ClusterId == ProcId",
+        "JobStatus",
+        'JobStatus == "1"',
+        "JobStatus =?= 1.0",
+        "ExitBySignal == true",
+        "TARGET.ClusterId == 42",
+        "ClusterId == 9007199254740993",
+        "JobStatus == 1 ? true : false",
+        '"x"',
+        "error",
+        "'odd name' == 42",
+    ],
+)
+def test_what_sql_can_t_tell_is_left_to_htcondor(constraint: str) -> None:
+    compiled = compile_constraint(constraint, SOURCE)
+    assert (compiled.sql, compiled.exact) == ("true", False)
+
+
+def test_a_conjunction_is_narrowed_by_the_part_that_translates() -> None:
+    compiled = compile_constraint('ClusterId == 42 && regexp("a", Cmd)', SOURCE)
+    assert (compiled.sql, compiled.params, compiled.exact) == ("clusterid = %s", (42,), False)
+
+
+def test_an_unknown_part_of_a_disjunction_leaves_everything_open() -> None:
+    assert compile_constraint('ClusterId == 42 || regexp("a", Cmd)', SOURCE).sql == "true"
+
+
+def test_attributes_of_the_ad_are_found_by_their_one_spelling_or_by_any() -> None:
+    assert "(ad -> %s)" in compile_constraint("requestmemory > 5", SOURCE).sql
+    assert "fetchwork.attribute_of(ad, %s)" in compile_constraint("Colour == 5", SOURCE).sql
+
+
+@pytest.mark.parametrize("constraint", ["(((", "ClusterId ==", "a = 3", "x\0"])
+def test_no_expression_is_refused(constraint: str) -> None:
+    with pytest.raises(ClassAdError):
+        compile_constraint(constraint, SOURCE)
+
+
+def test_constraints_are_joined_each_by_itself() -> None:
+    assert joined(["a || b", "c"]) == "(a || b) && (c)"
+    assert joined([]) == "true"
+    with pytest.raises(ClassAdError):
+        joined(["true) || (true"])
+
+
+def test_only_true_and_numbers_other_than_zero_are_accepted() -> None:
+    ad = classads.from_json({"A": 1})
+    accepted = [
+        text
+        for text in ("true", "A", "2", "0", "false", "undefined", "error", '"x"', "B")
+        if compile_constraint(text, SOURCE).accepts(ad)
+    ]
+    assert accepted == ["true", "A", "2"]

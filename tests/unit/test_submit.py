@@ -1,0 +1,254 @@
+"""Submit descriptions and ad files become what the database takes; what can't be honoured is refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from fetchwork import classads, submit
+from fetchwork.errors import SubmitError
+from fetchwork.queue import submission
+
+
+def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict]:
+    jobs = submit.from_description(text, cluster_id=cluster_id, **arguments)
+    return [{**jobs.common, **own} for own in jobs.own]
+
+
+def test_macros_and_process_numbers_are_expanded_with_the_cluster_given() -> None:
+    found = ads(
+        """
+        executable = /bin/sleep
+        seconds = 10
+        arguments = $(seconds) $(Process)
+        output = out.$(ClusterId).$(ProcId)
+        queue 3
+        """
+    )
+    assert [ad["Args"] for ad in found] == ["10 0", "10 1", "10 2"]
+    assert [ad["Out"] for ad in found] == ["out.7.0", "out.7.1", "out.7.2"]
+    assert {ad["Cmd"] for ad in found} == {"/bin/sleep"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "arguments"),
+    [
+        ("queue x from (\n1\n2\n)", ["1", "2"]),
+        ("queue x,y from (\n1,a\n2,b\n)", ["1", "2"]),
+        ("queue 2 x in (a, b c)", ["a", "a", "b", "b", "c", "c"]),
+        ("queue x from list.txt", ["from", "file"]),
+        ("queue x matching files *.dat", ["one.dat", "two.dat"]),
+        ("QUEUE", [""]),
+    ],
+)
+def test_every_form_of_queue_is_understood(
+    queue: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.txt").write_text("from\nfile\n")
+    Path("one.dat").touch()
+    Path("two.dat").touch()
+    found = ads(f"executable = /bin/echo\narguments = $(x)\n{queue}\n")
+    assert [ad.get("Args", "") for ad in found] == arguments
+
+
+def test_each_queue_statement_sees_the_commands_above_it() -> None:
+    found = ads(
+        """
+        executable = /bin/echo
+        arguments = first $(Process)
+        request_cpus = 2
+        queue 2
+        arguments = second $(Process)
+        +Extra = "yes"
+        queue
+        """
+    )
+    assert [ad["Args"] for ad in found] == ["first 0", "first 1", "second 2"]
+    assert [ad.get("Extra") for ad in found] == [None, None, "yes"]
+    assert {ad["RequestCpus"] for ad in found} == {2}
+
+
+def test_what_a_later_statement_no_longer_has_is_undefined_in_its_jobs() -> None:
+    first, second = ads("executable = /bin/echo\narguments = a b\nqueue\narguments =\nqueue\n")
+    assert first["Args"] == "a b"
+    assert second["Args"] is None
+
+
+def test_a_here_document_may_hold_the_word_queue() -> None:
+    found = ads("executable = /bin/echo\narguments @=end\nqueue 5\n@end\nqueue 2\n")
+    assert len(found) == 2
+
+
+def test_a_continued_line_is_one_line() -> None:
+    assert [ad["Args"] for ad in ads("executable = /bin/echo\narguments = a \\\n  b\nqueue \\\n 1\n")] == [
+        "a b"
+    ]
+
+
+def test_the_owner_is_the_one_given() -> None:
+    assert [
+        ad["Owner"] for ad in ads("executable = /bin/true\nqueue\narguments = 1\nqueue\n", owner="alice")
+    ] == [
+        "alice",
+        "alice",
+    ]
+
+
+def test_a_job_submitted_on_hold_says_so() -> None:
+    (ad,) = ads("executable = /bin/true\nhold = true\nqueue\n")
+    assert ad["JobStatus"] == 5
+
+
+def test_what_differs_is_small() -> None:
+    jobs = submit.from_description("executable = /bin/sleep\narguments = $(Process)\nqueue 3\n", cluster_id=1)
+    assert list(jobs.own) == [{}, {"Args": "1"}, {"Args": "2"}]
+
+
+def test_requests_that_nobody_made_are_numbers() -> None:
+    """HTCondor's defaults refer to attributes that only a schedd keeps up to date."""
+    (ad,) = ads("executable = /bin/sleep\nqueue\n")
+    assert ad["RequestMemory"] >= 1
+    assert ad["RequestDisk"] >= 1
+    assert isinstance(ad["RequestMemory"], int)
+
+
+def test_a_request_that_is_an_expression_stays_one() -> None:
+    (ad,) = ads("executable = /bin/sleep\nrequest_memory = 1024 * (NumJobStarts + 1)\nqueue\n")
+    assert ad["RequestMemory"] == "/Expr(1024 * (NumJobStarts + 1))/"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("transfer_executable = true", "transfer_executable = true"),
+        ("max_materialize = 5", "max_materialize = 5"),
+        ("nice_user = true", "nice_user"),
+        ("machine_count = 4", "machine_count = 4"),
+        ("log_xml = true", "log_xml"),
+        ("Copy_To_Spool = True", "Copy_To_Spool"),
+    ],
+)
+def test_commands_that_leave_no_trace_and_are_not_honoured_are_refused_by_name(
+    command: str, told: str
+) -> None:
+    with pytest.raises(SubmitError, match="can't be honoured") as caught:
+        ads(f"executable = /bin/true\n{command}\nqueue\n")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command", ["transfer_executable = false", "nice_user = False", "machine_count = 1", "log_xml = False"]
+)
+def test_the_same_commands_pass_where_they_ask_for_nothing(command: str) -> None:
+    assert len(ads(f"executable = /bin/true\n{command}\nqueue\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("arguments = 1\nqueue\n", "executable"),
+        ("executable = /bin/true\n", "no queue statement"),
+        ("executable = /bin/true\nqueue 0\n", "makes no jobs"),
+        ("executable = /bin/true\nblah blah\nqueue\n", "line 2 is not 'command = value': 'blah blah'"),
+        ("executable = /bin/true\nqueue x from /nonexistent/list\n", "/nonexistent/list"),
+        ("executable = /bin/true\nqueue x in (\na\n", "line 2: the items of queue have no closing"),
+        ("executable = /bin/true\nif true\nqueue\nendif\n", "line 3: queue inside if"),
+        ('executable = /bin/true\narguments = "a \'b"\nqueue\n', "Unbalanced quote"),
+        ("executable = /bin/true\n+Foo = (((\nqueue\n", "Foo"),
+        ("executable = /bin/true\nuniverse = nonsense\nqueue\n", "nonsense"),
+    ],
+)
+def test_a_wrong_description_is_refused_in_one_line(text: str, told: str) -> None:
+    with pytest.raises(SubmitError) as caught:
+        ads(text)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
+    text = (
+        "executable = /bin/sleep\nargments = 4\nseconds = 3\narguments = $(seconds)\nnotify_user = x\nqueue\n"
+    )
+    assert submit.warnings_about(text) == [
+        "line 2: 'argments' is no submit command and is used nowhere: is it misspelt?"
+    ]
+
+
+def test_commands_can_be_added_before_every_queue_statement() -> None:
+    text = submit.with_commands("executable = /bin/echo\nqueue\narguments = x\nqueue\n", ["priority = 7"])
+    assert [ad["JobPrio"] for ad in ads(text)] == [7, 7]
+    assert [ad.get("Args") for ad in ads(text)] == [None, "x"]
+
+
+# -- ads ------------------------------------------------------------------------------------------------
+
+
+def test_ads_in_json_and_in_old_syntax_mean_the_same() -> None:
+    old = (
+        'Cmd = "/bin/true"\nOwner = "alice"\nRequirements = Memory > 4\n\nCmd = "/bin/false"\nOwner = "bob"\n'
+    )
+    found = submit.read_ads(old)
+    assert found == [
+        {"Cmd": "/bin/true", "Owner": "alice", "Requirements": "/Expr(Memory > 4)/"},
+        {"Cmd": "/bin/false", "Owner": "bob"},
+    ]
+    import json
+
+    assert submit.read_ads(json.dumps(found)) == found
+    assert submit.read_ads(json.dumps(found[1])) == [found[1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[1]", "ad 1 is not a JSON object"),
+        ("{", "not JSON"),
+        ('Cmd = "/bin/true"\nnonsense\n', "ad 1: line 2"),
+    ],
+)
+def test_a_wrong_ad_file_is_refused_with_the_place(text: str, told: str) -> None:
+    with pytest.raises(SubmitError, match=told):
+        submit.read_ads(text)
+
+
+def test_what_ads_have_in_common_keeps_types_apart() -> None:
+    jobs = submit.from_ads([{"A": 1, "B": True, "C": "x"}, {"A": 1.0, "B": 1, "C": "x", "D": None}])
+    assert jobs.common == {"C": "x"}
+    assert list(jobs.own) == [{"A": 1, "B": True}, {"A": 1.0, "B": 1, "D": None}]
+
+
+def test_chunks_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "MAX_JOBS", 3)
+    monkeypatch.setattr(submission, "MAX_BYTES", 40)
+    assert [len(chunk) for chunk in submission.chunks([{}] * 7)] == [3, 3, 1]
+    assert [len(chunk) for chunk in submission.chunks([{"A": "x" * 30}] * 3)] == [1, 1, 1]
+
+
+# -- objects of HTCondor's bindings ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bindings", ["htcondor", "htcondor2"])
+def test_a_submit_object_of_either_bindings_is_its_text(bindings: str) -> None:
+    import importlib
+
+    made = importlib.import_module(bindings).Submit(
+        "executable = /bin/echo\narguments = $(x)\nqueue x in (a, b)\n"
+    )
+    jobs = submission.prepared(made, cluster=3, owner="alice")
+    assert [{**jobs.common, **own}["Args"] for own in jobs.own] == ["a", "b"]
+
+
+def test_count_and_itemdata_take_the_place_of_the_queue_statement() -> None:
+    from htcondor2 import Submit
+
+    made = Submit({"executable": "/bin/echo", "arguments": "$(x) $(y)"})
+    assert len(list(submission.prepared(made, cluster=3, count=4).own)) == 4
+    items = [{"x": "1, 2", "y": "3"}, {"x": "4", "y": "5"}]
+    jobs = submission.prepared(made, cluster=3, itemdata=items)
+    assert [{**jobs.common, **own}["Args"] for own in jobs.own] == ["1, 2 3", "4 5"]
+
+
+def test_an_ad_object_is_taken_as_it_is() -> None:
+    ad = classads.parse_old('Cmd = "/bin/true"\nOwner = "bob"\n')
+    assert submission.prepared(ad, cluster=1).common == {"Cmd": "/bin/true", "Owner": "bob"}
+    assert submission.prepared(ad, cluster=1, owner="alice").common["Owner"] == "alice"
