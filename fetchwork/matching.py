@@ -18,13 +18,14 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fetchwork import classads
 from fetchwork.classads import ClassAd
 from fetchwork.errors import ClassAdError
+from fetchwork.fit import Offer, Wants
 
 #: autoclusters that are kept; a parsed ad of one is a few kilobytes
 MAX_KINDS = 10_000
@@ -50,6 +51,8 @@ class Kind:
     owner: str
     queue: str
     ad: ClassAd
+    #: what it asks of a slot; None if the ad can't be read
+    wants: Wants | None = None
     problem: str | None = None
 
 
@@ -78,8 +81,9 @@ class Kinds:
                 ad, problem = ClassAd(), str(error)
             for name, value in REQUEST_DEFAULTS.items():
                 ad.setdefault(name, value)
+            wants = Wants.of(ad) if problem is None else None
             self._kinds[row["autocluster_id"]] = Kind(
-                row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, problem
+                row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, wants, problem
             )
 
     def get(self, autocluster_id: int) -> Kind | None:
@@ -215,70 +219,76 @@ def slot_resources(slot: ClassAd) -> dict[str, float | None]:
 
 def choose(
     candidates: Iterable[Mapping[str, Any]],
-    slot: ClassAd,
+    offer: Offer,
     *,
     kinds: Kinds,
     positions: Positions,
     shares: Shares,
     queues: Sequence[str],
-) -> list[Choice]:
-    """Those candidates that match the slot, the one to offer first at the front.
+) -> Iterator[Choice]:
+    """Those candidates that may run on the slot, the one to offer first at the front.
 
-    An autocluster whose ad can't be read matches every slot: whoever gets such a job holds it, with the
-    reason.
+    They are put against the slot as they are asked for, because the first one is mostly taken; only a slot
+    that ranks jobs has to be put against all. An autocluster whose ad can't be read fits every slot: whoever
+    gets such a job holds it, with the reason.
     """
-    fits: dict[int, tuple[Kind, float] | None] = {}
-    ranked: list[tuple[tuple[Any, ...], Choice]] = []
-    rank = slot.lookup("Rank") if "Rank" in slot and not isinstance(slot["Rank"], int | float) else None
     queue_order = {queue: number for number, queue in enumerate(queues)}
+    needs: dict[str, float] = {}
+    ordered: list[tuple[tuple[Any, ...], Choice]] = []
     for row in candidates:
-        number = row["autocluster_id"]
-        if number not in fits:
-            kind = kinds.get(number)
-            fits[number] = None
-            if kind is not None and (kind.problem or classads.matches(kind.ad, slot)):
-                fits[number] = kind, _rank(rank, slot, kind.ad)
-        fit = fits[number]
-        if fit is None:
+        number, prio = row["autocluster_id"], row["job_prio"]
+        kind = kinds.get(number)
+        if kind is None:
             continue
-        kind, slot_rank = fit
+        if kind.submitter not in needs:
+            needs[kind.submitter] = shares.need(kind.submitter)
         key = (
-            -slot_rank,
             queue_order.get(kind.queue, len(queue_order)),
-            shares.need(kind.submitter),
+            needs[kind.submitter],
             kind.submitter,
-            -row["job_prio"],
-            positions.last(number, row["job_prio"]),
+            -prio,
+            positions.last(number, prio),
             number,
         )
-        ranked.append((key, Choice(kind, row["job_prio"], row["limited"])))
-    ranked.sort(key=lambda pair: pair[0])
-    return [choice for _, choice in ranked]
+        ordered.append((key, Choice(kind, prio, row["limited"])))
+    ordered.sort(key=lambda pair: pair[0])
+    choices = [choice for _, choice in ordered]
+    if not offer.ranks:
+        return (choice for choice in choices if _rank_if_fits(offer, choice.kind) is not None)
+    ranks = [_rank_if_fits(offer, choice.kind) for choice in choices]
+    best = [(rank, choice) for rank, choice in zip(ranks, choices, strict=True) if rank is not None]
+    # the sort keeps the order of what ranks the same
+    best.sort(key=lambda pair: -pair[0])
+    return iter([choice for _, choice in best])
 
 
-def _rank(expression: classads.ExprTree | None, slot: ClassAd, job: ClassAd) -> float:
-    if expression is None:
+def _rank_if_fits(offer: Offer, kind: Kind) -> float | None:
+    if kind.wants is None:
         return 0.0
-    value = classads.evaluate(slot, expression, job)
-    # as in HTCondor what is no number is 0
-    return float(value) if type(value) in (bool, int, float) else 0.0
+    return offer.rank_if_fits(kind.autocluster_id, kind.wants)
 
 
-def slot_weight(slot: ClassAd, requests: ClassAd) -> float:
-    """What a second of the slot costs: its ``SlotWeight``, of a partitionable slot for what the job takes."""
+def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
+    """What a second of the slot costs: its ``SlotWeight``; of a partitionable one for what each job takes."""
     if "SlotWeight" not in slot:
-        return 1.0
-    if slot.get("SlotType") == "Partitionable":
-        slot = _copy(slot)
+        return [1.0 for _ in requests]
+    if slot.get("SlotType") != "Partitionable":
+        weight = _weight(slot)
+        return [weight for _ in requests]
+    carved = ClassAd()
+    carved.update({name: slot.lookup(name) for name in slot})
+    weights = []
+    for request in requests:
         for resource in ("Cpus", "Memory", "Disk"):
-            asked = classads.evaluate(requests, f"Request{resource}", slot)
+            asked = classads.evaluate(request, f"Request{resource}", slot)
             if type(asked) in (int, float):
-                slot[resource] = asked
+                carved[resource] = asked
+            elif resource in slot:
+                carved[resource] = slot.lookup(resource)
+        weights.append(_weight(carved))
+    return weights
+
+
+def _weight(slot: ClassAd) -> float:
     weight = classads.evaluate(slot, "SlotWeight")
     return float(weight) if type(weight) in (int, float) and weight > 0 else 1.0
-
-
-def _copy(ad: ClassAd) -> ClassAd:
-    copy = ClassAd()
-    copy.update({name: ad.lookup(name) for name in ad})
-    return copy

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import pwd
 import time
@@ -21,9 +22,10 @@ from typing import Any
 from fetchwork import classads
 from fetchwork.classads import ClassAd
 from fetchwork.errors import ClassAdError
+from fetchwork.fit import Offer
 from fetchwork.handlers import runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
-from fetchwork.matching import Choice, choose, slot_resources, slot_weight
+from fetchwork.matching import Choice, choose, slot_resources, slot_weights
 from fetchwork.wire import Reply
 
 #: seconds for a call: a startd asks again soon enough
@@ -39,6 +41,7 @@ OFFER_S = 60.0
 async def fetch_work(task: Task) -> Answer:
     """Find the slot a job, wait for one if that is allowed, and print its ad."""
     slot = classads.parse_old(task.request.body)
+    offer = Offer(slot)
     name = slot.get("Name")
     if not isinstance(name, str) or not name:
         raise ClassAdError("the slot ad has no Name")
@@ -56,7 +59,7 @@ async def fetch_work(task: Task) -> Answer:
     hold_end = min(task.end - 2.0, time.monotonic() + task.site.hold_fetch_s)
     try:
         while True:
-            answer = await _try(task, slot, name, fields)
+            answer = await _try(task, offer, name, fields)
             if answer is not None:
                 return answer
             left = hold_end - time.monotonic()
@@ -91,9 +94,9 @@ async def _until_free(task: Task, name: str) -> bool:
     return True
 
 
-async def _try(task: Task, slot: ClassAd, name: str, fields: dict[str, Any]) -> Answer | None:
+async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> Answer | None:
     """Claim a job for the slot and build its ad; None if there is nothing for it."""
-    site, store = task.site, task.site.store
+    site, store, slot = task.site, task.site.store, offer.ad
     greeting = await store.hello(task.left(DATABASE_S))
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
     exclusive = slot.get("SlotType") != "Partitionable" and await task.runs.slot_asks(
@@ -118,21 +121,22 @@ async def _try(task: Task, slot: ClassAd, name: str, fields: dict[str, Any]) -> 
         await store.read_shares(task.left(DATABASE_S))
     choices = choose(
         candidates,
-        slot,
+        offer,
         kinds=store.kinds,
         positions=store.positions,
         shares=store.shares,
         queues=site.queues,
     )
-    if site.check_accounts:
-        known = await known_accounts({choice.kind.owner for choice in choices})
-        choices = [choice for choice in choices if choice.kind.owner in known]
+    first = list(itertools.islice(choices, KINDS_A_CLAIM))
     tries = 0
-    while choices and tries < TRIES and task.left() > 0.5:
+    while first and tries < TRIES and task.left() > 0.5:
         tries += 1
-        claimed = await _claim(task, greeting.host_id, name, slot, choices[:KINDS_A_CLAIM], exclusive)
+        if site.check_accounts:
+            known = await known_accounts({choice.kind.owner for choice in first})
+            first = [choice for choice in first if choice.kind.owner in known]
+        claimed = await _claim(task, greeting.host_id, name, slot, first, exclusive) if first else None
         if claimed is None:
-            del choices[:KINDS_A_CLAIM]
+            first = list(itertools.islice(choices, KINDS_A_CLAIM))
             continue
         answer = await _offer(task, slot, name, claimed, fields)
         if answer is not None:
@@ -157,7 +161,7 @@ async def _claim(
         prios=[choice.prio for choice in choices],
         hints=hints,
         limited=[choice.limited for choice in choices],
-        weights=[slot_weight(slot, choice.kind.ad) for choice in choices],
+        weights=slot_weights(slot, [choice.kind.ad for choice in choices]),
         offer_s=OFFER_S,
         lease_s=site.lease_s,
         exclusive=exclusive,

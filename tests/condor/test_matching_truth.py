@@ -37,7 +37,7 @@ def ask(root: CondorRoot, directory: Path) -> None:
 
 
 def decision(answer: str) -> str:
-    """What the last line says: the job, how many slots match its Requirements, how many of these reject it."""
+    """What the last line says: the job, how many slots match its Requirements, how many reject it."""
     fields = answer.splitlines()[-1].split()
     assert fields[0] == "1.0", answer
     matched, refused = int(fields[1]), int(fields[2])

@@ -3,15 +3,17 @@
 import pytest
 
 from fetchwork import classads
+from fetchwork.fit import Offer, Wants
 from tests.matching_table import Pair, pairs
 
 
-def decision(pair: Pair) -> str:
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.name)
+def test_we_decide_as_htcondor_does(pair: Pair) -> None:
     job, slot = classads.parse_old(pair.job), classads.parse_old(pair.slot)
-    return "match" if classads.matches(job, slot) else "refused"
+    assert classads.matches(job, slot) == (pair.decision in ("match", "fetchwork refuses"))
 
 
 @pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.name)
-def test_matches_decides_as_htcondor(pair: Pair) -> None:
-    expected = {"match": "match", "fetchwork refuses": "match"}.get(pair.decision, "refused")
-    assert decision(pair) == expected
+def test_a_job_is_offered_where_it_matches_and_what_it_asks_is_there(pair: Pair) -> None:
+    job, slot = classads.parse_old(pair.job), classads.parse_old(pair.slot)
+    assert Offer(slot).fits(Wants.of(job)) == (pair.decision == "match")

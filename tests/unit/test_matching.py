@@ -1,0 +1,201 @@
+"""The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
+
+import itertools
+
+import pytest
+
+from fetchwork import classads, fit
+from fetchwork.fit import Offer, Wants
+from fetchwork.matching import Kinds, Positions, Shares, choose, slot_weights
+
+
+def slot_of(**attributes):
+    return classads.from_json(
+        {"Name": "slot1@ep", "State": "Unclaimed", "Cpus": 4, "Memory": 4096, "Disk": 10**6, **attributes}
+    )
+
+
+class Queue:
+    """What waits, as the database tells it."""
+
+    def __init__(self):
+        self.kinds, self.positions, self.shares = Kinds(), Positions(), Shares()
+        self.rows = []
+        self._numbers = itertools.count(1)
+
+    def wait(self, submitter="alice", *, prio=0, queue="default", place=0, **ad):
+        """Something waits; returns the number of its autocluster."""
+        number = next(self._numbers)
+        self.kinds.add(
+            [
+                {
+                    "autocluster_id": number,
+                    "submitter": submitter,
+                    "owner": submitter,
+                    "queue": queue,
+                    "ad": {"Owner": submitter, **ad},
+                }
+            ]
+        )
+        self.rows.append({"autocluster_id": number, "job_prio": prio, "limited": False})
+        if place:
+            self.positions.took(number, prio, place)
+        return number
+
+    def use(self, **slots_and_prio):
+        """Who has how many slots, at what effective priority."""
+        self.shares.update(
+            (
+                {"submitter": name, "running": running, "effective_prio": prio}
+                for name, (running, prio) in slots_and_prio.items()
+            ),
+            0.0,
+        )
+
+    def order(self, slot=None, queues=("default",)):
+        choices = choose(
+            self.rows,
+            Offer(slot if slot is not None else slot_of()),
+            kinds=self.kinds,
+            positions=self.positions,
+            shares=self.shares,
+            queues=queues,
+        )
+        return [choice.kind.autocluster_id for choice in choices]
+
+
+@pytest.fixture
+def queue():
+    return Queue()
+
+
+# -- order
+
+
+def test_who_has_least_of_his_share_comes_first(queue):
+    alice, bob = queue.wait("alice"), queue.wait("bob")
+    queue.use(alice=(3, 500.0), bob=(1, 1000.0))
+    # 4 x 500 beside 2 x 1000: the same, so the name decides; with one slot more it is bob's turn
+    assert queue.order() == [alice, bob]
+    queue.shares.claimed("alice")
+    assert queue.order() == [bob, alice]
+
+
+def test_running_jobs_stand_in_the_inverse_ratio_of_priorities(queue):
+    queue.wait("alice"), queue.wait("bob"), queue.wait("carol")
+    queue.use(alice=(0, 1000.0), bob=(0, 2000.0), carol=(0, 4000.0))
+    had = {1: 0, 2: 0, 3: 0}
+    for _ in range(70):
+        first = queue.order()[0]
+        had[first] += 1
+        queue.shares.claimed({1: "alice", 2: "bob", 3: "carol"}[first])
+    assert had == {1: 40, 2: 20, 3: 10}
+
+
+def test_priority_orders_the_jobs_of_one_submitter_only(queue):
+    low, high = queue.wait("alice", prio=0), queue.wait("alice", prio=10)
+    bob = queue.wait("bob", prio=-5)
+    queue.use(alice=(5, 500.0), bob=(0, 500.0))
+    assert queue.order() == [bob, high, low]
+
+
+def test_then_the_older_job_comes_first(queue):
+    later, earlier = queue.wait(place=900), queue.wait(place=30)
+    assert queue.order() == [earlier, later]
+
+
+def test_queues_come_in_the_order_of_the_host_file(queue):
+    night, day = queue.wait(queue="night"), queue.wait(queue="day", prio=-1)
+    assert queue.order(queues=("day", "night")) == [day, night]
+    assert queue.order(queues=("night", "day")) == [night, day]
+
+
+def test_rank_of_the_slot_comes_before_everything_else(queue):
+    own = queue.wait("bob", prio=-9, queue="night", Project="ice")
+    other = queue.wait("alice", prio=9, queue="day", Project="fire")
+    queue.use(alice=(0, 1.0), bob=(100, 1000.0))
+    slot = slot_of(Rank='/Expr(10 * (TARGET.Project == "ice"))/')
+    assert queue.order(slot, queues=("day", "night")) == [own, other]
+
+
+def test_rank_that_is_undefined_or_no_number_is_zero(queue):
+    first, second = queue.wait(Project="ice", prio=5), queue.wait(Colour="red")
+    assert queue.order(slot_of(Rank="/Expr(TARGET.Colour)/")) == [first, second]
+    assert queue.order(slot_of(Rank='/Expr(TARGET.Colour =?= "red")/')) == [second, first]
+
+
+def test_order_is_the_same_each_time(queue):
+    numbers = [queue.wait(name, prio=prio) for name in ("b", "a", "c") for prio in (0, 1)]
+    assert queue.order() == queue.order() == [numbers[at] for at in (3, 2, 1, 0, 5, 4)]
+
+
+def test_ad_that_can_not_be_read_is_offered_so_that_its_job_gets_held(queue):
+    number = queue.wait(Requirements="/Expr(1 +)/")
+    assert queue.order() == [number]
+
+
+def test_first_choice_is_found_without_looking_at_the_rest(queue, monkeypatch):
+    for _ in range(50):
+        queue.wait()
+    asked = []
+    monkeypatch.setattr(Offer, "fits", lambda self, wants: asked.append(wants) or True)
+    choices = choose(
+        queue.rows,
+        Offer(slot_of()),
+        kinds=queue.kinds,
+        positions=queue.positions,
+        shares=queue.shares,
+        queues=["default"],
+    )
+    next(choices)
+    assert len(asked) == 1
+
+
+# -- fit
+
+
+def wants_of(**ad):
+    return Wants.of(classads.from_json(ad))
+
+
+def test_shortage_names_the_resource():
+    offer = Offer(slot_of(Fpgas=1))
+    assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4097)) == "memory"
+    assert offer.shortage(wants_of(RequestFpgas=2)) == "fpgas"
+    assert offer.shortage(wants_of(RequestMemory="/Expr(TARGET.Memory * 2)/")) == "memory"
+    assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4096, RequestFpgas=1)) is None
+
+
+def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_it():
+    offer = Offer(slot_of())
+    assert offer.shortage(wants_of(RequestTapes=1)) == "tapes"
+    assert offer.shortage(wants_of(RequestTapes=0)) is None
+    assert offer.shortage(wants_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
+
+
+def test_what_was_found_out_is_remembered_for_a_while(monkeypatch):
+    offer, wants = Offer(slot_of()), wants_of(RequestCpus=1)
+    asked = []
+    monkeypatch.setattr(Offer, "fits", lambda self, wants: asked.append(wants) or True)
+    now = 1000.0
+    monkeypatch.setattr(fit.time, "monotonic", lambda: now)
+    assert [offer.rank_if_fits(7, wants), offer.rank_if_fits(7, wants)] == [0.0, 0.0]
+    assert len(asked) == 1
+    now += fit.KNOWN_LIFE_S
+    offer.rank_if_fits(7, wants)
+    assert len(asked) == 2
+
+
+# -- weight
+
+
+def test_weight_of_a_partitionable_slot_is_that_of_what_each_job_takes():
+    slot = slot_of(SlotType="Partitionable", SlotWeight="/Expr(Cpus + Memory / 1024)/")
+    requests = [classads.from_json({"RequestCpus": 2, "RequestMemory": 1024}), classads.from_json({})]
+    assert slot_weights(slot, requests) == [3.0, 8.0]
+
+
+def test_weight_of_a_static_slot_is_its_own():
+    requests = [classads.from_json({"RequestCpus": 1})]
+    assert slot_weights(slot_of(SlotWeight="/Expr(Cpus)/"), requests) == [4.0]
+    assert slot_weights(slot_of(), requests) == [1.0]
