@@ -108,6 +108,8 @@ class _Hook:
             from fetchwork.jobcheck import find_problem
 
             self.check = one_line(find_problem(self.body))
+        elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
+            self._add_output()
         # a host file that holds a password is closed to job users: they need the agent
         may_go_direct = "direct_python" in self.conf and posix.access(
             self.conf.get("direct_config", ""), posix.R_OK
@@ -136,6 +138,15 @@ class _Hook:
                 raise FetchworkError(cause)
             return self._undelivered(cause)
         return self._deliver(reply)
+
+    def _add_output(self) -> None:
+        from fetchwork.jobtail import with_output
+
+        try:
+            self.body = with_output(self.body)
+        except Exception as exc:
+            # the report itself must not be lost for what was to go with it
+            _complain(self.name, f"cannot read the job's output: {type(exc).__name__}")
 
     def _deliver(self, reply: Reply) -> int:
         if reply.signal:

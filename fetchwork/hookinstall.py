@@ -26,7 +26,7 @@ from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.spool import Spool
 from fetchwork.wire import HOOKS
 
-MODULES = ("__init__", "errors", "wire", "hookclient", "jobcheck", "direct", "spool")
+MODULES = ("__init__", "errors", "wire", "hookclient", "jobcheck", "jobtail", "direct", "spool")
 _PACKAGE = Path(__file__).resolve().parent
 #: seconds beyond the agent's hold that FETCH_WORK waits
 _HOLD_MARGIN_S = 45

@@ -34,7 +34,7 @@ _CAUSES = {
 
 def find_problem(ad: bytes) -> str:
     """Return what is wrong with the job of an old-syntax ad, in one line; empty where nothing is."""
-    job = _read_strings(ad)
+    job = read_literals(ad, _WANTED)
     iwd = job.get("iwd", ".")
     problem = ""
     if iwd is not None:
@@ -42,19 +42,19 @@ def find_problem(ad: bytes) -> str:
     return problem or _check_quoting(job) or _check_runtime(job)
 
 
-def _read_strings(ad: bytes) -> dict[str, str | None]:
-    """The attributes wanted here by lower-case name; None for one that is an expression."""
+def read_literals(ad: bytes, wanted: frozenset[str]) -> dict[str, str | None]:
+    """Return the wanted attributes as text, by lower-case name; None for one that is an expression."""
     found: dict[str, str | None] = {}
     for line in ad.decode("utf-8", "surrogateescape").split("\n"):
         name, equals, value = line.partition(" = ")
         name = name.lower()
-        if equals and name in _WANTED:
+        if equals and name in wanted:
             found[name] = _literal(value.rstrip("\r"))
     return found
 
 
 def _literal(value: str) -> str | None:
-    if value in ("true", "false"):
+    if value in ("true", "false") or value.isdecimal():
         return value
     if len(value) >= 2 and value[0] == value[-1] == '"':
         # in old syntax a backslash is itself, but before a quote
@@ -85,16 +85,16 @@ def _check_files(job: dict[str, str | None], iwd: str) -> str:
             return problem
     path = job.get("in")
     if path:
-        cause = _stat(_join(iwd, path))
+        cause = _stat(join(iwd, path))
         if isinstance(cause, str):
             return f"In '{path}' {cause}"
         if S_ISDIR(cause.st_mode):
             return f"In '{path}' is a directory"
-        if not posix.access(_join(iwd, path), posix.R_OK):
+        if not posix.access(join(iwd, path), posix.R_OK):
             return f"In '{path}' is not readable by this account"
     for name in ("Out", "Err"):
         path = job.get(name.lower())
-        problem = _check_writable(name, path, _join(iwd, path)) if path else ""
+        problem = _check_writable(name, path, join(iwd, path)) if path else ""
         if problem:
             return problem
     return ""
@@ -103,7 +103,7 @@ def _check_files(job: dict[str, str | None], iwd: str) -> str:
 def _check_cmd(cmd: str, iwd: str) -> str:
     if not cmd:
         return "the job has no Cmd"
-    path = _join(iwd, cmd)
+    path = join(iwd, cmd)
     cause = _stat(path)
     if isinstance(cause, str):
         return f"Cmd '{path}' {cause}"
@@ -217,7 +217,8 @@ def _on_path(program: str) -> bool:
     )
 
 
-def _join(directory: str, path: str) -> str:
+def join(directory: str, path: str) -> str:
+    """Return a path of a job, which is relative to its Iwd."""
     return path if path.startswith("/") else f"{directory}/{path}"
 
 

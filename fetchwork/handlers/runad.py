@@ -11,6 +11,7 @@ from typing import Any
 from fetchwork import classads
 from fetchwork.classads import ClassAd
 from fetchwork.errors import ClassAdError
+from fetchwork.jobtail import MAX_TAIL
 from fetchwork.matching import REQUEST_DEFAULTS
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
@@ -92,6 +93,13 @@ def report(ad: ClassAd) -> dict[str, Any]:
         value = ad.get(name)
         if type(value) is bool:
             told[name] = value
+    output = {
+        stream: value[:MAX_TAIL]
+        for stream, name in (("stdout", "FetchWorkStdout"), ("stderr", "FetchWorkStderr"))
+        if isinstance(value := ad.get(name), str) and value
+    }
+    if output:
+        told["FetchWorkOutput"] = output
     return told
 
 

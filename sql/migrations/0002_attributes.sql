@@ -69,7 +69,7 @@ INSERT INTO fetchwork.attribute (key, name, rule, harmless, note) VALUES
     ('dagnodename', 'DAGNodeName', 'kept', NULL, NULL),
     ('dagparentnodenames', 'DAGParentNodeNames', 'kept', NULL, NULL),
     ('fetchworkqueue', 'FetchWorkQueue', 'kept', NULL, NULL),
-    ('fetchworktailbytes', 'FetchWorkTailBytes', 'kept', NULL, NULL),
+    ('fetchworktailbytes', 'FetchWorkTailBytes', 'plain', NULL, NULL),
     ('fetchworkretrydelay', 'FetchWorkRetryDelay', 'kept', NULL, NULL),
     ('fetchworkmaxretrydelay', 'FetchWorkMaxRetryDelay', 'kept', NULL, NULL),
     ('user', 'User', 'ours', NULL, NULL),

@@ -207,3 +207,14 @@ def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name):
     for line in ("Invoked by", "As user", "Arguments", "Stdin", "Stdout", "Exit status"):
         assert f"\n{line} " in card
     assert "not answer" in " ".join(card.split()) or "nobody answers" in " ".join(card.split())
+
+
+# -- the job's output
+
+
+def test_a_job_that_asks_for_it_has_the_end_of_its_output_in_the_report(hooks, agent, tmp_path):
+    stand_in = agent(Reply())
+    (tmp_path / "out").write_text("the end\n")
+    stdin = f'FetchWorkTailBytes = 4\nIwd = "{tmp_path}"\nOut = "out"\n'.encode()
+    assert hooks.run("job_exit", "exit", stdin=stdin).returncode == 0
+    assert stand_in.requests[0].body == stdin + b'FetchWorkStdout = eval("\\"end\\n\\"")\n'

@@ -155,7 +155,7 @@ def test_any_bytes_are_judged(data):
 def test_a_string_is_read_as_it_was_printed(text):
     ad = ClassAd()
     ad["Cmd"] = text
-    assert jobcheck._read_strings(classads.print_old(ad).encode()) == {"cmd": text}
+    assert jobcheck.read_literals(classads.print_old(ad).encode(), frozenset(["cmd"])) == {"cmd": text}
 
 
 @given(st.lists(st.text(st.sampled_from("ab'\" \n"), max_size=5), max_size=4))
