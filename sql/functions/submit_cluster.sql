@@ -21,9 +21,10 @@ DECLARE
     first_proc integer := 0;
     shared jsonb;
     own jsonb;
+    checked jsonb;
     whole jsonb;
     on_hold boolean;
-    common_on_hold boolean := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
+    common_on_hold boolean;
     common_autocluster integer;
     common_names text[];
     common_batch integer;
@@ -47,6 +48,7 @@ BEGIN
         SELECT j.job_status = 5 INTO common_on_hold FROM fetchwork.job AS j WHERE j.cluster_id = new_cluster AND j.proc_id = 0;
     ELSE
         shared := fetchwork.checked_ad(common);
+        common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
         IF cluster IS NOT NULL AND (cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
                 OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)) THEN
             RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster id %s is not one that was reserved; allowed: a fresh one from fetchwork.reserve_cluster()', cluster);
@@ -77,8 +79,9 @@ BEGIN
     END IF;
 
     FOREACH own IN ARRAY procs LOOP
+        checked := fetchwork.checked_ad(own);
         on_hold := CASE WHEN own = '{}' THEN common_on_hold ELSE coalesce(fetchwork.attribute_of(own, 'jobstatus') = '5', common_on_hold) END;
-        own := fetchwork.checked_ad(own);
+        own := checked;
         -- spelled otherwise in the two parts, one of them would survive the other
         IF own <> '{}' THEN
             SELECT coalesce(jsonb_object_agg(coalesce(c.key, o.key), o.value), '{}')

@@ -141,14 +141,14 @@ class Session:
 
 
 def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_hold(
-    conninfo: str, queue: DirectQueue
+    queue_conninfo: str, queue: DirectQueue
 ) -> None:
     queue.set("max_not_started", 20)
     queue.set("black_hole_runs", 100000)
     queue.scalar("set_queue", name="default", changes={"preempt_ratio": 1.0001, "preempt_prio": 1, "max_running": 40})
     queue.scalar("set_limit", name="x", maximum=8)
     queue.scalar("set_limit", name="y", maximum=8)
-    sessions = [Session(conninfo, seed) for seed in range(SESSIONS)]
+    sessions = [Session(queue_conninfo, seed) for seed in range(SESSIONS)]
     failures: list[str] = []
 
     def work(session: Session, until: float) -> None:

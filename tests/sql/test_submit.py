@@ -1,0 +1,218 @@
+"""submit, submit_many, submit_cluster: what gets into the queue, how it is kept, and what is refused with which words."""
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.direct_queue import DirectQueue
+
+JOB = {"Cmd": "/bin/true", "Owner": "alice"}
+
+
+def refusal(queue: DirectQueue, ad: Any, common: Any = None) -> tuple[str, str]:
+    """SQLSTATE and message."""
+    with pytest.raises(psycopg.Error) as caught:
+        queue.submit_many([ad], common if common is not None else {})
+    message = caught.value.diag.message_primary
+    assert message
+    assert "\n" not in message
+    return str(caught.value.sqlstate), message
+
+
+# ad, SQLSTATE, how the message begins
+REFUSED = [
+    ({}, "FWINV", 'attribute "Cmd" is missing or empty; allowed: the path of the executable'),
+    ({"Cmd": ""}, "FWINV", 'attribute "Cmd" is missing or empty'),
+    ({"Cmd": 7, "Owner": "alice"}, "FWINV", 'attribute "Cmd" is 7; allowed: a string'),
+    ({"Cmd": "/Expr(strcat(\"/bin\", \"/sh\"))/", "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "/Expr('),
+    ({"Cmd": "true", "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "true" and there is no Iwd; allowed: an absolute path'),
+    ({"Cmd": "/bin/a\nb", "Owner": "alice"}, "FWINV", 'attribute "Cmd" has a control character; allowed: none'),
+    ({**JOB, "Iwd": "home"}, "FWINV", 'attribute "Iwd" is "home"; allowed: an absolute path'),
+    ({**JOB, "Iwd": "/tmp\t"}, "FWINV", 'attribute "Iwd" has a control character'),
+    ({**JOB, "Out": 1}, "FWINV", 'attribute "Out" is 1; allowed: a string'),
+    ({**JOB, "JobUniverse": 7}, "FWINV", 'attribute "JobUniverse" is 7; allowed: 5 (vanilla), 12 (local)'),
+    ({**JOB, "JobUniverse": "5"}, "FWINV", 'attribute "JobUniverse" is "5"'),
+    ({"Cmd": "/bin/true"}, "FWINV", 'attribute "Owner" is missing; allowed: an account of the execute hosts'),
+    ({"Cmd": "/bin/true", "Owner": None}, "FWINV", 'attribute "Owner" is missing'),
+    ({"Cmd": "/bin/true", "Owner": "a b"}, "FWINV", 'attribute "Owner" is "a b"; allowed: an account name'),
+    ({"Cmd": "/bin/true", "Owner": "0"}, "FWINV", 'attribute "Owner" is "0"; allowed: an account name'),
+    ({"Cmd": "/bin/true", "Owner": "bob\nUser"}, "FWINV", 'attribute "Owner" has a control character'),
+    ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: nobody may name root"),
+    ({"Cmd": "/bin/true", "Owner": "ROOT"}, "FWDEN", "Owner 'ROOT' is refused"),
+    ({**JOB, "FetchWorkQueue": "gpu"}, "FWINV", "queue 'gpu' does not exist; allowed: default"),
+    ({**JOB, "a b": 1}, "FWINV", 'attribute name "a b" is not one; allowed: letters, digits and _, not a digit first'),
+    ({**JOB, 'x = 1\nOwner = "root"\ny': 1}, "FWINV", 'attribute name "x = 1\\nOwner = \\"root\\"\\ny" is not one'),
+    ({**JOB, "1x": 1}, "FWINV", 'attribute name "1x" is not one'),
+    ({**JOB, "": 1}, "FWINV", 'attribute name "" is not one'),
+    ({**JOB, "undefined": 1}, "FWINV", 'attribute name "undefined" is a word of the ClassAd language; allowed: any other name'),
+    ({**JOB, "Error": 1}, "FWINV", 'attribute name "Error" is a word of the ClassAd language'),
+    ({**JOB, "HookKeyword": "X"}, "FWINV", 'attribute "HookKeyword" is set by fetchwork alone; allowed: leave it out'),
+    ({**JOB, "hookkeyword": "X"}, "FWINV", 'attribute "hookkeyword" is set by fetchwork alone'),
+    ({**JOB, "FetchWorkToken": "X"}, "FWINV", 'attribute "FetchWorkToken" is set by fetchwork alone'),
+    ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork alone'),
+    ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork alone'),
+    ({**JOB, "ContainerImage": "debian"}, "FWINV", 'attribute "ContainerImage" = "debian" can\'t be honoured: fetched work has no container'),
+    ({**JOB, "wantdocker": True}, "FWINV", 'attribute "WantDocker" = true can\'t be honoured'),
+    ({**JOB, "TransferInput": "a,b"}, "FWINV", 'attribute "TransferInput" = "a,b" can\'t be honoured: fetched work has no file transfer'),
+    ({**JOB, "ShouldTransferFiles": "YES"}, "FWINV", 'attribute "ShouldTransferFiles" = "YES" can\'t be honoured'),
+    ({**JOB, "LeaveJobInQueue": "/Expr(JobStatus == 4)/"}, "FWINV", 'attribute "LeaveJobInQueue" = "/Expr(JobStatus == 4)/" can\'t be honoured'),
+    ({**JOB, "MinHosts": 2}, "FWINV", 'attribute "MinHosts" = 2 can\'t be honoured: a fetched job runs in one slot'),
+    ({**JOB, "JobPrio": "high"}, "FWINV", 'attribute "JobPrio" is "high"; allowed: an integer'),
+    ({**JOB, "JobPrio": 1.5}, "FWINV", 'attribute "JobPrio" is 1.5; allowed: an integer'),
+    ({**JOB, "JobPrio": 10**12}, "FWINV", 'attribute "JobPrio" is 1000000000000; allowed: an integer'),
+    ({**JOB, "RequestMemory": -1}, "FWINV", 'attribute "RequestMemory" is -1; allowed: a number not below 0, or an expression'),
+    ({**JOB, "RequestCpus": "2"}, "FWINV", 'attribute "RequestCpus" is "2"; allowed: a number'),
+    ({**JOB, "ConcurrencyLimits": "lic:many"}, "FWINV", 'attribute "ConcurrencyLimits" is "lic:many"; allowed: NAME or NAME:AMOUNT'),
+    ({**JOB, "ConcurrencyLimits": "lic:-3"}, "FWINV", 'attribute "ConcurrencyLimits" is "lic:-3"'),
+    ({**JOB, "ConcurrencyLimits": "/Expr(TARGET.x)/"}, "FWINV", 'attribute "ConcurrencyLimits" is "/Expr(TARGET.x)/"; allowed: a string'),
+    ({**JOB, "AccountingGroup": 5}, "FWINV", 'attribute "AccountingGroup" is 5; allowed: a string'),
+    ({**JOB, "JobBatchName": ["x"]}, "FWINV", 'attribute "JobBatchName" is ["x"]; allowed: a string'),
+    ({**JOB, "Foo": "/Expr(1 \x01)/"}, "FWINV", 'attribute "Foo" has a control character in its expression'),
+    ({**JOB, "Foo": 1, "foo": 2}, "FWINV", 'attribute "Foo" is there twice, as "Foo" and "foo"; allowed: once'),
+    ({**JOB, "cmd": "/bin/sh"}, "FWINV", 'attribute "Cmd" is there twice'),
+    ({**JOB, "Environment": "x" * 10000}, "FWINV", "the job ad is too large: up to 108"),
+    ([], "FWINV", "a job ad is not a JSON object; allowed:"),
+    ("x", "FWINV", "a job ad is not a JSON object"),
+    (None, "FWINV", "a job ad is not a JSON object"),
+]
+
+
+def test_an_ad_that_no_slot_could_run_is_refused_with_what_is_wrong_and_what_is_allowed(queue: DirectQueue) -> None:
+    for ad, state, begin in REFUSED:
+        told = refusal(queue, ad)
+        assert told[0] == state, (ad, told)
+        assert told[1].startswith(begin), (ad, told)
+
+
+def test_what_is_refused_in_a_jobs_own_part_is_refused_in_the_common_part_too(queue: DirectQueue) -> None:
+    for ad, state, begin in REFUSED:
+        if isinstance(ad, dict):
+            told = refusal(queue, {}, ad)
+            assert told[0] == state, (ad, told)
+            assert told[1].startswith(begin), (ad, told)
+
+
+def test_all_jobs_of_a_call_go_in_or_none(queue: DirectQueue) -> None:
+    with pytest.raises(psycopg.Error):
+        queue.submit_many([{}, {"Iwd": "x"}])
+    assert queue.value("SELECT count(*) FROM fetchwork.jobs") == 0
+
+
+def test_nothing_to_submit_is_refused(queue: DirectQueue) -> None:
+    with pytest.raises(psycopg.Error, match="nothing to submit: no jobs; allowed: one ad or more"):
+        queue.submit_many([])
+
+
+def test_attributes_are_spelled_as_htcondor_spells_them(queue: DirectQueue) -> None:
+    queue.submit({"requestcpus": 2, "ENVIRONMENT": "A=1", "MyOwn": 1})
+    assert queue.value("SELECT ad FROM fetchwork.jobs") == {
+        "Cmd": "/bin/true",
+        "Owner": "alice",
+        "RequestCpus": 2,
+        "Environment": "A=1",
+        "MyOwn": 1,
+    }
+
+
+def test_a_jobs_own_attribute_wins_over_the_common_one_however_it_is_spelled(queue: DirectQueue) -> None:
+    queue.submit_many([{"myattr": 2, "ARGUMENTS": "b"}], {**JOB, "MyAttr": 1, "Arguments": "a"})
+    assert queue.value("SELECT ad FROM fetchwork.jobs") == {**JOB, "MyAttr": 2, "Arguments": "b"}
+
+
+def test_what_condor_submit_writes_and_the_queue_knows_itself_is_dropped(queue: DirectQueue) -> None:
+    queue.submit({"JobStatus": 1, "ClusterId": 9, "QDate": 5, "User": "root@x", "LeaveJobInQueue": False, "TransferInput": ""})
+    assert queue.value("SELECT ad FROM fetchwork.jobs") == JOB
+
+
+def test_policy_that_says_nothing_is_dropped_so_that_nobody_evaluates_it(queue: DirectQueue) -> None:
+    silent = {"OnExitHold": False, "OnExitRemove": True, "PeriodicHold": False, "PeriodicRelease": False, "PeriodicRemove": False, "Rank": 0.0}
+    assert not queue.column("has_policy", queue.submit(silent))
+    assert queue.column("has_policy", queue.submit({"PeriodicHold": "/Expr(NumJobStarts > 3)/"}))
+
+
+@pytest.mark.parametrize("name", ["JobStatus", "jobstatus"])
+def test_jobstatus_5_submits_on_hold(queue: DirectQueue, name: str) -> None:
+    held, idle = queue.submit_many([{name: 5}, {}])
+    assert queue.status(held) == 5
+    assert queue.column("hold_code", held) == 15
+    assert queue.events(held) == [0, 12]
+    assert queue.status(idle) == 1
+    (all_held,) = queue.submit_many([{"Args": "x"}], {**JOB, name: 5})
+    assert queue.status(all_held) == 5
+
+
+def test_submit_takes_named_parameters_and_returns_the_id(queue: DirectQueue) -> None:
+    job = queue.scalar(
+        "submit",
+        cmd="/bin/sleep",
+        owner="alice",
+        arguments="60",
+        environment="A='x y'",
+        iwd="/tmp",
+        input="in",
+        output="out",
+        error="err",
+        request_cpus=2,
+        request_memory_mib=100,
+        request_disk_kib=5,
+        request_gpus=1,
+        requirements="TARGET.HasGPU",
+        rank="TARGET.Mips",
+        priority=3,
+        batch_name="b",
+        accounting_group="physics.alice",
+        ad={"Department": "physics", "Cmd": "/bin/false"},
+    )
+    assert job == "1.0"
+    assert queue.value("SELECT ad FROM fetchwork.jobs WHERE JobId = '1.0'") == {
+        "Cmd": "/bin/sleep", "Owner": "alice", "Arguments": "60", "Environment": "A='x y'", "Iwd": "/tmp", "In": "in", "Out": "out",
+        "Err": "err", "RequestCpus": 2, "RequestMemory": 100, "RequestDisk": 5, "RequestGPUs": 1,
+        "Requirements": "/Expr(TARGET.HasGPU)/", "Rank": "/Expr(TARGET.Mips)/", "JobPrio": 3, "JobBatchName": "b",
+        "AccountingGroup": "physics.alice", "Department": "physics",
+    }  # fmt: skip
+    assert queue.rows("SELECT Submitter, JobPrio, JobBatchName FROM fetchwork.jobs") == [("physics.alice", 3, "b")]
+
+
+def test_submit_many_answers_in_the_order_of_the_ads(queue: DirectQueue) -> None:
+    assert queue.submit_many([{"Args": str(n)} for n in range(3)]) == ["1.0", "1.1", "1.2"]
+    assert queue.rows("SELECT ProcId, ad ->> 'Args' FROM fetchwork.jobs ORDER BY ProcId") == [(0, "0"), (1, "1"), (2, "2")]
+
+
+def test_what_a_clusters_jobs_have_in_common_is_stored_once(queue: DirectQueue) -> None:
+    queue.submit_many([{"Args": "1"}, {"Args": "2"}], {**JOB, "Environment": "A=1"})
+    assert queue.value("SELECT ad FROM fetchwork.cluster") == {**JOB, "Environment": "A=1"}
+    assert queue.rows("SELECT ad FROM fetchwork.job ORDER BY proc_id") == [({"Args": "1"},), ({"Args": "2"},)]
+
+
+def test_a_reserved_cluster_takes_its_id_and_grows_in_the_transaction_that_made_it(queue: DirectQueue) -> None:
+    cluster = queue.scalar("reserve_cluster")
+    submit = "SELECT fetchwork.submit_cluster(%s, %s::jsonb[], %s)"
+    with queue.connection.transaction():
+        assert queue.value(submit, Jsonb({**JOB, "Out": f"/tmp/{cluster}"}), [json.dumps({"Args": "0"})], cluster) == cluster
+        assert queue.value(submit, None, [json.dumps({"Args": "1"}), "{}"], cluster) == cluster
+    assert queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ProcId") == [("1.0",), ("1.1",), ("1.2",)]
+    with pytest.raises(psycopg.Error, match="cluster 1 was not made in this transaction"):
+        queue.value(submit, None, ["{}"], cluster)
+    with pytest.raises(psycopg.Error, match="cluster id 1 is not one that was reserved"):
+        queue.value(submit, Jsonb(JOB), ["{}"], cluster)
+    with pytest.raises(psycopg.Error, match="cluster id 99 is not one that was reserved"):
+        queue.value(submit, Jsonb(JOB), ["{}"], 99)
+
+
+def test_a_draining_queue_takes_no_new_jobs_and_keeps_those_it_has(queue: DirectQueue) -> None:
+    queue.submit()
+    queue.call("set_queue", name="default", changes={"draining": True})
+    assert refusal(queue, JOB) == ("FWDEN", "queue 'default' is draining and takes no new jobs")
+    assert queue.claim() is not None
+
+
+def test_a_job_may_be_as_large_as_the_startd_reads_and_no_larger(queue: DirectQueue) -> None:
+    assert refusal(queue, {**JOB, "Arguments": "x" * 9600})[1].endswith("allowed: 10240 (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)")
+    queue.submit({"Arguments": "x" * 9000})
+    # what is not printed for the starter costs nothing
+    queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 2000)})/"})
+    queue.set("max_ad_bytes", 1000000)
+    queue.submit({"Arguments": "x" * 100000})
