@@ -1,0 +1,54 @@
+"""Servers that may be stopped and killed, and sites of simulated hosts on them."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fetchwork import schema
+from fetchwork.pool.postgres import PostgresServer
+from tests.faults.harness import Site
+
+#: commits reach the kernel, so a killed server loses none; the machine itself stays up
+SETTINGS = {"synchronous_commit": "on", "max_connections": "100", "timezone": "UTC", "log_checkpoints": "off"}
+
+_numbers = itertools.count(1)
+_TEMPLATE = "faults_template"
+
+
+@pytest.fixture(scope="session")
+def fragile_server(public_directory: Callable[[], Path]) -> Iterator[PostgresServer]:
+    """A PostgreSQL of these tests alone."""
+    server = PostgresServer(public_directory() / "postgres", settings=SETTINGS, durable=False)
+    server.start()
+    server.create_database(_TEMPLATE)
+    schema.init(server.conninfo(_TEMPLATE))
+    yield server
+    server.stop("immediate")
+
+
+def new_database(server: PostgresServer) -> str:
+    """A database that has the schema and nothing else; its connection string."""
+    server.start()
+    name = f"site_{next(_numbers)}"
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
+    return server.conninfo(name)
+
+
+@pytest.fixture
+async def site(
+    fragile_server: PostgresServer, public_directory: Callable[[], Path]
+) -> AsyncIterator[Site]:
+    """A database and no hosts yet."""
+    conninfo = new_database(fragile_server)
+    async with Site(fragile_server, conninfo, public_directory()) as site:
+        yield site
+    fragile_server.start()
+    # whoever still holds a connection belongs to a site that is over
+    with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(
+            f"DROP DATABASE {psycopg.conninfo.conninfo_to_dict(conninfo)['dbname']} WITH (FORCE)"
+        )

@@ -1,0 +1,393 @@
+"""Simulated hosts with real agents on a real PostgreSQL, and what is checked when all is over.
+
+A ``Site`` is one database and some hosts. Each host has an agent of its own (a process), a proxy between
+that agent and PostgreSQL, and a simulated startd. What its jobs really did is in ``site.ledger``;
+``site.faults()`` compares that with what the queue has on record.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.family import Actor, connect_as_hooks
+from fetchwork.simulate.hooks import Watch, connect_to
+from tests.faults.proxy import DatabaseProxy
+from tests.invariants import violations
+
+OWNER = "nobody"
+
+#: quick, so that a run of the harness takes seconds
+TIMING = Timing(
+    unclaimed_delay_s=1.0,
+    polling_interval_s=1.0,
+    update_interval_s=0.2,
+    starter_initial_update_interval_s=1.0,
+    starter_update_interval_s=2.0,
+    hook_start_s=0.002,
+    starter_start_s=0.005,
+)
+#: what a hook waits for the agent; the real hooks wait longer
+DEADLINES_S = {
+    "fetch_work": 8.0,
+    "reply_fetch": 4.0,
+    "prepare_job": 4.0,
+    "update_job_info": 4.0,
+    "job_exit": 4.0,
+}
+AGENT = {"lease_s": 15}
+KEYWORD = {"hold_fetch_s": 2, "fetch_delay_s": 1}
+
+#: what a failed wait shows of the database
+_PICTURE = {
+    "jobs": """
+        SELECT job_status, not_before IS NOT NULL, count(*), min(last_reason) FROM fetchwork.job GROUP BY 1, 2
+    """,
+    "live runs": """
+        SELECT host_id, slot, state, cluster_id, proc_id, deadline - now(), end_requested FROM fetchwork.run
+    """,
+    "ended runs": """
+        SELECT outcome, left(reason, 60), count(*) FROM fetchwork.run_history GROUP BY 1, 2
+    """,
+    "hosts": """
+        SELECT name, lease_until - now(), bad_starts, black_hole_since, bad_reason FROM fetchwork.host
+    """,
+    "rests": "SELECT * FROM fetchwork.slot_rest LIMIT 10",
+    "demand": """
+        SELECT d.*, (
+            SELECT count(*) FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = d.autocluster_id AND w.job_prio = d.job_prio
+        )
+        FROM fetchwork.demand AS d
+    """,
+}
+
+
+class SimulatedHost:
+    """One host of a site: proxy, agent, startd."""
+
+    def __init__(
+        self, site: "Site", name: str, slots: int, version: str, family: bool, watch: Watch | None
+    ) -> None:
+        self.site = site
+        self.name = name
+        self.proxy = DatabaseProxy(site.server.port)
+        self._slots = slots
+        self._version = version
+        self._with_family = family
+        self._watch = watch
+        self.agent: AgentProcess
+        self.host: Host
+
+    async def start(self) -> None:
+        """Proxy, agent, startd, in that order."""
+        await self.proxy.__aenter__()
+        self.agent = AgentProcess(
+            self.site.directory,
+            self.name,
+            self.proxy.conninfo(self.site.conninfo),
+            agent={**AGENT, **self.site.agent},
+            keyword={**KEYWORD, **self.site.keyword},
+        )
+        await self.agent.start()
+        connect = connect_as_hooks if self._with_family else connect_to
+        self.host = Host(
+            self.name,
+            connect(self.agent.socket),
+            [SlotSpec()] * self._slots,
+            spool=self.agent.spool,
+            behaviour=BEHAVIOURS[self._version],
+            timing=self.site.timing,
+            clock=self.site.clock,
+            ledger=self.site.ledger,
+            watch=self._watch,
+            deadlines_s=self.site.deadlines_s,
+            family=Actor.startd() if self._with_family else None,
+        )
+        self.host.start()
+
+    async def kill_agent(self, restart_s: float = 0.3) -> None:
+        """kill -9 of the agent; its master starts another."""
+        self.agent.signal(signal.SIGKILL)
+        await asyncio.sleep(restart_s)
+        await self.agent.start()
+
+    async def pause_agent(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        self.agent.signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        self.agent.signal(signal.SIGCONT)
+
+    async def lose_power(self) -> None:
+        """Startd, jobs and agent are gone at once."""
+        self.agent.signal(signal.SIGKILL)
+        await self.host.vanish()
+
+    async def power_up(self) -> None:
+        """They come back."""
+        await self.agent.start()
+        self.host.start()
+
+    async def stop(self) -> None:
+        """End everything of this host."""
+        with contextlib.suppress(AttributeError):
+            await self.host.vanish()
+            if self.host.family is not None:
+                self.host.family.kill()
+        with contextlib.suppress(AttributeError):
+            self.agent.signal(signal.SIGCONT)
+            self.agent.signal(signal.SIGKILL)
+        await self.proxy.__aexit__()
+
+
+class Site:
+    """A database in ``server`` and simulated hosts that draw from it."""
+
+    def __init__(
+        self,
+        server: PostgresServer,
+        conninfo: str,
+        directory: Path,
+        *,
+        scale: float = 1.0,
+        timing: Timing = TIMING,
+        agent: dict[str, Any] | None = None,
+        keyword: dict[str, Any] | None = None,
+        deadlines_s: dict[str, float] | None = None,
+    ) -> None:
+        self.server = server
+        self.conninfo = conninfo
+        self.directory = directory
+        self.clock = Clock(scale)
+        self.timing = timing
+        self.agent = agent or {}
+        self.keyword = keyword or {}
+        self.deadlines_s = deadlines_s or DEADLINES_S
+        self.ledger = Ledger()
+        self.hosts: list[SimulatedHost] = []
+
+    async def __aenter__(self) -> "Site":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(host.stop() for host in self.hosts))
+
+    async def add_host(
+        self,
+        name: str = "",
+        *,
+        slots: int = 4,
+        version: str = "23.9",
+        family: bool = False,
+        watch: Watch | None = None,
+    ) -> SimulatedHost:
+        """Start a host with its agent."""
+        host = SimulatedHost(self, name or f"sim{len(self.hosts) + 1}", slots, version, family, watch)
+        self.hosts.append(host)
+        await host.start()
+        return host
+
+    # ---- the database, past every proxy
+
+    @contextlib.contextmanager
+    def connection(self) -> Any:
+        """A connection of the superuser."""
+        with psycopg.connect(self.conninfo, autocommit=True, connect_timeout=5) as connection:
+            yield connection
+
+    def value(self, statement: str, *params: Any) -> Any:
+        """The first value of an answer, None without one."""
+        with self.connection() as connection:
+            row = connection.execute(statement, params).fetchone()
+        return row[0] if row else None
+
+    def rows(self, statement: str, *params: Any) -> list[tuple[Any, ...]]:
+        """An answer."""
+        with self.connection() as connection:
+            return connection.execute(statement, params).fetchall()
+
+    def submit(self, seconds: Iterable[float], **attributes: Any) -> None:
+        """Put in one job for each number, which is how long it takes."""
+        ads = [
+            {"Cmd": "/bin/true", "Owner": OWNER, "Iwd": "/", "SimulatedSeconds": length, **attributes}
+            for length in seconds
+        ]
+        with self.connection() as connection:
+            connection.execute(
+                "SELECT fetchwork.submit_many(%s::jsonb[])", [[psycopg.types.json.Jsonb(ad) for ad in ads]]
+            )
+
+    def set(self, name: str, number: float) -> None:
+        """Change a setting of the database."""
+        self.value("SELECT fetchwork.set_setting(%s, %s::numeric)::text", name, number)
+
+    def left(self) -> int:
+        """Jobs that have not ended."""
+        return int(self.value("SELECT count(*) FROM fetchwork.job"))
+
+    def state(self, job: str = "1.0") -> int:
+        """JobStatus, 4 and 3 for a job that has left the queue."""
+        return int(
+            self.value(
+                "SELECT job_status FROM (SELECT cluster_id, proc_id, job_status FROM fetchwork.job UNION ALL"
+                " SELECT cluster_id, proc_id, job_status FROM fetchwork.job_history) AS j"
+                " WHERE cluster_id || '.' || proc_id = %s",
+                job,
+            )
+        )
+
+    # ---- waiting
+
+    async def until(
+        self, what: Callable[[], object], timeout_s: float = 20.0, *, every_s: float = 0.05
+    ) -> float:
+        """Wait until ``what()`` is true and return how long that took; a database that is away is not yet."""
+        began = time.monotonic()
+        while True:
+            with contextlib.suppress(psycopg.OperationalError):
+                if what():
+                    return time.monotonic() - began
+            if time.monotonic() - began > timeout_s:
+                raise AssertionError(f"not so after {timeout_s} s\n{self.report()}")
+            await asyncio.sleep(every_s)
+
+    async def until_running(self, count: int = 1, timeout_s: float = 20.0) -> float:
+        """Wait until so many job processes are alive."""
+        return await self.until(lambda: self.ledger.running >= count, timeout_s)
+
+    async def until_done(self, timeout_s: float = 60.0) -> float:
+        """Wait until every job has left the queue; jobs that a fault has put on hold are released."""
+
+        def done() -> bool:
+            held = [
+                row[0]
+                for row in self.rows(
+                    "SELECT cluster_id || '.' || proc_id FROM fetchwork.job WHERE job_status = 5"
+                )
+            ]
+            if held:
+                self.value("SELECT count(*) FROM fetchwork.release(%s::text[])", held)
+            return self.left() == 0
+
+        return await self.until(done, timeout_s, every_s=0.2)
+
+    # ---- the truth
+
+    def violations(self) -> list[str]:
+        """What is wrong in the database alone."""
+        with self.connection() as connection:
+            return violations(connection)
+
+    def faults(self) -> list[str]:
+        """What is wrong in the database, and where it disagrees with what happened; for when all is over."""
+        return [*self.violations(), *self._unlike_the_ledger(), *self.left_in_spool()]
+
+    def _unlike_the_ledger(self) -> list[str]:
+        found = []
+        records: dict[int, list[tuple[Any, ...]]] = {}
+        for run_id, *rest in self.rows(
+            "SELECT run_id, outcome::text, cluster_id || '.' || proc_id, (report ->> 'ExitCode')::integer,"
+            " (late_report ->> 'ExitCode')::integer FROM fetchwork.run_history"
+        ):
+            records.setdefault(run_id, []).append(tuple(rest))
+        for execution in self.ledger.executions:
+            kept = records.get(execution.run_id, [])
+            who = f"run {execution.run_id} of job {execution.job} on {execution.slot}"
+            if len(kept) != 1:
+                found.append(f"{who}: {len(kept)} records of a run that was executed")
+                continue
+            outcome, job, code, late_code = kept[0]
+            if job != execution.job:
+                found.append(f"{who}: on record as a run of {job}")
+            if (
+                execution.reported in ("agent", "spool")
+                and execution.hook_reason == "exit"
+                and execution.exit_code is not None
+                and execution.exit_code not in (code, late_code)
+            ):
+                found.append(
+                    f"{who}: exit code {execution.exit_code}, told to {execution.reported}, is not on record"
+                    f" ({outcome}, {code}, {late_code})"
+                )
+        completed = {
+            job: code
+            for job, code in self.rows(
+                "SELECT cluster_id || '.' || proc_id, exit_code"
+                " FROM fetchwork.job_history WHERE job_status = 4"
+            )
+        }
+        executed: dict[str, set[int | None]] = {}
+        for execution in self.ledger.executions:
+            executed.setdefault(execution.job, set()).add(execution.exit_code)
+        for job, code in completed.items():
+            if code not in executed.get(job, set()):
+                found.append(f"job {job} is Completed with {code}, which none of its executions ended with")
+        return found
+
+    def overlaps(self, longer_than_s: float = 0.0) -> list[str]:
+        """Executions of one job that were alive at the same time."""
+        return [
+            f"job {first.job}: runs {first.run_id} ({first.slot}) and {second.run_id} ({second.slot}) both"
+            f" alive for {seconds:.2f} s"
+            for first, second, seconds in self.ledger.overlaps()
+            if seconds > longer_than_s
+        ]
+
+    def left_in_spool(self) -> list[str]:
+        """Reports that no agent has taken, and what was moved aside."""
+        found = []
+        for host in self.hosts:
+            for path in host.agent.spool.rglob("*"):
+                if path.is_file():
+                    found.append(f"spool of {host.name} still has {path.relative_to(host.agent.spool)}")
+        return found
+
+    def report(self) -> str:
+        """What a failure is to be understood from."""
+        lines = [f"ledger: {dict(self.ledger.counts)}, {self.ledger.running} running"]
+        with contextlib.suppress(psycopg.Error):
+            for name, statement in _PICTURE.items():
+                lines.append(f"{name}: {self.rows(statement)}")
+        for host in self.hosts:
+            with contextlib.suppress(AttributeError, OSError):
+                states = [(slot.name, slot.state, slot.activity) for slot in host.host.slots]
+                lines.append(f"{host.name}: agent runs {host.agent.running}, {states}")
+                lines += host.agent.log.read_text(errors="replace").splitlines()[-8:]
+        return "\n".join(lines)
+
+
+@contextlib.asynccontextmanager
+async def deaf(host: SimulatedHost) -> AsyncIterator[None]:
+    """The agent's connections to PostgreSQL stand, and nothing goes through."""
+    await host.proxy.set_mode("deaf")
+    try:
+        yield
+    finally:
+        await host.proxy.set_mode("open")
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

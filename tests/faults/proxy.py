@@ -1,0 +1,173 @@
+"""A proxy before PostgreSQL that can be slow, deaf or cut, and stop at a named point of a conversation.
+
+A point is the call of one SQL function, before the server has seen it or after it has done it, when nobody
+has heard the answer yet. That is where everything interesting dies.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from psycopg.conninfo import make_conninfo
+
+Side = Literal["before", "after"]
+Mode = Literal["open", "slow", "deaf", "cut"]
+
+_CALL = re.compile(rb"fetchwork\.([a-z_]+)\(")
+# ReadyForQuery, which ends every answer
+_READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]\Z")
+
+
+@dataclass
+class Trap:
+    """Waits for a call of ``function``, does something, and cuts that connection unless told to spare it."""
+
+    function: str
+    side: Side
+    action: Callable[[], Awaitable[None]]
+    cuts: bool = True
+    sprung: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class DatabaseProxy:
+    """Listens on a port of its own; ``conninfo`` leads through it."""
+
+    def __init__(self, port: int) -> None:
+        self._server_port = port
+        self.port = 0
+        self.mode: Mode = "open"
+        self.delay_s = 0.0
+        self.traps: list[Trap] = []
+        #: calls seen, by function
+        self.calls: dict[str, int] = {}
+        self.accepted = 0
+        self._listener: asyncio.Server | None = None
+        self._links: set[asyncio.Task[None]] = set()
+        self._opened = asyncio.Event()
+        self._opened.set()
+
+    async def __aenter__(self) -> "DatabaseProxy":
+        await self._listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._hang_up()
+
+    def conninfo(self, conninfo: str) -> str:
+        """The same database, through this proxy."""
+        return make_conninfo(conninfo, host="127.0.0.1", port=self.port)
+
+    async def set_mode(self, mode: Mode, delay_s: float = 0.0) -> None:
+        """``cut``: connections break, new ones are refused; ``deaf``: they stand, nothing goes through."""
+        self.mode, self.delay_s = mode, delay_s
+        if mode == "deaf":
+            self._opened.clear()
+        else:
+            self._opened.set()
+        if mode == "cut":
+            await self._hang_up()
+        elif self._listener is None:
+            await self._listen()
+
+    def trap(
+        self, function: str, side: Side, action: Callable[[], Awaitable[None]], *, cuts: bool = True
+    ) -> Trap:
+        """Set a trap for the next call of a function."""
+        trap = Trap(function, side, action, cuts)
+        self.traps.append(trap)
+        return trap
+
+    async def _listen(self) -> None:
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port, reuse_address=True)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def _hang_up(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for link in list(self._links):
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+
+    async def _serve(self, incoming: asyncio.StreamReader, outgoing: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._links.add(task)
+        self.accepted += 1
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await self._opened.wait()
+                server = await asyncio.open_connection("127.0.0.1", self._server_port)
+                try:
+                    await _Link(self, (incoming, outgoing), server).run()
+                finally:
+                    server[1].close()
+        finally:
+            outgoing.close()
+            self._links.discard(task)
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Link:
+    def __init__(self, proxy: DatabaseProxy, client: Streams, server: Streams) -> None:
+        self.proxy = proxy
+        self.client = client
+        self.server = server
+        self.after: Trap | None = None
+
+    async def run(self) -> None:
+        pumps = {asyncio.create_task(self._up()), asyncio.create_task(self._down())}
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _up(self) -> None:
+        while data := await self.client[0].read(65536):
+            await self._pause()
+            for found in _CALL.finditer(data):
+                function = found.group(1).decode()
+                self.proxy.calls[function] = self.proxy.calls.get(function, 0) + 1
+                trap = self._sprung(function)
+                if trap is None:
+                    continue
+                if trap.side == "after":
+                    self.after = trap
+                    continue
+                trap.sprung.set()
+                await trap.action()
+                if trap.cuts:
+                    return
+            self.server[1].write(data)
+            await self.server[1].drain()
+
+    async def _down(self) -> None:
+        while data := await self.server[0].read(65536):
+            await self._pause()
+            if self.after is not None and _READY.search(data):
+                trap, self.after = self.after, None
+                trap.sprung.set()
+                await trap.action()
+                if trap.cuts:
+                    return
+            self.client[1].write(data)
+            await self.client[1].drain()
+
+    def _sprung(self, function: str) -> Trap | None:
+        for trap in self.proxy.traps:
+            if trap.function == function:
+                self.proxy.traps.remove(trap)
+                return trap
+        return None
+
+    async def _pause(self) -> None:
+        await self.proxy._opened.wait()
+        if self.proxy.mode == "slow":
+            await asyncio.sleep(self.proxy.delay_s)

@@ -1,0 +1,318 @@
+"""A run of some hundred jobs while things break, all chosen by one number.
+
+The number decides hosts, versions of HTCondor, jobs, and which faults come when. What the machine makes of it
+differs a little from time to time; the plan does not.
+"""
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate.hooks import PHASES, HookKilled, Step
+from tests.faults.harness import SimulatedHost, Site
+from tests.faults.proxy import Trap
+
+#: calls that an agent makes for the hooks, where it dies
+FUNCTIONS = ("candidates", "claim", "accept", "start", "heartbeat", "finish", "beat", "tick")
+HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
+#: how long a trap waits for its call
+_PATIENCE_S = 3.0
+
+
+@dataclass
+class Result:
+    """What a run was and what it found."""
+
+    seed: int
+    jobs: int
+    seconds: float
+    plan: list[str]
+    counts: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+class SeededRun:
+    """One run; ``play`` plays it."""
+
+    def __init__(self, server: PostgresServer, site: Site, seed: int, jobs: int, faults: int) -> None:
+        self.site = site
+        self.server = server
+        self.seed = seed
+        self.jobs = jobs
+        self.number_of_faults = faults
+        # for the plan alone, so that nothing else that draws numbers changes it
+        self.random = random.Random(f"plan {seed}")
+        self.plan: list[str] = []
+        self.found: list[str] = []
+        self._armed: list[tuple[str, str, str]] = []
+
+    async def play(self) -> Result:
+        """Submit, break, heal, wait, compare."""
+        began = time.monotonic()
+        await self._set_up()
+        checks = asyncio.create_task(self._check_now_and_then())
+        try:
+            for _ in range(self.number_of_faults):
+                await asyncio.sleep(self.random.uniform(0.1, 0.6))
+                await self._next_fault()
+            await self._heal()
+            await self.site.until_done(90)
+            await self.site.until(lambda: self.site.ledger.running == 0, 10)
+            await self.site.until(lambda: not self.site.left_in_spool(), 15)
+        except AssertionError as error:
+            self.found.append(str(error))
+        finally:
+            checks.cancel()
+            await asyncio.gather(checks, return_exceptions=True)
+        self.found += [*self.site.faults(), *self.site.overlaps()]
+        return Result(
+            self.seed,
+            self.jobs,
+            time.monotonic() - began,
+            self.plan,
+            dict(self.site.ledger.counts),
+            self.found,
+        )
+
+    async def _set_up(self) -> None:
+        chosen = self.random
+        self.site.set("host_lease", 15)
+        # nothing here is a job's own fault, so none is to be held or rest for long
+        for name, number in {
+            "max_lost": 1000,
+            "max_not_started": 1000,
+            "retry_delay": 0.1,
+            "refusal_rest": 0.1,
+        }.items():
+            self.site.set(name, number)
+        self.site.set("max_retry_delay", 0.5)
+        self.site.set("black_hole_runs", 1000)
+        lengths = [chosen.uniform(0.01, 0.25) for _ in range(self.jobs)]
+        kinds = 4
+        for kind in range(kinds):
+            self.site.submit(
+                lengths[kind::kinds],
+                RequestMemory=64 + kind,
+                SimulatedExitCode=kind,
+                JobPrio=chosen.randint(0, 2),
+            )
+        for number in range(chosen.randint(2, 3)):
+            version = chosen.choice(["23.9", "23.9", "25.14"])
+            family = chosen.random() < 0.3
+            await self.site.add_host(
+                slots=chosen.randint(5, 8), version=version, family=family, watch=self._watch
+            )
+            self.plan.append(f"sim{number + 1}: {version}, {'real' if family else 'virtual'} processes")
+
+    # ---- faults
+
+    async def _next_fault(self) -> None:
+        chosen = self.random
+        host = chosen.choice(self.site.hosts)
+        kind: Callable[[SimulatedHost], Awaitable[str]] = chosen.choice(
+            [
+                self._postgres_stops,
+                self._postgres_crashes,
+                self._read_only,
+                self._no_connections,
+                self._network,
+                self._network,
+                self._agent_at_a_call,
+                self._agent_at_a_call,
+                self._agent_at_a_call,
+                self._lost_message,
+                self._lost_message,
+                self._postgres_at_a_call,
+                self._at_a_hook,
+                self._at_a_hook,
+                self._at_a_hook,
+                self._startd,
+                self._power,
+                self._people,
+            ]
+        )
+        self.plan.append(f"{host.name}: " + await kind(host))
+
+    async def _postgres_stops(self, _: SimulatedHost) -> str:
+        mode = self.random.choice(["fast", "immediate"])
+        pause = self.random.uniform(0.1, 1.5)
+        await asyncio.to_thread(self.server.stop, mode)
+        await asyncio.sleep(pause)
+        await asyncio.to_thread(self.server.start)
+        return f"postgres stopped ({mode}) for {pause:.1f} s"
+
+    async def _postgres_crashes(self, _: SimulatedHost) -> str:
+        await asyncio.to_thread(self.server.crash)
+        await asyncio.to_thread(self.server.start)
+        return "postgres killed"
+
+    async def _read_only(self, _: SimulatedHost) -> str:
+        pause = self.random.uniform(0.3, 1.0)
+        with self.site.connection() as connection:
+            connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+            connection.execute("SELECT pg_reload_conf()")
+            await asyncio.sleep(pause)
+            connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
+            connection.execute("SELECT pg_reload_conf()")
+        return f"read-only for {pause:.1f} s"
+
+    async def _no_connections(self, _: SimulatedHost) -> str:
+        pause = self.random.uniform(0.3, 1.0)
+        with self.site.connection() as connection:
+            held = await asyncio.to_thread(self._take_connections)
+            connection.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE application_name LIKE 'fetchwork%'"
+            )
+            await asyncio.sleep(pause)
+        for each in held:
+            each.close()
+        return f"no connections for {pause:.1f} s"
+
+    def _take_connections(self) -> list[psycopg.Connection]:
+        held = []
+        with contextlib.suppress(psycopg.OperationalError):
+            while len(held) < 200:
+                held.append(psycopg.connect(self.site.conninfo))
+        return held
+
+    async def _network(self, host: SimulatedHost) -> str:
+        mode = self.random.choice(["slow", "deaf", "cut"])
+        pause = self.random.uniform(0.2, 2.0)
+        await host.proxy.set_mode(mode, 0.05)
+        await asyncio.sleep(pause)
+        await host.proxy.set_mode("open")
+        return f"network {mode} for {pause:.1f} s"
+
+    async def _agent_at_a_call(self, host: SimulatedHost) -> str:
+        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+        stops = self.random.random() < 0.4
+        pause = self.random.uniform(0.2, 1.5)
+
+        async def action() -> None:
+            host.agent.signal(signal_of(stops))
+
+        what = f"agent {'stopped' if stops else 'killed'} {side} {function}"
+        trap = host.proxy.trap(function, side, action, cuts=not stops)
+        if not await _sprung(host, trap):
+            return what + ", which was not called"
+        await asyncio.sleep(pause)
+        if stops:
+            host.agent.signal(signal_of(stops, on=False))
+        else:
+            await host.agent.start()
+        return what
+
+    async def _lost_message(self, host: SimulatedHost) -> str:
+        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+
+        async def action() -> None:
+            pass
+
+        sprung = await _sprung(host, host.proxy.trap(function, side, action))
+        return f"connection lost {side} {function}" + ("" if sprung else ", which was not called")
+
+    async def _postgres_at_a_call(self, host: SimulatedHost) -> str:
+        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+
+        async def action() -> None:
+            await asyncio.to_thread(self.server.crash)
+
+        sprung = await _sprung(host, host.proxy.trap(function, side, action))
+        await asyncio.to_thread(self.server.start)
+        return f"postgres killed {side} {function}" + ("" if sprung else ", which was not called")
+
+    async def _at_a_hook(self, host: SimulatedHost) -> str:
+        hook, phase = self.random.choice(HOOKS), self.random.choice(PHASES)
+        victim = self.random.choice(["hook", "hook", "starter"])
+        self._armed.append((hook, phase, victim))
+        return f"{victim} killed at {hook} {phase}"
+
+    def _watch(self, step: Step) -> None:
+        for armed in self._armed:
+            hook, phase, victim = armed
+            if (step.hook, step.phase) == (hook, phase):
+                self._armed.remove(armed)
+                if victim == "starter":
+                    step.slot.kill_starter()
+                raise HookKilled
+
+    async def _startd(self, host: SimulatedHost) -> str:
+        await host.host.crash_startd(restart_s=0.5)
+        return "startd killed"
+
+    async def _power(self, host: SimulatedHost) -> str:
+        pause = self.random.uniform(0.2, 1.5)
+        await host.lose_power()
+        await asyncio.sleep(pause)
+        await host.power_up()
+        return f"no power for {pause:.1f} s"
+
+    async def _people(self, _: SimulatedHost) -> str:
+        verb = self.random.choice(["hold", "vacate", "remove"])
+        share = self.random.uniform(0.0, 1.0)
+        with self.site.connection() as connection:
+            jobs = [
+                row[0]
+                for row in connection.execute(
+                    "SELECT cluster_id || '.' || proc_id FROM fetchwork.job ORDER BY cluster_id, proc_id"
+                )
+            ]
+            some = jobs[int(share * len(jobs)) :][:10]
+            connection.execute(f"SELECT count(*) FROM fetchwork.{verb}(%s::text[])", [some])
+        return f"{verb} {len(some)} jobs"
+
+    # ---- the rest
+
+    async def _heal(self) -> None:
+        await asyncio.to_thread(self.server.start)
+        for host in self.site.hosts:
+            host.proxy.traps.clear()
+            await host.proxy.set_mode("open")
+        self._armed.clear()
+
+    async def _check_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            with contextlib.suppress(psycopg.OperationalError):
+                wrong = await asyncio.to_thread(self.site.violations)
+                self.found += [f"meanwhile: {line}" for line in wrong[:5]]
+
+
+def signal_of(stops: bool, on: bool = True) -> signal.Signals:
+    """SIGSTOP and SIGCONT, or SIGKILL."""
+    if not stops:
+        return signal.SIGKILL
+    return signal.SIGSTOP if on else signal.SIGCONT
+
+
+async def _sprung(host: SimulatedHost, trap: Trap) -> bool:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await trap.sprung.wait()
+            return True
+    except TimeoutError:
+        with contextlib.suppress(ValueError):
+            host.proxy.traps.remove(trap)
+            return False
+        # at this very moment
+        await trap.sprung.wait()
+        return True
+
+
+async def play(
+    server: PostgresServer, conninfo: str, directory: Path, seed: int, jobs: int, faults: int
+) -> Result:
+    """Play one run in a database of its own."""
+    # delays that have no part in the plan
+    random.seed(seed)
+    async with Site(server, conninfo, directory) as site:
+        return await SeededRun(server, site, seed, jobs, faults).play()

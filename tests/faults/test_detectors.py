@@ -1,0 +1,77 @@
+"""How long a job whose run died without a word stays Running: the three ways in which that is found out."""
+
+import pytest
+
+from tests.faults.harness import TIMING, Site
+
+LEASE_S = 15
+
+
+async def test_agent_sees_a_killed_starter(site: Site) -> None:
+    # slots that never ask again: the starter's process is all that tells
+    host = await site.add_host(slots=1, family=True)
+    site.submit([1000.0])
+    await site.until_running()
+    await site.until(lambda: site.state() == 2)
+    host.host.refuses = lambda ad: True
+    host.host.slots[0].kill_starter()
+    took = await site.until(lambda: site.state() != 2)
+    print(f"starter's death to Idle: {took:.2f} s")
+    assert took < 2.0
+    assert site.violations() == []
+
+
+async def test_slot_that_asks_again_ends_its_run(site: Site) -> None:
+    # no processes to be seen: the slot's next fetch tells
+    host = await site.add_host(slots=1)
+    site.submit([1000.0])
+    await site.until_running()
+    await site.until(lambda: site.state() == 2)
+    began = site.ledger.counts["fetch_work"]
+    host.host.slots[0].kill_starter()
+    took = await site.until(
+        lambda: site.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome = 'lost'") == 1
+    )
+    print(f"slot's next fetch to the end of the run before: {took:.2f} s")
+    assert took < 2.0
+    assert site.ledger.counts["fetch_work"] > began
+    assert site.value("SELECT reason FROM fetchwork.run_history") == "slot slot1@sim1 asked for new work"
+
+
+async def test_silent_host_is_found_within_its_lease_and_10_s(site: Site) -> None:
+    gone = await site.add_host("gone", slots=2)
+    site.submit([1000.0, 1000.0])
+    await site.until_running(2)
+    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == 2)
+    await site.add_host("other", slots=1)
+    await gone.lose_power()
+    took = await site.until(
+        lambda: site.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome = 'lost'") == 2,
+        LEASE_S + 15,
+    )
+    print(f"host's death to the end of its runs: {took:.2f} s, lease {LEASE_S} s")
+    assert LEASE_S - 6 < took < LEASE_S + 10
+    assert site.violations() == []
+
+
+@pytest.mark.parametrize("version", ["23.9", "25.14"])
+async def test_startd_that_comes_back_frees_its_slots(site: Site, version: str) -> None:
+    host = await site.add_host(slots=3, version=version)
+    site.submit([1000.0] * 3)
+    await site.until_running(3)
+    await host.host.crash_startd(restart_s=0.2)
+    await site.until_running(3)
+    assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome = 'lost'") == 3
+    assert site.overlaps() == []
+    assert site.violations() == []
+
+
+async def test_offer_that_nobody_took_waits_again(site: Site) -> None:
+    assert TIMING.unclaimed_delay_s <= 1.0
+    host = await site.add_host(slots=1)
+    site.submit([0.1], SimulatedFailure="silence")
+    # accepted, then silence: three times, then Held with a reason that says so
+    await site.until(lambda: site.state() == 5, 30)
+    reason = site.value("SELECT hold_reason FROM fetchwork.job")
+    assert "could not start 3 times" in reason
+    assert host.host.ledger.executions == []

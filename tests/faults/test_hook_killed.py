@@ -1,0 +1,35 @@
+"""A hook, or its starter, gets SIGKILL before it has asked, when it has asked, and when it was answered."""
+
+import itertools
+
+import pytest
+
+from fetchwork.simulate.hooks import PHASES, HookKilled, Step
+from tests.faults.harness import Site
+
+HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_jobs_end_once_all_the_same(site: Site, hook: str) -> None:
+    # slot 1 loses its hook at the begin, slot 2 its starter there, ...
+    cases = dict(enumerate(itertools.product(PHASES, ("hook", "starter")), start=1))
+    happened = []
+
+    def watch(step: Step) -> None:
+        phase, victim = cases.get(step.slot.number, ("", ""))
+        if (step.hook, step.phase) != (hook, phase):
+            return
+        happened.append(cases.pop(step.slot.number))
+        if victim == "starter":
+            step.slot.kill_starter()
+        raise HookKilled
+
+    await site.add_host(slots=len(cases), watch=watch)
+    site.submit([0.3] * 18)
+    await site.until(lambda: not cases)
+    await site.until_done(40)
+    assert len(happened) == 6
+    assert site.faults() == []
+    assert site.overlaps() == []
+    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4") == 18

@@ -1,0 +1,115 @@
+"""PostgreSQL stopped, killed, read-only or full: nothing is lost, and work goes on by itself."""
+
+import asyncio
+import time
+from typing import Literal
+
+import psycopg
+import pytest
+
+from fetchwork.simulate.hooks import Step
+from tests.faults.harness import Site
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_first_fetch_comes_within_2_s_of_the_return(
+    site: Site, mode: Literal["fast", "immediate"]
+) -> None:
+    await site.add_host(slots=2)
+    site.submit([0.05] * 4)
+    await site.until_done()
+    site.submit([0.05] * 4)
+    await asyncio.to_thread(site.server.stop, mode)
+    await asyncio.sleep(3)
+    started = site.ledger.counts["started"]
+    await asyncio.to_thread(site.server.start)
+    took = await site.until(lambda: site.ledger.counts["started"] > started)
+    print(f"database's return to the first start: {took:.2f} s")
+    assert took < 2.0
+    await site.until_done()
+    assert site.faults() == []
+
+
+async def test_fetch_without_a_database_is_no_work_within_its_deadline(site: Site) -> None:
+    answered: list[float] = []
+    asked: dict[object, float] = {}
+
+    def watch(step: Step) -> None:
+        if step.hook == "fetch_work" and step.phase == "begin":
+            asked[step.slot] = time.monotonic()
+        elif step.hook == "fetch_work" and step.phase == "answered":
+            answered.append(time.monotonic() - asked[step.slot])
+
+    await site.add_host(slots=4, watch=watch)
+    await asyncio.to_thread(site.server.stop, "immediate")
+    await asyncio.sleep(0.5)
+    answered.clear()
+    await site.until(lambda: len(answered) >= 12, 40)
+    print(f"FETCH_WORK without a database: {max(answered):.2f} s at most")
+    assert max(answered) < site.deadlines_s["fetch_work"]
+    assert site.ledger.counts["accept"] == 0
+
+
+async def test_results_of_an_outage_are_all_recorded(site: Site) -> None:
+    await site.add_host(slots=6)
+    site.submit([1.0] * 6, SimulatedExitCode=7)
+    await site.until_running(6)
+    await asyncio.to_thread(site.server.stop, "immediate")
+    # they all end, and report, while there is no database
+    await site.until(lambda: site.ledger.counts["job_exit exit"] == 6)
+    await asyncio.sleep(5)
+    await asyncio.to_thread(site.server.start)
+    await site.until_done()
+    assert (
+        site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 7 AND num_starts = 1") == 6
+    )
+    await site.until(lambda: not site.left_in_spool())
+    assert site.faults() == []
+
+
+async def test_killed_server_comes_back_to_a_whole_queue(site: Site) -> None:
+    await site.add_host(slots=6)
+    site.submit([0.1] * 60)
+    for ended in (10, 25, 40):
+        await site.until(lambda ended=ended: site.ledger.counts["job_exit exit"] >= ended)
+        await asyncio.to_thread(site.server.crash)
+        await asyncio.to_thread(site.server.start)
+    await site.until_done()
+    assert site.faults() == []
+    assert site.overlaps() == []
+
+
+async def test_read_only_database_is_waited_for(site: Site) -> None:
+    await site.add_host(slots=4)
+    site.submit([0.2] * 24)
+    await site.until(lambda: site.ledger.counts["job_exit exit"] >= 4)
+    with site.connection() as connection:
+        connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        connection.execute("SELECT pg_reload_conf()")
+        await asyncio.sleep(2)
+        connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
+        connection.execute("SELECT pg_reload_conf()")
+    await site.until_done()
+    assert site.faults() == []
+
+
+async def test_server_without_free_connections_is_waited_for(site: Site) -> None:
+    await site.add_host(slots=4)
+    site.submit([0.2] * 24)
+    await site.until(lambda: site.ledger.counts["job_exit exit"] >= 4)
+    held = []
+    with site.connection() as connection:
+        try:
+            while True:
+                held.append(await asyncio.to_thread(psycopg.connect, site.conninfo))
+        except psycopg.OperationalError:
+            pass
+        connection.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE application_name LIKE 'fetchwork%'"
+        )
+        await asyncio.sleep(2)
+    for each in held:
+        each.close()
+    await site.until_done()
+    assert site.faults() == []

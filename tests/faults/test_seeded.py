@@ -1,0 +1,29 @@
+"""Runs in which many things break, each chosen by its seed. ``make soak`` plays hundreds; here a few.
+
+``pytest tests/faults/test_seeded.py --seed N`` plays one of them again.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from fetchwork.pool.postgres import PostgresServer
+from tests.faults.conftest import new_database
+from tests.faults.seeded import play
+
+JOBS = 150
+FAULTS = 6
+SEEDS = (1, 2, 3, 4)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The seeds, or the one that was asked for."""
+    asked = metafunc.config.getoption("--seed", None)
+    metafunc.parametrize("seed", SEEDS if asked is None else (asked,))
+
+
+async def test_no_job_is_lost_or_run_twice(fragile_server: PostgresServer, tmp_path: Path, seed: int) -> None:
+    result = await play(fragile_server, new_database(fragile_server), tmp_path, seed, JOBS, FAULTS)
+    told = "\n".join([f"seed {seed}", *result.plan])
+    assert result.faults == [], told
+    assert result.counts["started"] >= JOBS * 0.9, told

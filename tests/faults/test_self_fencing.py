@@ -1,0 +1,48 @@
+"""A host that is cut off ends its jobs by itself, so that none runs twice for long.
+
+The bound: host_lease after its last word the database gives the runs away; at the next update after that same
+time the host's agent has their jobs killed. Both clocks start with the same call, so two executions of a job
+overlap by no more than an update interval and what the hook needs.
+"""
+
+from dataclasses import replace
+
+from tests.faults.harness import TIMING, Site
+
+LEASE_S = 15
+UPDATE_S = 2.0
+
+
+async def test_job_of_a_host_that_is_cut_off_does_not_run_twice_for_long(site: Site) -> None:
+    site.timing = replace(TIMING, starter_update_interval_s=UPDATE_S)
+    cut = await site.add_host("cut", slots=1)
+    site.submit([60.0])
+    await site.until_running()
+    await site.until(lambda: site.state() == 2)
+    await site.add_host("other", slots=1)
+    await cut.proxy.set_mode("cut")
+    # the other host gets the job
+    await site.until(lambda: site.ledger.counts["started"] == 2, LEASE_S + 12)
+    # and the first loses it
+    await site.until(lambda: site.ledger.executions[0].ended is not None, UPDATE_S + 10)
+    seconds = max([seconds for _, _, seconds in site.ledger.overlaps()], default=0.0)
+    print(f"both alive for {seconds:.2f} s; updates come every {UPDATE_S} s")
+    assert seconds < UPDATE_S + 2.0
+    # in the database they never overlapped
+    assert site.violations() == []
+
+
+async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -> None:
+    cut = await site.add_host("cut", slots=1)
+    site.submit([18.0], SimulatedExitCode=3)
+    await site.until_running()
+    await site.until(lambda: site.state() == 2)
+    await cut.proxy.set_mode("cut")
+    await site.add_host("other", slots=1)
+    await site.until(lambda: site.ledger.counts["started"] == 2, LEASE_S + 12)
+    await cut.proxy.set_mode("open")
+    await site.until_done()
+    await site.until(lambda: not site.left_in_spool())
+    # both told an exit code, the first too late
+    assert site.value("SELECT count(*) FROM fetchwork.job_history") == 1
+    assert site.faults() == []

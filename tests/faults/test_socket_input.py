@@ -1,0 +1,235 @@
+"""Whatever comes in at its socket, the agent answers or cuts, stays small, and goes on serving others."""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.family import Actor
+from fetchwork.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, encode_request
+from tests.faults.harness import OWNER, Site
+
+#: what may come on top of an agent that has done nothing yet
+MOST_MEMORY_MIB = 120
+NOBODY = 65534
+
+
+@pytest.fixture
+async def agent(site: Site) -> AsyncIterator[AgentProcess]:
+    agent = AgentProcess(site.directory, "ep1", site.conninfo)
+    await agent.start()
+    before = _memory_mib(agent)
+    yield agent
+    await agent.status()
+    assert _memory_mib(agent) < before + MOST_MEMORY_MIB
+    await agent.stop()
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[Actor]:
+    """A process of an account that has no part in HTCondor."""
+    family = Actor.startd()
+    someone = await family.fork(uid=NOBODY)
+    yield someone
+    someone.kill()
+    family.kill()
+
+
+def _memory_mib(agent: AgentProcess) -> int:
+    with open(f"/proc/{agent.pid}/status") as file:
+        [line] = [line for line in file if line.startswith("VmRSS")]
+    return int(line.split()[1]) // 1024
+
+
+async def _send(agent: AgentProcess, data: bytes, timeout_s: float = 15.0) -> Reply | None:
+    """The agent's answer, None where it hung up without one."""
+    async with asyncio.timeout(timeout_s):
+        incoming, outgoing = await asyncio.open_unix_connection(str(agent.socket))
+        try:
+            with contextlib.suppress(ConnectionError):
+                outgoing.write(data)
+                await outgoing.drain()
+            reader = ReplyReader()
+            with contextlib.suppress(ConnectionError):
+                while answer := await incoming.read(65536):
+                    reader.feed(answer)
+                    if (reply := reader.next_reply()) is not None:
+                        return reply
+            return None
+        finally:
+            outgoing.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"fetchwork/2 status\n\n",
+        b"fetchwork/1 status\nlength: -1\n\n",
+        b"fetchwork/1 status\nlength: 99999999999999\n\n",
+        b"fetchwork/1 status\nlength: 17000000\n\n",
+        b"fetchwork/1 job_exit\nkeyword: \xff\xfe\nlength: 0\n\n",
+        b"fetchwork/1 job_exit\nlength: 1\nlength: 2\n\n",
+        b"fetchwork/1 \0\0\n\n",
+        b"x" * (MAX_HEAD + 1),
+        b"fetchwork/1 status\n" + b"a: b\n" * MAX_HEAD,
+    ],
+)
+async def test_bytes_that_are_no_request_are_answered_and_cut(agent: AgentProcess, data: bytes) -> None:
+    reply = await _send(agent, data)
+    assert reply is not None
+    assert reply.code == "bad_request"
+    assert reply.message
+
+
+async def test_unknown_request_gets_an_error(agent: AgentProcess) -> None:
+    reply = await _send(agent, encode_request(Request("make_coffee")))
+    assert reply is not None
+    assert reply.code == "unknown_request"
+
+
+async def test_truncated_requests_leave_nothing_behind(agent: AgentProcess) -> None:
+    whole = encode_request(Request("job_exit", b"A = 1\n" * 100, keyword="FETCHWORK", arg="exit"))
+    for end in range(0, len(whole), 7):
+        _, outgoing = await asyncio.open_unix_connection(str(agent.socket))
+        outgoing.write(whole[:end])
+        await outgoing.drain()
+        outgoing.close()
+    await agent.status()
+
+
+async def test_slow_client_is_cut_and_keeps_nobody_waiting(agent: AgentProcess) -> None:
+    whole = encode_request(Request("status", b"A = 1\n" * 100))
+    incoming, outgoing = await asyncio.open_unix_connection(str(agent.socket))
+
+    async def drip() -> int:
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            for byte in whole:
+                outgoing.write(bytes([byte]))
+                await outgoing.drain()
+                sent += 1
+                await asyncio.sleep(0.25)
+        return sent
+
+    dripping = asyncio.create_task(drip())
+    loop = asyncio.get_running_loop()
+    slowest = 0.0
+    for _ in range(20):
+        began = loop.time()
+        await agent.status()
+        slowest = max(slowest, loop.time() - began)
+        await asyncio.sleep(0.05)
+    assert slowest < 1.0
+    assert await asyncio.wait_for(dripping, 60) < len(whole)
+    outgoing.close()
+    assert await incoming.read() == b""
+
+
+async def test_client_that_reads_nothing_is_cut(agent: AgentProcess) -> None:
+    client = socket.socket(socket.AF_UNIX)
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, str(agent.socket))
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(30):
+            while True:
+                await loop.sock_sendall(client, encode_request(Request("status")) * 100)
+    client.close()
+    await agent.status()
+
+
+async def test_thousands_of_connections_are_refused_and_forgotten(agent: AgentProcess) -> None:
+    streams = []
+    try:
+        for _ in range(2300):
+            with contextlib.suppress(BlockingIOError):
+                streams.append(await asyncio.open_unix_connection(str(agent.socket)))
+        last = streams[-1][0]
+        answer = await asyncio.wait_for(last.read(), 15)
+        assert b"error unavailable" in answer
+    finally:
+        for _, outgoing in streams:
+            outgoing.close()
+    await asyncio.sleep(0.2)
+    await agent.status()
+
+
+async def test_account_without_trust_gets_few_connections(agent: AgentProcess, stranger: Actor) -> None:
+    held = [await stranger.connect(agent.socket) for _ in range(70)]
+    try:
+        incoming, outgoing = await asyncio.open_unix_connection(sock=held[-1])
+        answer = await asyncio.wait_for(incoming.read(), 15)
+        assert b"too many connections" in answer
+        outgoing.close()
+        # others are served
+        await agent.status()
+    finally:
+        for each in held:
+            each.close()
+
+
+@pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "evict_claim"])
+async def test_jobs_account_may_not_play_the_startd(agent: AgentProcess, stranger: Actor, name: str) -> None:
+    incoming, outgoing = await asyncio.open_unix_connection(sock=await stranger.connect(agent.socket))
+    outgoing.write(encode_request(Request(name, b'Name = "slot1@ep1"\n', keyword="FETCHWORK")))
+    reader = ReplyReader()
+    reader.feed(await incoming.read(65536))
+    reply = reader.next_reply()
+    assert reply is not None
+    assert reply.code == "denied"
+    outgoing.close()
+
+
+async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, site: Site) -> None:
+    site.submit([1.0] * 3)
+    draw = random.Random(7)
+    pieces = [
+        *(b"FetchWorkRunId = 1", b'FetchWorkToken = "x"', b'Name = "slot1@ep1"', b"-----", b"\n\n", b"\0"),
+        *(b'State = "Unclaimed"', b'Activity = "Idle"', b"Cpus = 1", b"Memory = 1/0", b"Disk = undefined"),
+        *(b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999, b'Requirements = "'),
+        *(b"X = " + b"(" * 1000, b"X = " + b"1+" * 5000 + b"1", b"X = " + b"[a=" * 300),
+        *(b"FetchWorkRunId = 99999999999999999999999", b"FetchWorkRunId = -1", b"JobPid = 1.5e300"),
+        *(b"ExitCode = 3", b"ExitBySignal = 7", b"Owner = {1,2,{3}}"),
+    ]
+    codes = set()
+    for _ in range(300):
+        body = b"\n".join(draw.choices(pieces, k=draw.randint(0, 12)))
+        name = draw.choice(HOOKS)
+        arg = draw.choice(["", "accept", "reject", "exit", "evict", "x" * 50])
+        check = draw.choice(["", "Cmd is not there", "\u20ac" * 200])
+        data = encode_request(
+            Request(name, body, keyword="FETCHWORK", arg=arg, slot="slot1", deadline_ms=3000, check=check)
+        )
+        reply = await _send(agent, data)
+        assert reply is not None, (name, body[:200])
+        codes.add(reply.code)
+    assert codes <= {"", "bad_request", "denied"}, codes
+    # nothing of it has changed a job
+    assert site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 3
+    assert site.violations() == []
+
+
+async def test_requests_of_16_mib_are_read_and_forgotten(agent: AgentProcess) -> None:
+    body = b"A = 1\n" * 2_700_000
+    for _ in range(4):
+        reply = await _send(agent, encode_request(Request("update_job_info", body, keyword="FETCHWORK")), 60)
+        assert reply is not None
+        assert reply.code in ("bad_request", "denied")
+
+
+async def test_newline_in_a_value_adds_no_attribute(agent: AgentProcess, site: Site) -> None:
+    """A job can't forge attributes of the ad that the startd reads."""
+    site.submit([0.0], Note='x\nOwner = "root"\nHookKeyword = "EVIL"')
+    slot = b'Name = "slot1@ep1"\nState = "Unclaimed"\nActivity = "Idle"\nCpus = 1\nMemory = 99\nDisk = 99\n'
+    reply = await _send(
+        agent, encode_request(Request("fetch_work", slot, keyword="FETCHWORK", deadline_ms=8000))
+    )
+    assert reply is not None
+    lines = reply.body.decode().splitlines()
+    assert [line for line in lines if line.startswith("Owner")] == [f'Owner = "{OWNER}"']
+    assert [line for line in lines if line.startswith("HookKeyword")] == ['HookKeyword = "FETCHWORK"']
