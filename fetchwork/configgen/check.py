@@ -190,6 +190,8 @@ class _Difference(NamedTuple):
 def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
     """Yield where HTCondor would use something else than the host file says."""
     expected = parse_settings(render(config, condor.version())[CONDOR_FILE])
+    # generated elsewhere, where the version was not known, it suits this one too
+    any_version = parse_settings(render(config)[CONDOR_FILE])
     actual = condor.settings()
     keyword_names = {
         "STARTD_JOB_HOOK_KEYWORD",
@@ -204,7 +206,7 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
         )
         return
     differences = [
-        *_differing(config, actual, expected),
+        *_differing(config, actual, expected, any_version),
         *_foreign(config, actual, expected),
         *_start(condor.value("START")),
     ]
@@ -214,12 +216,14 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
         yield Finding(f"{origins.get(name.upper(), 'HTCondor')}:{name}", wrong, allowed, warning)
 
 
-def _differing(config: HostConfig, actual: Settings, expected: dict[str, str]) -> Iterator[_Difference]:
+def _differing(
+    config: HostConfig, actual: Settings, expected: dict[str, str], any_version: dict[str, str]
+) -> Iterator[_Difference]:
     again = f"fetchwork config generate '{config.host.file}', then condor_reconfig"
     for name, value in expected.items():
         if name not in actual:
             yield _Difference(name, f"is not set, the host file says {_short(value)}", again)
-        elif not _agrees(name, value, actual[name]):
+        elif not any(_agrees(name, text, actual[name]) for text in {value, any_version.get(name, value)}):
             wrong = f"HTCondor uses {_short(actual[name])}, the host file says {_short(value)}"
             yield _Difference(name, wrong, f"without this line, or {again}")
 

@@ -1,12 +1,9 @@
 """The agent of this host: does it answer, and is it the agent of this fetchwork?"""
 
-import json
-import socket
 from collections.abc import Iterator
-from typing import Any
 
 import fetchwork
-from fetchwork import wire
+from fetchwork.agent import client
 from fetchwork.config import HostConfig
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import AgentUnavailable, ProtocolError
@@ -20,46 +17,18 @@ def check(config: HostConfig) -> Iterator[Line]:
         yield ok("agent", "none on this host: each hook connects to the database by itself")
         return
     try:
-        state = ask_status(config.socket)
-    except (AgentUnavailable, ProtocolError) as error:
+        state = client.status(config.socket, TIMEOUT_S)
+    except (AgentUnavailable, ProtocolError, ValueError) as error:
         yield failed("agent", str(error), _remedy(config))
         return
-    version = str(state.get("version", "?"))
+    version, host = state.get("version"), state.get("host")
     if version != fetchwork.__version__:
-        yield warned(
-            "agent",
-            f"is version {version}, installed is {fetchwork.__version__}",
-            "restart it to run the new one",
-        )
+        text = f"is version {version}, installed is {fetchwork.__version__}"
+        yield warned("agent", text, "restart it to run the new one")
+    elif host != config.name:
+        yield warned("agent", f"calls this host '{host}', the host file '{config.name}'", "restart the agent")
     else:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
-
-
-def ask_status(path: Any) -> dict[str, Any]:
-    """Return the agent's state; raises AgentUnavailable or ProtocolError."""
-    reader = wire.ReplyReader()
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(TIMEOUT_S)
-            connection.connect(str(path))
-            connection.sendall(wire.encode_request(wire.Request("status")))
-            while (reply := reader.next_reply()) is None:
-                data = connection.recv(65536)
-                if not data:
-                    raise AgentUnavailable(f"agent at '{path}' closed the connection without an answer")
-                reader.feed(data)
-    except TimeoutError:
-        raise AgentUnavailable(f"agent at '{path}' does not answer within {TIMEOUT_S:.0f} s") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AgentUnavailable(f"cannot connect to agent socket '{path}': {reason}") from error
-    if reply.code:
-        raise AgentUnavailable(f"agent at '{path}' answers {reply.code}: {reply.message}")
-    try:
-        state = json.loads(reply.body)
-    except ValueError as error:
-        raise ProtocolError(f"agent at '{path}' answers status with what is not JSON") from error
-    return state if isinstance(state, dict) else {}
 
 
 def _remedy(config: HostConfig) -> str:

@@ -167,6 +167,10 @@ def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> 
     idle = [row for row in rows if row["state"] in ("Unclaimed", "Owner")]
     longest = max(keyword.fetch_delay_s + keyword.hold_fetch_s for keyword in config.keywords.values())
     silent = [row for row in idle if row["ago"] is None or row["ago"] > 3 * longest + _SILENT_S]
+    if silent and config.workstation:
+        return ok(
+            "fetches", f"{name}: {len(silent)} of {len(rows)} slots are quiet, as while somebody is here"
+        )
     if silent:
         worst = silent[0]
         since = "never" if worst["ago"] is None else f"{_span(worst['ago'])} ago"

@@ -98,7 +98,7 @@ def serve(path: Path) -> Callable[[], None]:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()
-    state = json.dumps({"version": fetchwork.__version__}).encode()
+    state = json.dumps({"version": fetchwork.__version__, "host": "test.example.org"}).encode()
 
     def answer() -> None:
         while True:

@@ -303,3 +303,11 @@ def test_secrets_are_not_shown(host):
     lines = host.diagnose()
     assert any(line.verdict == "FAIL" and line.subject == "database" for line in lines)
     assert password not in str(lines)
+
+
+def test_quiet_slot_of_a_workstation_is_no_wonder(host):
+    host.file.write_text(host.file.read_text() + "[workstation]\n")
+    report(host, 7200)
+    line = host.diagnose()[-1]
+    assert (line.verdict, line.subject) == ("ok", "fetches")
+    assert "as while somebody is here" in line.text
