@@ -45,7 +45,8 @@ def line(name: str, fields: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    # before it is quoted: quoted again, a password in quotes would not look like one
+    text = f"{value:.3g}" if isinstance(value, float) else redact(str(value))
     if len(text) > MAX_VALUE:
         text = text[: MAX_VALUE - 3] + "..."
     if _PLAIN.match(text):

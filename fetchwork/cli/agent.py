@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import click
 
 from fetchwork import config as host_file
+from fetchwork.errors import FetchworkError
+
+_logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -51,7 +55,15 @@ def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -
     async def serve() -> None:
         await Agent(config).run()
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except FetchworkError as error:
+        # under condor_master nobody sees stderr
+        log.event(_logger, logging.ERROR, "agent_failed", problem=error)
+        raise
+    except Exception:
+        _logger.exception("agent_failed")
+        raise
 
 
 def _log_of_master() -> Path | None:

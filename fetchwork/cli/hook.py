@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork import config as host_file
 from fetchwork import hookclient
-from fetchwork.errors import ConfigError
+from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request
+
+if TYPE_CHECKING:
+    from fetchwork.handlers.store import Store
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
 TRY_LATER = 75
+CHORES_S = 5.0
 
 
 @click.command()
@@ -64,10 +70,22 @@ async def _answer(config: host_file.HostConfig, request: Request, end: float) ->
     # took the hook's place, so its parent is the starter.
     caller = Caller(os.geteuid(), trusted=True, starter=identity(os.getppid()))
     try:
+        if request.name == "fetch_work":
+            await _do_chores(site.store)
         answer = await handlers.handle(handlers.Task(request, caller, site, Runs(), end))
     finally:
         await site.store.database.close()
     return answer.reply
+
+
+async def _do_chores(store: Store) -> None:
+    """Where no agent does what the queue needs now and then, fetches do: before they claim, not for long."""
+    from fetchwork.handlers import chores
+
+    with contextlib.suppress(FetchworkError, TimeoutError):
+        async with asyncio.timeout(CHORES_S):
+            await chores.tick(store)
+            await chores.take_duties(store)
 
 
 def _deliver(request: Request, reply: Reply) -> int:

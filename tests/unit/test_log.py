@@ -1,0 +1,92 @@
+"""The agent's log lines, and what must never be in them."""
+
+import logging
+
+import pytest
+
+from fetchwork import log
+
+TOKEN = "edc2d9bf-cff4-4e01-a708-e7f96af06707"
+
+
+@pytest.fixture
+def logged(tmp_path):
+    file = tmp_path / "agent.log"
+    handler = log.configure("debug", file)
+    yield file
+    logging.getLogger("fetchwork").removeHandler(handler)
+    handler.close()
+    logging.getLogger("fetchwork").propagate = True
+
+
+def test_event_comes_first_then_fields_in_their_order(logged):
+    log.event(
+        logging.getLogger("fetchwork.test"),
+        logging.INFO,
+        "fetch_work",
+        slot="slot1@ep",
+        job="42.0",
+        gone=None,
+        ms=6,
+    )
+    assert logged.read_text().endswith(" INFO fetch_work slot=slot1@ep job=42.0 ms=6\n")
+
+
+def test_value_with_blanks_is_quoted_and_stays_one_line(logged):
+    assert log.line("x", {"reason": 'a "b"\nroot=1'}) == 'x reason="a \\"b\\" root=1"'
+    assert len(log.line("x", {"reason": "a" * 10_000})) < 400
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"run 7 token {TOKEN}",
+        f'FetchWorkToken = "{TOKEN}"',
+        f"token={TOKEN.upper()}",
+        "host=db password=hunter2 user=x",
+        "password = 'hun\\'ter2 x'",
+        "postgresql://agent:hunter2@db/fetchwork",
+        'ClaimId = "<127.0.0.1:9618>#1795221222#1#hunter2"',
+        "claim <127.0.0.1:9618?addrs=x>#1795221222#1#[Integrity;hunter2]deadbeef",
+    ],
+)
+def test_no_secret_gets_into_the_log(logged, secret):
+    logger = logging.getLogger("fetchwork.test")
+    log.event(logger, logging.ERROR, "leak", problem=secret)
+    logger.error("%s", secret)
+    try:
+        raise RuntimeError(secret)
+    except RuntimeError:
+        logger.exception("failed")
+    text = logged.read_text().lower()
+    assert "hunter2" not in text
+    assert "ter2 x" not in text
+    assert TOKEN not in text
+    assert text.count("error") >= 3
+
+
+def test_traceback_is_indented_so_that_a_line_is_an_event(logged):
+    try:
+        raise RuntimeError("boom")
+    except RuntimeError:
+        logging.getLogger("fetchwork.test").exception("failed")
+    first, *rest = logged.read_text().splitlines()
+    assert "ERROR failed" in first
+    assert rest and all(line.startswith("    ") for line in rest)
+
+
+def test_reopen_writes_on_under_the_files_name(logged):
+    logger = logging.getLogger("fetchwork.test")
+    logger.info("one")
+    logged.rename(logged.with_suffix(".old"))
+    logger.info("two")
+    log.reopen()
+    logger.info("three")
+    assert "two" in logged.with_suffix(".old").read_text()
+    assert logged.read_text().endswith("INFO three\n")
+
+
+def test_level_of_the_host_file_counts(logged):
+    log.configure("warning", logged)
+    logging.getLogger("fetchwork.test").info("quiet")
+    assert logged.read_text() == ""

@@ -1,0 +1,167 @@
+"""Real slot ads against kinds of jobs, and what is remembered of kinds: bounded, and not for ever."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from fetchwork import classads
+from fetchwork.errors import ClassAdError
+from fetchwork.fit import Offer
+from fetchwork.matching import (
+    Kinds,
+    Positions,
+    Shares,
+    check_cost,
+    choose,
+    slot_resources,
+)
+
+ADS = Path(__file__).parent.parent / "data/ads"
+
+
+def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
+    ad = classads.parse_old((ADS / f"{name}.ad").read_bytes())
+    ad.update(classads.from_json(more))
+    return ad
+
+
+def kinds_of(*ads):
+    kinds = Kinds()
+    kinds.add(
+        {
+            "autocluster_id": number,
+            "submitter": ad.get("Submitter", "alice"),
+            "owner": "alice",
+            "queue": ad.get("Queue", "default"),
+            "ad": ad,
+        }
+        for number, ad in enumerate(ads, 1)
+    )
+    return kinds
+
+
+def chosen(kinds, slot, prios=None, shares=None, positions=None, queues=("default",)):
+    rows = [
+        {"autocluster_id": number, "job_prio": prio, "limited": False}
+        for number, prio in (prios or [(number, 0) for number in range(1, len(kinds) + 1)])
+    ]
+    choices = choose(
+        rows,
+        Offer(slot),
+        kinds=kinds,
+        positions=positions or Positions(),
+        shares=shares or Shares(),
+        queues=queues,
+    )
+    return [(choice.kind.autocluster_id, choice.prio) for choice in choices]
+
+
+def ids(choices):
+    return [number for number, _ in choices]
+
+
+def test_job_requirements_that_are_not_true_on_the_slot_rule_it_out():
+    kinds = kinds_of(
+        {"Requirements": '/Expr(TARGET.Arch == "X86_64")/'},
+        {"Requirements": '/Expr(TARGET.Arch == "ARM")/'},
+        {"Requirements": "/Expr(TARGET.NoSuchThing)/"},
+        {},
+    )
+    assert ids(chosen(kinds, slot_ad())) == [1, 4]
+
+
+def test_slot_that_is_too_small_or_refuses_the_owner_rules_it_out():
+    kinds = kinds_of({"RequestMemory": 1025}, {"RequestMemory": 1024}, {"Owner": "bob"})
+    slot = slot_ad(Start='/Expr(TARGET.Owner =!= "bob")/')
+    assert ids(chosen(kinds, slot)) == [2]
+
+
+def test_job_that_names_no_requests_counts_as_one_of_each():
+    # the slot's WithinResourceLimits would be undefined without
+    assert ids(chosen(kinds_of({}), slot_ad())) == [1]
+
+
+def test_custom_resource_is_compared_by_the_slot():
+    slot = slot_ad(
+        Requirements="/Expr(TARGET.RequestLicence =?= undefined || MY.Licence >= TARGET.RequestLicence)/"
+    )
+    slot["Licence"] = 1
+    assert ids(chosen(kinds_of({"RequestLicence": 2}, {"RequestLicence": 1}), slot)) == [2]
+
+
+def test_newcomer_is_next():
+    shares = Shares({"old": 500.0, "new": 2000.0}, {"old": 16})
+    kinds = kinds_of({"Submitter": "old"}, {"Submitter": "new"})
+    assert ids(chosen(kinds, slot_ad(), shares=shares))[0] == 2
+
+
+def test_candidate_that_is_not_cached_is_passed_over():
+    assert chosen(kinds_of({}), slot_ad(), prios=[(99, 0), (1, 0)]) == [(1, 0)]
+
+
+def test_cache_forgets_what_was_not_used_for_longest():
+    kinds = Kinds(limit=2)
+    kinds.add(
+        {"autocluster_id": number, "submitter": "a", "owner": "a", "queue": "q", "ad": {}}
+        for number in (1, 2, 3)
+    )
+    kinds.get(1)
+    kinds.trim()
+    assert kinds.missing([1, 2, 3]) == [2]
+
+
+def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("fetchwork.matching.time.monotonic", lambda: now)
+    positions = Positions(limit=2)
+    for number in (1, 2, 3):
+        positions.hint(number, 0)
+        positions.took(number, 0, 10)
+    assert [positions.hint(number, 0) for number in (1, 2, 3)] == [0, 10, 10]
+    now += 60.0
+    assert [positions.hint(number, 0) for number in (1, 2, 3)] == [0, 0, 0]
+    assert positions.last(3, 0) == 10
+
+
+def test_hint_is_dropped_when_nothing_was_found_behind_it():
+    positions = Positions()
+    positions.hint(1, 0)
+    positions.took(1, 0, 10)
+    positions.found_nothing(1, 0)
+    assert positions.hint(1, 0) == 0
+
+
+@pytest.mark.parametrize("length", [40, 600])
+def test_ad_that_doubles_at_each_step_is_refused(length):
+    ad = classads.from_json(
+        {f"a{n}": f"/Expr(a{n + 1} + a{n + 1})/" for n in range(length)} | {f"a{length}": 1}
+    )
+    with pytest.raises(ClassAdError, match="evaluations"):
+        check_cost(ad)
+
+
+def test_ad_with_a_circle_and_long_strings_is_not_expensive():
+    check_cost(classads.from_json({"a": "/Expr(b)/", "b": "/Expr(a)/", "c": '/Expr("a a a" == "b \\" a")/'}))
+
+
+def test_slot_without_gpus_has_none_and_unknown_sizes_are_not_ruled_out():
+    ad = classads.from_json({"Cpus": 2, "Memory": "/Expr(1024 * 2)/"})
+    assert slot_resources(ad) == {"cpus": 2.0, "memory_mib": 2048.0, "disk_kib": None, "gpus": 0.0}
+
+
+def test_thousand_cached_autoclusters_cost_less_than_40_ms():
+    requirements = (
+        '/Expr(TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory && TARGET.Disk >= RequestDisk)/'
+    )
+    kinds = kinds_of(
+        *({"Requirements": requirements, "RequestDisk": n, "Submitter": f"s{n % 20}"} for n in range(1000))
+    )
+    slot = slot_ad()
+    best = float("inf")
+    for _ in range(3):
+        begun = resource.getrusage(resource.RUSAGE_SELF)
+        assert len(chosen(kinds, slot)) == 1000
+        ended = resource.getrusage(resource.RUSAGE_SELF)
+        best = min(best, ended.ru_utime + ended.ru_stime - begun.ru_utime - begun.ru_stime)
+    assert best < 0.040
