@@ -83,7 +83,7 @@ MY_TYPES = {
     10: "JobSuspendedEvent",
     11: "JobUnsuspendedEvent",
     12: "JobHeldEvent",
-    13: "JobReleasedEvent",
+    13: "JobReleaseEvent",
 }
 
 

@@ -1,0 +1,330 @@
+"""The Python API has the names and the meaning of HTCondor's bindings."""
+
+import tracemalloc
+from typing import Any
+
+import htcondor2
+import psycopg
+import pytest
+
+import fetchwork
+from fetchwork import classads
+from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
+from fetchwork.queue import Queue, submission
+from tests.direct_queue import DirectQueue
+
+SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"
+
+
+def ids(ads: Any) -> list[str]:
+    return [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in ads]
+
+
+def test_a_submit_object_goes_in_and_comes_back(queue: Queue) -> None:
+    result = queue.submit(fetchwork.Submit(SLEEP + "request_cpus = 2\n"), count=3, owner="alice")
+    assert (result.num_procs(), result.first_proc()) == (3, 0)
+    assert result.clusterad()["Cmd"] == "/bin/sleep"
+    found = queue.query(f"ClusterId == {result.cluster()}")
+    assert [ad["Args"] for ad in found] == ["0", "1", "2"]
+    assert {(ad["Owner"], ad["RequestCpus"], ad["JobStatus"]) for ad in found} == {("alice", 2, 1)}
+    assert all(isinstance(ad, classads.ClassAd) for ad in found)
+
+
+def test_the_cluster_s_id_is_in_what_refers_to_it(queue: Queue) -> None:
+    result = queue.submit("executable = /bin/true\noutput = out.$(ClusterId)\nqueue 2\n", owner="alice")
+    assert {ad["Out"] for ad in queue.query(projection=["Out"])} == {f"out.{result.cluster()}"}
+
+
+def test_a_large_cluster_comes_in_several_calls_and_is_one(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "MAX_JOBS", 4)
+    result = queue.submit(SLEEP + "hold = true\nqueue 10\n", owner="alice")
+    found = queue.query(projection=["ClusterId", "ProcId", "Args", "JobStatus"])
+    assert ids(found) == [f"{result.cluster()}.{n}" for n in range(10)]
+    assert [ad["Args"] for ad in found] == [str(n) for n in range(10)]
+    assert {ad["JobStatus"] for ad in found} == {5}
+    assert len(list(queue.events(stop_after=0))) == 20
+
+
+def test_nothing_of_a_cluster_stays_if_a_part_is_refused(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "MAX_JOBS", 1)
+    with pytest.raises(SubmitError, match="Iwd"):
+        queue.submit(
+            [{"Cmd": "/bin/true", "Owner": "alice"}, {"Cmd": "/bin/true", "Owner": "alice", "Iwd": "here"}]
+        )
+    assert queue.query() == []
+    assert list(queue.events(stop_after=0)) == []
+
+
+def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue, slots: DirectQueue) -> None:
+    cluster = int(slots.submit().partition(".")[0])
+    with pytest.raises(SubmitError, match="was not made in this transaction"):
+        queue.database.call("submit_cluster", common=None, procs=[{}], cluster=cluster)
+    with pytest.raises(SubmitError, match="not one that was reserved"):
+        queue.database.call(
+            "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=cluster
+        )
+    with pytest.raises(SubmitError, match="not one that was reserved"):
+        queue.database.call(
+            "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=999
+        )
+
+
+def test_ads_go_in_as_objects_or_in_json_form(queue: Queue) -> None:
+    ad = classads.parse_old('Cmd = "/bin/true"\nOwner = "bob"\nRequirements = TARGET.Memory > 5\n')
+    queue.submit(ad)
+    queue.submit(
+        [{"Cmd": "/bin/false", "Owner": "alice"}, {"Cmd": "/bin/true", "Owner": "alice", "JobPrio": 3}]
+    )
+    found = queue.query(projection=["Cmd", "Owner", "JobPrio", "Requirements"])
+    assert [(one["Cmd"], one["Owner"], one["JobPrio"]) for one in found] == [
+        ("/bin/true", "bob", 0),
+        ("/bin/false", "alice", 0),
+        ("/bin/true", "alice", 3),
+    ]
+    assert str(found[0].lookup("Requirements")) == "TARGET.Memory > 5"
+
+
+def test_spooling_is_refused(queue: Queue) -> None:
+    with pytest.raises(ValueError, match="no file transfer"):
+        queue.submit(SLEEP + "queue\n", spool=True)
+
+
+# -- query ---------------------------------------------------------------------------------------------------
+
+
+def test_query_takes_constraint_projection_callback_and_limit(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{"JobPrio": n} for n in range(5)])
+    assert [dict(ad) for ad in queue.query("JobPrio > 2", ["ProcId", "jobprio"])] == [
+        {"ProcId": 3, "JobPrio": 3},
+        {"ProcId": 4, "JobPrio": 4},
+    ]
+    assert len(queue.query(limit=2)) == 2
+    assert queue.query(limit=0) == []
+    assert queue.query(callback=lambda ad: ad["ProcId"] if ad["ProcId"] % 2 else None) == [1, 3]
+    assert ids(queue.query(classads.parse_expr("JobPrio == 1"))) == ["1.1"]
+
+
+def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{"JobPrio": n} for n in range(5)])
+    assert ids(queue.query("JobPrio % 2 == 0", limit=2)) == ["1.0", "1.2"]
+
+
+def test_pages_follow_each_other_without_gap_or_repetition(
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.queue.steps.PAGE", 3)
+    for _ in range(4):
+        slots.submit_many([{"JobPrio": n} for n in range(4)])
+    assert ids(queue.xquery()) == [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
+    assert ids(queue.xquery("ProcId % 3 == 0")) == [f"{c}.{p}" for c in range(1, 5) for p in (0, 3)]
+    slots.act("remove", "1", "2", "3", "4")
+    assert sorted(ids(queue.history())) == sorted(f"{c}.{p}" for c in range(1, 5) for p in range(4))
+    assert len(list(queue.history(match=5))) == 5
+
+
+def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{"RequestCpus": n % 2 + 1, "Colour": n} for n in range(5)])
+    for constraint in ("true", "ProcId >= 0", "ProcId + 1 > 0"):
+        clusters = queue.query(constraint, opts=fetchwork.QueryOpts.AutoCluster)
+        assert sorted((ad["RequestCpus"], ad["JobCount"]) for ad in clusters) == [(1, 3), (2, 2)]
+    groups = queue.query(projection=["requestcpus"], opts=fetchwork.QueryOpts.GroupBy)
+    assert sorted((ad["RequestCpus"], ad["JobCount"]) for ad in groups) == [(1, 3), (2, 2)]
+
+
+def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 4)
+    slots.started()
+    slots.act("hold", "1.1")
+    for constraint in ("true", "ClusterId == 1", "ClusterId + 0 == 1"):
+        (ad,) = queue.query(constraint, opts=fetchwork.QueryOpts.SummaryOnly)
+        assert (ad["Jobs"], ad["Idle"], ad["Running"], ad["Held"]) == (4, 2, 1, 1)
+
+
+def test_my_jobs_only_are_those_of_the_calling_account(
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "bob")
+    slots.submit_many([{"Owner": "bob"}, {"Owner": "alice"}])
+    assert ids(queue.query(opts=fetchwork.QueryOpts.DefaultMyJobsOnly)) == ["1.0"]
+
+
+def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
+    with pytest.raises(ValueError, match="allowed are AutoCluster"):
+        queue.query(opts=fetchwork.QueryOpts.IncludeClusterAd)
+
+
+def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue) -> None:
+    def peak(jobs: int) -> int:
+        queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Colour": f"{n:01000}"} for n in range(jobs)])
+        tracemalloc.start()
+        assert sum(1 for _ in queue.xquery(f"ClusterId == {len(sizes) + 1}")) == jobs
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    sizes: list[int] = []
+    for jobs in (2000, 8000):
+        sizes.append(peak(jobs))
+    assert sizes[1] < sizes[0] * 1.5
+
+
+def test_a_submitter_sees_its_own_jobs_only(
+    queue: Queue, slots: DirectQueue, connect: Any, conninfo: str
+) -> None:
+    slots.submit_many([{"Owner": "alice"}, {"Owner": "bob"}])
+    slots.connection.execute("CREATE ROLE portal_user LOGIN PASSWORD 'x' IN ROLE fetchwork_submitter")
+    try:
+        slots.connection.execute("SELECT fetchwork.grant_owner('portal_user', 'bob')")
+        theirs = psycopg.conninfo.make_conninfo(conninfo, user="portal_user", password="x")
+        with Queue(theirs) as own:
+            assert ids(own.query()) == ["1.1"]
+            assert ids(own.query('Owner == "alice"')) == []
+            assert {event.job_id for event in own.events(stop_after=0)} == {"1.1"}
+            assert own.act(fetchwork.JobAction.Hold, ["1.0"])["TotalNotFound"] == 1
+            assert own.act(fetchwork.JobAction.Hold, "true")["TotalSuccess"] == 1
+            with pytest.raises(DatabaseRefused, match="may not submit as Owner 'alice'"):
+                own.submit(SLEEP + "queue\n", owner="alice")
+    finally:
+        slots.connection.execute("DROP OWNED BY portal_user")
+        slots.connection.execute("DROP ROLE portal_user")
+
+
+# -- act, edit -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "held"),
+    [
+        ("1.0", ["1.0"]),
+        (["1.0", "2.1"], ["1.0", "2.1"]),
+        ("2", ["2.0", "2.1"]),
+        (2, ["2.0", "2.1"]),
+        (["2", "2.1", "2.1"], ["2.0", "2.1"]),
+        ("JobPrio > 0", ["1.1", "2.1"]),
+        (classads.parse_expr("JobPrio > 0 && ClusterId + 1 == 3"), ["2.1"]),
+    ],
+)
+def test_act_takes_every_kind_of_job_spec(
+    queue: Queue, slots: DirectQueue, spec: Any, held: list[str]
+) -> None:
+    for _ in range(2):
+        slots.submit_many([{"JobPrio": n} for n in range(2)])
+    result = queue.act(fetchwork.JobAction.Hold, spec, "to look at them")
+    assert ids(queue.query("JobStatus == 5")) == held
+    assert (result["TotalSuccess"], result["TotalJobAds"], result["TotalNotFound"]) == (
+        len(held),
+        len(held),
+        0,
+    )
+    assert {ad["HoldReason"] for ad in queue.query("JobStatus == 5")} == {"to look at them"}
+
+
+def test_act_counts_what_is_not_there_and_what_can_t_be(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    slots.act("hold", "1.0")
+    result = queue.act(fetchwork.JobAction.Hold, ["1.0", "1.1", "7.0"])
+    assert (result["TotalSuccess"], result["TotalBadStatus"], result["TotalNotFound"]) == (1, 1, 1)
+
+
+def test_all_actions_that_fetched_work_knows(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    run = slots.started()
+    assert queue.act(fetchwork.JobAction.Vacate, "true")["TotalSuccess"] == 1
+    assert slots.heartbeat(run)["requested"] == "vacate"
+    queue.act(fetchwork.JobAction.Hold, "1.1")
+    assert queue.act(fetchwork.JobAction.Release, 1)["TotalSuccess"] == 1
+    assert queue.act(fetchwork.JobAction.Remove, 1)["TotalSuccess"] == 2
+    with pytest.raises(FetchworkError, match="JobAction.Suspend is not possible"):
+        queue.act(fetchwork.JobAction.Suspend, 1)
+    with pytest.raises(TypeError):
+        queue.act("Hold", 1)
+
+
+@pytest.mark.parametrize("spec", [True, 1.5, ["x"], [], None])
+def test_what_is_no_job_spec_is_refused(queue: Queue, spec: Any) -> None:
+    with pytest.raises((TypeError, ValueError, FetchworkError)):
+        queue.act(fetchwork.JobAction.Hold, spec)
+
+
+def test_edit_takes_an_expression_or_its_text(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    assert queue.edit("1.0", "JobPrio", "5") == 1
+    assert queue.edit(1, "Department", classads.quote("physics")) == 2
+    assert queue.edit("JobPrio == 5", "Requirements", classads.parse_expr("TARGET.Memory > 5")) == 1
+    first, second = queue.query()
+    assert (first["JobPrio"], first["Department"], str(first.lookup("Requirements"))) == (
+        5,
+        "physics",
+        "TARGET.Memory > 5",
+    )
+    assert (second["JobPrio"], second["Department"], "Requirements" in second) == (0, "physics", False)
+    with pytest.raises(NotFound):
+        queue.edit("7.0", "JobPrio", "5")
+
+
+# -- what was ------------------------------------------------------------------------------------------------
+
+
+def test_history_has_how_jobs_ended_the_last_first(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 3)
+    slots.finish(slots.started(), ExitCode=3, JobPid=7, ExitBySignal=False)
+    slots.finish(slots.started(), ExitSignal=9, JobPid=7, ExitBySignal=True)
+    slots.act("remove", "1.2", reason="not needed")
+    removed, killed, failed = queue.history()
+    assert (failed["JobStatus"], failed["ExitCode"], failed["ExitBySignal"]) == (4, 3, False)
+    assert (killed["JobStatus"], killed["ExitSignal"], killed["ExitBySignal"]) == (4, 9, True)
+    assert (removed["JobStatus"], removed["LastReason"]) == (3, "not needed")
+    assert failed["LastRemoteHost"] == "slot1@h1"
+    assert ids(queue.history("ExitCode =!= 3", match=1)) == ["1.2"]
+    assert ids(queue.history(since="1.1")) == ["1.2"]
+    assert ids(queue.history(since="ExitCode == 3")) == ["1.2", "1.1"]
+    assert queue.query() == []
+
+
+def test_a_job_that_vanished_from_the_queue_is_explained(queue: Queue, slots: DirectQueue) -> None:
+    """Polling HTCondor's queue leaves open whether it finished or was removed."""
+    job = slots.submit()
+    slots.act("remove", job, reason="budget is used up")
+    assert queue.query("ClusterId == 1") == []
+    (ad,) = queue.history("ClusterId == 1")
+    assert (ad["JobStatus"], ad["LastReason"]) == (3, "budget is used up")
+
+
+def test_epochs_are_the_runs_of_a_job(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit()
+    slots.finish(slots.started(), "evict", JobPid=7, VacateReason="drained")
+    slots.finish(slots.started("slot2@h1"))
+    last, first = queue.jobEpochHistory("ClusterId == 1")
+    assert (first["Outcome"], first["Reason"], first["RemoteHost"]) == ("evicted", "drained", "slot1@h1")
+    assert (last["Outcome"], last["ExitCode"], last["RemoteHost"]) == ("completed", 0, "slot2@h1")
+    assert ids(queue.epochs('Outcome == "evicted"')) == ["1.0"]
+
+
+def test_names_of_the_bindings_are_there() -> None:
+    assert fetchwork.Schedd is fetchwork.Queue
+    assert fetchwork.Submit is htcondor2.Submit
+    assert fetchwork.JobEventType is htcondor2.JobEventType
+    for method in ("query", "act", "edit", "history", "jobEpochHistory", "submit", "reschedule"):
+        assert hasattr(htcondor2.Schedd, method)
+        assert hasattr(fetchwork.Queue, method)
+        assert hasattr(fetchwork.AsyncQueue, method)
+
+
+def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit()
+    assert len(queue.query()) == 1
+    slots.connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        " AND datname = current_database() AND application_name = 'fetchwork'"
+    )
+    assert len(queue.query()) == 1
+
+
+def test_reschedule_wakes_who_waits_for_work(queue: Queue, slots: DirectQueue) -> None:
+    slots.connection.execute("LISTEN fetchwork_work")
+    queue.reschedule()
+    assert [note.channel for note in slots.connection.notifies(timeout=5, stop_after=1)] == ["fetchwork_work"]

@@ -1,0 +1,116 @@
+"""Every command has help with an example; errors are one line, exit statuses are as documented."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from fetchwork import cli
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, with its whole name."""
+    context = click.Context(cli.main_group)
+    for name in cli.main_group.list_commands(context):
+        command = cli.main_group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                found = command.get_command(context, inner)
+                assert found is not None
+                yield f"{name} {inner}", found
+        else:
+            yield name, command
+
+
+EVERY = dict(commands())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_command_has_help_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*name.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^Usage: fetchwork " + name, text)
+    assert re.search(rf"Example:\n( +.*\n)*? +.*fetchwork (--\S+ \S+ )?{name.split()[0]}\b", text), text
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_option_is_explained(name: str) -> None:
+    for parameter in EVERY[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name}: {parameter.opts}"
+
+
+def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
+    context = click.Context(cli.main_group)
+    for section in cli.COMMANDS.values():
+        for name, text in section.items():
+            command = cli.main_group.get_command(context, name)
+            assert command is not None
+            first = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
+            assert first.startswith(text.rstrip(".")), name
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["q", "--nonsense"], "No such option '--nonsense'"),
+        (["q", "-af"], "option '-af' needs attribute names"),
+        (["q", "-af:x", "Cmd"], "letter 'x' is none"),
+        (["q", "a b"], "'a b' is no job"),
+        (["rm"], "no jobs named"),
+        (["rm", "-all", "42"], "goes without jobs"),
+        (["edit", "42", "JobPrio"], "'JobPrio' has no value"),
+        (["wait", "alice"], "'alice' is no job"),
+        (["events", "--after", "nonsense"], "cursor 'nonsense' is none"),
+        (["prio", "alice"], "nothing to set for 'alice'"),
+        (["queue", "a", "--max-running", "x"], "option '--max-running' is 'x'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    first, hint = shown.err.splitlines()
+    assert first.startswith("fetchwork: error: ")
+    assert told in first
+    assert re.fullmatch(r"  help: fetchwork( \w+)? --help", hint)
+
+
+def test_no_database_is_one_line_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--dsn", "host=/nonexistent", "q"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("fetchwork: error: database does not answer")
+
+
+def test_debug_shows_where_it_came_from() -> None:
+    with pytest.raises(Exception, match="does not answer"):
+        cli.run(["q", "--dsn", "host=/nonexistent", "--debug"])
+
+
+def test_a_wrong_constraint_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["q", "--dsn", "host=/nonexistent", "-constraint", "((("]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "fetchwork: error: not a ClassAd expression: '((('"
+
+
+def test_the_help_of_the_whole_needs_no_command() -> None:
+    """And so costs no more than click does."""
+    program = (
+        "import sys; from fetchwork import cli; status = cli.run(['--help']);"
+        "assert status == 0; print([m for m in sys.modules if m.startswith('fetchwork.')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors"}
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    script = f"{sys.executable} -m fetchwork --help | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,121 @@
+"""HTCondor's own reader of event logs reads back what was written."""
+
+from pathlib import Path
+from typing import Any
+
+import htcondor2
+import pytest
+
+from fetchwork.events import Cursor, JobEvent
+from fetchwork.userlog import entry
+
+
+def event(type_number: int, **info: Any) -> JobEvent:
+    import json
+
+    return JobEvent(
+        xid=812,
+        event_id=4071,
+        type_number=type_number,
+        cluster=42,
+        proc=7,
+        run_id=3,
+        epoch=1795225768.25,
+        info=json.dumps(info),
+    )
+
+
+def read_back(tmp_path: Path, *events: JobEvent) -> list[htcondor2.JobEvent]:
+    log = tmp_path / "job.log"
+    log.write_text("".join(entry(event) for event in events))
+    with htcondor2.JobEventLog(str(log)) as reader:
+        return list(reader.events(stop_after=0))
+
+
+CASES: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
+    (
+        0,
+        {"SubmitHost": "10.0.0.1", "LogNotes": "DAG Node: A"},
+        {"SubmitHost": "<10.0.0.1>", "LogNotes": "DAG Node: A"},
+    ),
+    (
+        1,
+        {"ExecuteHost": "ep17", "SlotName": "slot1@ep17"},
+        {"ExecuteHost": "<ep17>", "SlotName": "slot1@ep17"},
+    ),
+    (
+        4,
+        {"Checkpointed": False, "TerminatedAndRequeued": False, "Reason": "drained"},
+        {"Checkpointed": False},
+    ),
+    (
+        4,
+        {"TerminatedAndRequeued": True, "ReturnValue": 3, "Reason": "OnExitRemove is false"},
+        {"TerminatedAndRequeued": True, "TerminatedNormally": True, "ReturnValue": 3},
+    ),
+    (5, {"TerminatedNormally": True, "ReturnValue": 3}, {"TerminatedNormally": True, "ReturnValue": 3}),
+    (
+        5,
+        {"TerminatedNormally": False, "TerminatedBySignal": 9, "RunUserCpu": 90061.5},
+        {
+            "TerminatedNormally": False,
+            "TerminatedBySignal": 9,
+            "RunRemoteUsage": "Usr 1 01:01:01, Sys 0 00:00:00",
+        },
+    ),
+    (
+        6,
+        {"Size": 1234, "MemoryUsage": 2, "ResidentSetSize": 1000},
+        {"Size": 1234, "MemoryUsage": 2, "ResidentSetSize": 1000},
+    ),
+    (9, {"Reason": "via fetchwork rm"}, {"Reason": "via fetchwork rm"}),
+    (10, {"NumberOfPIDs": 2}, {"NumberOfPIDs": 2}),
+    (11, {}, {}),
+    (
+        12,
+        {"HoldReason": "no\n...\n005 such file", "HoldReasonCode": 6, "HoldReasonSubCode": 2},
+        {"HoldReason": "no ... 005 such file", "HoldReasonCode": 6, "HoldReasonSubCode": 2},
+    ),
+    (13, {"Reason": "via fetchwork release"}, {"Reason": "via fetchwork release"}),
+]
+
+
+@pytest.mark.parametrize(("number", "info", "expected"), CASES)
+def test_htcondor_reads_every_kind_of_event(
+    number: int, info: dict[str, Any], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    (found,) = read_back(tmp_path, event(number, **info))
+    assert (found.type, found.cluster, found.proc) == (htcondor2.JobEventType(number), 42, 7)
+    assert found.timestamp == 1795225768
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_entries_follow_each_other(tmp_path: Path) -> None:
+    found = read_back(tmp_path, *(event(number, **info) for number, info, _ in CASES))
+    assert [int(one.type) for one in found] == [number for number, _, _ in CASES]
+
+
+@pytest.mark.parametrize(("number", "info", "expected"), CASES)
+def test_an_event_has_the_names_that_htcondor_gives_it(
+    number: int, info: dict[str, Any], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    ours = event(number, **info)
+    (theirs,) = read_back(tmp_path, ours)
+    for name in ("MyType", "EventTypeNumber", "Cluster", "Proc", "Subproc"):
+        assert ours[name] == theirs[name]
+        assert ours[name.lower()] == theirs[name]
+    assert set(info) - {"RunUserCpu", "Reason"} <= set(theirs)
+    assert (ours.type, ours.cluster, ours.proc, ours.timestamp) == (
+        theirs.type,
+        theirs.cluster,
+        theirs.proc,
+        theirs.timestamp,
+    )
+    assert ours["EventTime"][:19] == theirs["EventTime"][:19]
+
+
+def test_a_cursor_is_text_and_back() -> None:
+    assert str(Cursor.parse(event(5).cursor)) == "812.4071"
+    for wrong in ("", "812", "a.b", "1.2.3", "-1.2", f"{2**64}.1", f"1.{2**63}"):
+        with pytest.raises(ValueError, match="allowed"):
+            Cursor.parse(wrong)
