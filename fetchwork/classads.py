@@ -71,6 +71,8 @@ ERROR = Value.Error
 
 #: characters of one ad's text
 MAX_TEXT = 16 * 1024 * 1024
+#: lines of one ad: a slot's has 150, and reading takes a second for every hundred thousand
+MAX_LINES = 20_000
 #: brackets within brackets; HTCondor's own limit, where it has one, is 500
 MAX_DEPTH = 200
 #: characters of one expression, its strings not counted: the reader recurses once per operator
@@ -124,8 +126,11 @@ def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
     _check_bounds(lines, body)
     if strict:
         _check_strictly(lines)
-    ad = classad2.parseNext(body, classad2.ParserType.Old)
-    # the binding stops at the first line it can't read and says nothing
+    try:
+        ad = classad2.parseNext(body, classad2.ParserType.Old)
+    except ValueError:
+        ad = None
+    # the binding stops at the first line it can't read, and mostly says nothing
     if ad is None or len(ad) != len(lines):
         ad = _parse_by_line(lines)
     if 'eval("' in body:
@@ -220,6 +225,8 @@ def _check_strictly(lines: list[str]) -> None:
 
 
 def _check_bounds(lines: list[str], body: str) -> None:
+    if len(lines) > MAX_LINES:
+        raise ClassAdError(f"ad of {len(lines)} lines is longer than {MAX_LINES}")
     if len(body) <= MAX_EXPRESSION and _brackets(body) <= MAX_DEPTH:
         return
     for number, line in enumerate(lines, 1):
