@@ -1,5 +1,5 @@
 -- An agent tells which job attributes the expressions of its slots look at (START = TARGET.Project == "x"). A name that is new becomes part of every autocluster from now on;
--- jobs that wait and have it are sorted anew, so that a slot's refusal of one does not stand for the others. Returns how many names were new.
+-- the jobs of the queue that have it are sorted anew, so that a slot's refusal of one does not stand for the others. There are 200 such names at most. Returns how many names were new.
 CREATE OR REPLACE FUNCTION fetchwork.note_significant(names text [])
 RETURNS integer
 LANGUAGE plpgsql
@@ -14,9 +14,10 @@ BEGIN
     WITH added AS (
         INSERT INTO fetchwork.significant_attribute (key)
         SELECT DISTINCT lower(n) FROM unnest(names) AS n
-        WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$' AND (SELECT count(*) FROM fetchwork.significant_attribute) < 200
+        WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
         -- one order for everybody
         ORDER BY 1
+        LIMIT greatest(0, 200 - (SELECT count(*) FROM fetchwork.significant_attribute))
         ON CONFLICT DO NOTHING
         RETURNING key
     )
@@ -27,13 +28,15 @@ BEGIN
     FOR its IN
         SELECT j.* FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-        WHERE j.job_status = 1 AND EXISTS (SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key) WHERE lower(k.key) = ANY (fresh))
+        WHERE j.job_status <> 3 AND EXISTS (SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key) WHERE lower(k.key) = ANY (fresh))
         ORDER BY j.cluster_id, j.proc_id
         FOR UPDATE OF j SKIP LOCKED
     LOOP
         moved := (SELECT fetchwork.ensure_autocluster(c.ad || its.ad) FROM fetchwork.cluster AS c WHERE c.cluster_id = its.cluster_id);
         CONTINUE WHEN moved = its.autocluster_id;
-        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs) VALUES (its.autocluster_id, its.batch_id, -1), (moved, its.batch_id, 1);
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
+        VALUES (its.autocluster_id, its.batch_id, -1, CASE WHEN its.job_status = 5 THEN -1 ELSE 0 END),
+            (moved, its.batch_id, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
         IF fetchwork.dequeue(its) THEN
             INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
             VALUES (moved, its.job_prio, its.place, its.cluster_id, its.proc_id);
