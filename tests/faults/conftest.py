@@ -39,9 +39,7 @@ def new_database(server: PostgresServer) -> str:
 
 
 @pytest.fixture
-async def site(
-    fragile_server: PostgresServer, public_directory: Callable[[], Path]
-) -> AsyncIterator[Site]:
+async def site(fragile_server: PostgresServer, public_directory: Callable[[], Path]) -> AsyncIterator[Site]:
     """A database and no hosts yet."""
     conninfo = new_database(fragile_server)
     async with Site(fragile_server, conninfo, public_directory()) as site:

@@ -87,7 +87,7 @@ async def test_bytes_that_are_no_request_are_answered_and_cut(agent: AgentProces
 
 
 async def test_unknown_request_gets_an_error(agent: AgentProcess) -> None:
-    reply = await _send(agent, encode_request(Request("make_coffee")))
+    reply = await _send(agent, encode_request(Request("make_coffee", keyword="FETCHWORK")))
     assert reply is not None
     assert reply.code == "unknown_request"
 
@@ -186,19 +186,46 @@ async def test_jobs_account_may_not_play_the_startd(agent: AgentProcess, strange
 
 
 async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, site: Site) -> None:
-    site.submit([1.0] * 3)
+    site.submit([1.0] * 600)
     draw = random.Random(7)
-    pieces = [
-        *(b"FetchWorkRunId = 1", b'FetchWorkToken = "x"', b'Name = "slot1@ep1"', b"-----", b"\n\n", b"\0"),
-        *(b'State = "Unclaimed"', b'Activity = "Idle"', b"Cpus = 1", b"Memory = 1/0", b"Disk = undefined"),
-        *(b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999, b'Requirements = "'),
-        *(b"X = " + b"(" * 1000, b"X = " + b"1+" * 5000 + b"1", b"X = " + b"[a=" * 300),
-        *(b"FetchWorkRunId = 99999999999999999999999", b"FetchWorkRunId = -1", b"JobPid = 1.5e300"),
-        *(b"ExitCode = 3", b"ExitBySignal = 7", b"Owner = {1,2,{3}}"),
+    bad = [
+        *(b"-----", b"\n\n", b"\0", b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999),
+        *(b'Requirements = "', b"X = " + b"(" * 1000, b"X = " + b"1+" * 5000 + b"1", b"X = " + b"[a=" * 300),
+    ]
+    odd = [
+        *(b"Memory = 1/0", b"Disk = undefined", b"Cpus = -1e308", b"GPUs = {}", b"JobPid = 1.5e300"),
+        *(b"FetchWorkRunId = 99999999999999999999", b"FetchWorkRunId = -1", b"FetchWorkRunId = 9e99"),
+        *(b'FetchWorkToken = "x"', b"FetchWorkToken = 7", b'FetchWorkToken = "' + b"0" * 32 + b'"'),
+        *(
+            b"ExitCode = 3.7",
+            b"ExitBySignal = 7",
+            b"JobDuration = -1",
+            b"RemoteUserCpu = error",
+            b"ExitCode = 1e99",
+        ),
+        *(
+            b"Owner = {1,2,{3}}",
+            b'Name = "\xe2\x82\xac"',
+            b"State = Activity",
+            b"Activity = State",
+            b"X = X + 1",
+        ),
+        *(
+            b"Requirements = strcat(Requirements)",
+            b"Rank = 1/0",
+            b'SlotType = "Partitionable"',
+            b"SlotWeight = [a=1]",
+        ),
+    ]
+    usual = [
+        *(b"FetchWorkRunId = 1", b'FetchWorkToken = "00000000-0000-0000-0000-000000000000"', b"Cpus = 1"),
+        *(b'Name = "slot1@ep1"', b'State = "Unclaimed"', b'Activity = "Idle"', b"Memory = 9", b"Disk = 9"),
     ]
     codes = set()
-    for _ in range(300):
-        body = b"\n".join(draw.choices(pieces, k=draw.randint(0, 12)))
+    for _ in range(600):
+        lines = draw.sample(usual, k=draw.randint(4, len(usual))) + draw.sample(odd, k=draw.randint(0, 4))
+        lines += draw.sample(bad, k=draw.choice([0, 0, 0, 1, 5]))
+        body = b"\n".join([*draw.sample(lines, k=len(lines)), *draw.choice([[], [b"-----", *lines]])])
         name = draw.choice(HOOKS)
         arg = draw.choice(["", "accept", "reject", "exit", "evict", "x" * 50])
         check = draw.choice(["", "Cmd is not there", "\u20ac" * 200])
@@ -209,8 +236,9 @@ async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, sit
         assert reply is not None, (name, body[:200])
         codes.add(reply.code)
     assert codes <= {"", "bad_request", "denied"}, codes
-    # nothing of it has changed a job
-    assert site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 3
+    # some of it was a good fetch, but nothing has touched a run
+    assert site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 600
+    assert site.value("SELECT count(*) FROM fetchwork.run WHERE accepted_at IS NOT NULL") == 0
     assert site.violations() == []
 
 
