@@ -1,0 +1,172 @@
+"""CPU time of finding what a slot may be given, among a thousand and among ten thousand kinds of jobs.
+
+    make bench-match
+
+Requirements are those that HTCondor's own Submit writes, the slot ad is a real one that ranks jobs. Measured
+is what an agent that has been up for a while does at a FETCH_WORK, at its worst: all kinds fit, so both ads
+are evaluated to the end, and because the slot ranks them all are needed (else it stops at the first that
+fits): read the slot ad, ask the database for candidates, put each of them against the slot, order them.
+"agent" is the CPU time of this process, "database" that of its backend, for the same calls.
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from fetchwork import classads, schema
+from fetchwork.db import AsyncDatabase
+from fetchwork.fit import Offer
+from fetchwork.handlers.store import Store
+from fetchwork.matching import choose, slot_resources
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.submit import from_description
+
+SLOT = Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-pslot-unclaimed.ad"
+DESCRIPTION = """
+executable = /bin/sleep
+arguments = 10
+request_cpus = 1
+request_memory = 1024
+request_disk = 10M
+requirements = (OpSys == "LINUX") && (Machine == "ep0.example.org" || HasJobDeferral =?= true)
+rank = Memory + 10 * (Arch == "X86_64")
++Project = "project0"
+queue
+"""
+OWNERS = 20
+LARGER_THAN_THE_SLOT = 64
+
+
+class Bench:
+    """One database, and a slot that asks it as an agent would."""
+
+    def __init__(self, conninfo: str, database: AsyncDatabase) -> None:
+        self.database = database
+        self.store = Store("bench", database, "bench.example.org", agent_id=None)
+        self.text = SLOT.read_bytes().replace(b"Rank = 0.0", b'Rank = 10 * (TARGET.Project =?= "project7")')
+        self.connection = psycopg.connect(conninfo, autocommit=True)
+
+    def submit(self, kinds: int, fitting: int) -> None:
+        """A job of each kind; all but ``fitting`` ask for more cores than there are."""
+        template = from_description(DESCRIPTION, cluster_id=1, owner="owner0")
+        ad = {**template.common, **next(iter(template.own))}
+        ads = [
+            {
+                "Owner": f"owner{number % OWNERS}",
+                "Project": f"project{number % 50}",
+                "RequestCpus": 1 if number < fitting else LARGER_THAN_THE_SLOT,
+                "Requirements": ad["Requirements"].replace("ep0.", f"ep{number}."),
+            }
+            for number in range(kinds)
+        ]
+        common = {name: value for name, value in ad.items() if name not in ads[0]}
+        self.connection.execute(
+            "SELECT fetchwork.submit_cluster(%s, %s::jsonb[])",
+            [psycopg.types.json.Jsonb(common), [psycopg.types.json.Jsonb(one) for one in ads]],
+        )
+        self.connection.execute("VACUUM ANALYZE")
+
+    async def candidates(self) -> list[dict[str, object]]:
+        greeting = await self.store.hello(5.0)
+        slot = classads.parse_old(self.text)
+        return await self.database.call(
+            "candidates",
+            host_id=greeting.host_id,
+            slot="slot1@bench.example.org",
+            queues=["default"],
+            **slot_resources(slot),
+        )
+
+    async def look(self) -> int:
+        """One FETCH_WORK up to the claim; returns how many kinds were put against the slot."""
+        offer = Offer(classads.parse_old(self.text))
+        rows = await self.candidates()
+        await self.store.read_kinds((row["autocluster_id"] for row in rows), 5.0)
+        await self.store.read_shares(5.0)
+        choices = choose(
+            rows,
+            offer,
+            kinds=self.store.kinds,
+            positions=self.store.positions,
+            shares=self.store.shares,
+            queues=["default"],
+        )
+        fitting = len(list(choices))
+        assert fitting == len(rows)
+        return fitting
+
+    def backend_s(self) -> float:
+        """CPU time that the servers of this database have used; read from the kernel, where it may be."""
+        pids = self.connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+        ticks = 0
+        for (pid,) in pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / 100
+
+
+async def measure(
+    bench: Bench, rounds: int, clock: Callable[[], float] = time.process_time
+) -> tuple[int, float, float]:
+    """Kinds looked at, and milliseconds of CPU of agent and database, the median of ``rounds`` looks."""
+    looked = await bench.look()
+    times = []
+    database = bench.backend_s()
+    for _ in range(rounds):
+        begin = clock()
+        await bench.look()
+        times.append((clock() - begin) * 1000)
+    return looked, statistics.median(times), (bench.backend_s() - database) * 1000 / rounds
+
+
+async def run(server: PostgresServer, rounds: int) -> dict[str, float]:
+    figures = {}
+    for name, kinds, fitting in (
+        ("1000 autoclusters", 1000, 1000),
+        ("10000 autoclusters of which 100 fit by resources", 10_000, 100),
+    ):
+        dbname = f"bench{kinds}"
+        server.create_database(dbname)
+        conninfo = server.conninfo(dbname)
+        schema.init(conninfo)
+        database = AsyncDatabase(conninfo, size=1)
+        bench = Bench(conninfo, database)
+        try:
+            bench.submit(kinds, fitting)
+            looked, agent_ms, database_ms = await measure(bench, rounds)
+        finally:
+            bench.connection.close()
+            await database.close()
+        print(f"{name}: {looked} fit, agent {agent_ms:.1f} ms, database {database_ms:.1f} ms", flush=True)
+        figures[name] = agent_ms
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=30)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        server = PostgresServer(Path(directory) / "postgres")
+        server.start()
+        try:
+            figures = asyncio.run(run(server, options.rounds))
+        finally:
+            server.stop("fast")
+    for name, milliseconds in figures.items():
+        print(f"agent cpu ms, {name}: {milliseconds:.1f}")
+
+
+if __name__ == "__main__":
+    main()
