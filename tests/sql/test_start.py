@@ -1,0 +1,284 @@
+"""accept, reject, start, refuse_start, withdraw: what may happen to an offer, and the fence before the job."""
+
+import uuid
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.direct_queue import Claimed, DirectQueue
+
+
+@pytest.fixture
+def run(queue: DirectQueue) -> Claimed:
+    """An offer that was just made."""
+    queue.submit()
+    claimed = queue.claim()
+    assert claimed is not None
+    return claimed
+
+
+def test_an_accepted_offer_is_no_running_job(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.of(run, "accept") is True
+    assert queue.of(run, "accept") is True
+    assert queue.status(run.job) == 1
+    assert queue.rows("SELECT state, started_at FROM fetchwork.runs") == [("accepted", None)]
+
+
+def test_a_start_makes_the_job_running_with_an_event(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "accept")
+    assert queue.start(run, slot="slot1_1@h1") is None
+    assert queue.status(run.job) == 2
+    assert queue.rows("SELECT RemoteHost, NumJobStarts, RunId FROM fetchwork.jobs") == [("slot1_1@h1", 1, run.run_id)]
+    assert queue.events(run.job) == [0, 1]
+    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 1") == {"ExecuteHost": "h1", "SlotName": "slot1_1@h1"}
+
+
+def test_a_start_is_the_accept_where_that_got_lost(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.start(run) is None
+    assert queue.value("SELECT accepted_at IS NOT NULL FROM fetchwork.runs") is True
+    # and one that comes after it changes nothing
+    assert queue.of(run, "accept") is True
+    assert queue.value("SELECT state FROM fetchwork.runs") == "running"
+
+
+def test_the_same_starter_that_asks_again_hears_the_same(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.start(run, "10:1") is None
+    assert queue.start(run, "10:1") is None
+    assert queue.events(run.job) == [0, 1]
+
+
+@pytest.mark.parametrize("starter", ["10:2", None])
+def test_a_second_starter_of_a_run_is_refused(queue: DirectQueue, run: Claimed, starter: str | None) -> None:
+    assert queue.start(run, "10:1") is None
+    assert queue.start(run, starter) == f"run {run.run_id} has started already"
+
+
+def test_a_starter_that_nobody_knows_starts_a_run_once(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.start(run, None) is None
+    assert queue.start(run, None) == f"run {run.run_id} has started already"
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [("remove", "via fetchwork rm (by postgres)"), ("hold", "via fetchwork hold (by postgres)")],
+)
+def test_a_job_removed_or_held_between_claim_and_start_never_starts(
+    queue: DirectQueue, run: Claimed, act: str, reason: str
+) -> None:
+    assert queue.act(act, run.job) == 1
+    assert queue.start(run) == f"run {run.run_id} is over: {reason}"
+    assert queue.outcome(run) == "withdrawn"
+    assert 1 not in queue.events(run.job)
+
+
+def test_a_job_held_and_released_is_not_started_by_the_old_offer(queue: DirectQueue, run: Claimed) -> None:
+    queue.act("hold", run.job)
+    queue.act("release", run.job)
+    assert queue.start(run) is not None
+    again = queue.claim("slot2@h1")
+    assert again is not None
+    assert again.job == run.job
+    assert queue.start(again) is None
+
+
+def test_a_superseded_run_is_refused_while_its_successor_runs(queue: DirectQueue, run: Claimed) -> None:
+    queue.pass_time(100)
+    assert queue.reap() == 1
+    assert queue.outcome(run) == "expired"
+    later = queue.started("slot2@h1")
+    assert later.job == run.job
+    assert queue.start(run) == f"run {run.run_id} is over: the startd did not answer the offer"
+    assert queue.finish(run) == "late"
+    assert queue.status(run.job) == 2
+
+
+def test_a_run_that_is_to_end_does_not_start_again(queue: DirectQueue, run: Claimed) -> None:
+    queue.start(run)
+    queue.act("vacate", run.job, reason="make room")
+    assert queue.start(run) == f"run {run.run_id} is to end: make room"
+
+
+FUNCTIONS_OF_A_RUN = {
+    "accept": {},
+    "reject": {},
+    "start": {"starter": "1:1"},
+    "refuse_start": {"reason": "x"},
+    "withdraw": {"reason": "x"},
+    "heartbeat": {"report": {}},
+    "finish": {"hook_reason": "exit", "report": {"ExitCode": 0}},
+    "starter_gone": {},
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS_OF_A_RUN)
+def test_nobody_touches_a_run_without_its_token(queue: DirectQueue, run: Claimed, function: str) -> None:
+    arguments = FUNCTIONS_OF_A_RUN[function]
+    for started in (False, True):
+        if started:
+            queue.start(run)
+        for token in (uuid.uuid4(), None):
+            with pytest.raises(psycopg.Error, match=f"run {run.run_id}: this is not its token") as caught:
+                queue.call(function, run_id=run.run_id, token=token, **arguments)
+            assert caught.value.sqlstate == "FWDEN"
+    assert queue.value("SELECT state FROM fetchwork.runs") == "running"
+    queue.finish(run)
+    if function != "starter_gone":
+        with pytest.raises(psycopg.Error, match="this is not its token"):
+            queue.call(function, run_id=run.run_id, token=uuid.uuid4(), **arguments)
+        with pytest.raises(psycopg.Error, match="run 999 is not known") as caught:
+            queue.call(function, run_id=999, token=run.token, **arguments)
+        assert caught.value.sqlstate == "FWNOT"
+
+
+def test_a_refused_job_waits_again_and_the_slot_rests_from_its_kind(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.of(run, "reject") is True
+    assert queue.of(run, "reject") is False
+    assert queue.outcome(run) == "rejected"
+    host_id = queue.host()
+    assert queue.candidates(host_id, "slot1@h1") == []
+    assert len(queue.candidates(host_id, "slot2@h1")) == 1
+    queue.submit(RequestCpus=2)
+    assert len(queue.candidates(host_id, "slot1@h1")) == 1
+
+
+def test_the_rest_after_a_refusal_grows_to_its_limit(queue: DirectQueue, run: Claimed) -> None:
+    queue.set("max_refusal_rest", 60)
+    rests = []
+    again: Claimed | None = run
+    for _ in range(5):
+        assert again is not None
+        queue.of(again, "reject")
+        rests.append(queue.value("SELECT round(extract(epoch FROM rest_until - now()))::int FROM fetchwork.slot_rest"))
+        queue.pass_time(3600)
+        again = queue.claim()
+    assert rests == [10, 20, 40, 60, 60]
+
+
+def test_a_slot_that_was_only_busy_needs_no_rest(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "reject", rest=False)
+    assert len(queue.candidates(queue.host(), "slot1@h1")) == 1
+
+
+def test_a_refusal_after_the_start_changes_nothing(queue: DirectQueue, run: Claimed) -> None:
+    queue.start(run)
+    assert queue.of(run, "reject") is False
+    assert queue.of(run, "withdraw", reason="hook gone") is False
+    assert queue.of(run, "refuse_start", reason="no Cmd") is False
+    assert queue.status(run.job) == 2
+
+
+def test_a_withdrawn_offer_is_another_slots_at_once(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.of(run, "withdraw", reason="the hook had gone") is True
+    assert queue.outcome(run) == "withdrawn"
+    again = queue.claim("slot1@h1")
+    assert again is not None
+    assert again.job == run.job
+
+
+def test_a_job_that_can_be_printed_nowhere_is_held(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.of(run, "withdraw", reason="too large", hold_reason="its ad has 20000 bytes", code=22) is True
+    assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode FROM fetchwork.jobs") == [(5, "its ad has 20000 bytes", 22)]
+
+
+# Could not start
+
+
+def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(queue: DirectQueue, run: Claimed) -> None:
+    delays = []
+    again: Claimed | None = run
+    for n in range(3):
+        assert again is not None
+        assert queue.of(again, "refuse_start", reason="Cmd '/bin/tru' is not there", code=14) is True
+        assert queue.outcome(again) == "could_not_start"
+        if n < 2:
+            delays.append(queue.value("SELECT round(extract(epoch FROM not_before - now()))::int FROM fetchwork.job"))
+            assert queue.claim() is None
+            queue.pass_time(10)
+            queue.scalar("wake")
+            again = queue.claim()
+    assert delays == [2, 4]
+    assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode, NumJobStarts FROM fetchwork.jobs") == [
+        (5, "could not start 3 times, last on slot1@h1: Cmd '/bin/tru' is not there", 14, 0)
+    ]
+    # whoever releases it gives it all its tries again
+    queue.act("release", run.job)
+    again = queue.claim()
+    assert again is not None
+    queue.of(again, "refuse_start", reason="no")
+    assert queue.status(run.job) == 1
+
+
+def test_the_delay_after_a_failed_start_has_a_limit(queue: DirectQueue, run: Claimed) -> None:
+    queue.set("max_not_started", 100)
+    queue.set("max_retry_delay", 5)
+    queue.connection.execute("UPDATE fetchwork.job SET num_not_started = 50")
+    queue.of(run, "refuse_start", reason="no")
+    assert queue.value("SELECT round(extract(epoch FROM not_before - now()))::int FROM fetchwork.job") == 5
+
+
+def test_a_good_run_between_makes_the_count_start_anew(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "refuse_start", reason="no")
+    queue.pass_time(10)
+    queue.scalar("wake")
+    started = queue.started()
+    assert queue.column("num_not_started", run.job) == 1
+    queue.finish(started, "evict", JobPid=1)
+    assert queue.column("num_not_started", run.job) == 0
+
+
+# Races between the fence and people; each in both orders
+
+
+def test_a_start_that_meets_a_removal_waits_and_is_refused(
+    queue: DirectQueue, run: Claimed, another: Callable[..., DirectQueue]
+) -> None:
+    person = another(autocommit=False)
+    assert person.act("remove", run.job) == 1  # 1. not committed
+    queue.connection.execute("SET statement_timeout = '300ms'")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        queue.start(run)  # 2. the fence waits for the answer
+    person.connection.commit()  # 3.
+    assert queue.start(run) == f"run {run.run_id} is over: via fetchwork rm (by postgres)"
+
+
+def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(
+    queue: DirectQueue, run: Claimed, another: Callable[..., DirectQueue]
+) -> None:
+    fence = another(autocommit=False)
+    assert fence.start(run) is None  # 1. not committed
+    queue.connection.execute("SET statement_timeout = '300ms'")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        queue.act("remove", run.job)  # 2.
+    fence.connection.commit()  # 3.
+    assert queue.act("remove", run.job) == 1
+    assert queue.status(run.job) == 3
+    assert queue.heartbeat(run)["requested"] == "remove"
+    assert queue.finish(run) == "removed"
+
+
+def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+    job = queue.submit()
+    host_id = queue.host()
+    claimer = another(autocommit=False)
+    run = claimer.claim(host_id=host_id)  # 1. not committed
+    assert run is not None
+    queue.connection.execute("SET statement_timeout = '300ms'")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        queue.act("remove", job)  # 2.
+    claimer.connection.commit()  # 3.
+    assert queue.act("remove", job) == 1
+    assert queue.outcome(run) == "withdrawn"
+    assert queue.status(job) == 3
+
+
+def test_a_claim_that_meets_a_removal_passes_its_job_over(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+    first, second = queue.submit_many([{}, {}])
+    person = another(autocommit=False)
+    person.act("remove", first)  # 1. not committed
+    queue.connection.execute("SET statement_timeout = '2s'")
+    run = queue.claim()  # 2. does not wait
+    assert run is not None
+    assert run.job == second
+    person.connection.rollback()  # 3.
+    assert queue.claim("slot2@h1") is not None
