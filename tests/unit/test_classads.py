@@ -398,4 +398,4 @@ def test_references_are_as_written():
 
 def test_ad_of_too_many_lines_is_refused_before_it_is_read() -> None:
     with pytest.raises(ClassAdError, match="ad of 30000 lines is longer than 20000"):
-        parse_old("A = 1\n" * 30_000)
+        classads.parse_old("A = 1\n" * 30_000)
