@@ -14,13 +14,13 @@ GRANT USAGE ON SCHEMA fetchwork TO fetchwork_submitter, fetchwork_reader, fetchw
 GRANT SELECT ON
     fetchwork.jobs, fetchwork.history, fetchwork.runs, fetchwork.events, fetchwork.events_kept, fetchwork.slots, fetchwork.hosts,
     fetchwork.totals, fetchwork.batches, fetchwork.autoclusters, fetchwork.submitters, fetchwork.queues, fetchwork.limits, fetchwork.settings,
-    fetchwork.migration, fetchwork.attribute
+    fetchwork.migration, fetchwork.attribute, fetchwork.rests
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 -- what the views and the checks call in the reader's name
 GRANT EXECUTE ON FUNCTION
     fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares,
-    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_jobs
+    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_jobs, fetchwork.waiting_kinds, fetchwork.prospects
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION

@@ -104,4 +104,9 @@
 \ir functions/clear_host.sql
 
 \ir views.sql
+
+\ir functions/blocked_by.sql
+\ir functions/waiting_kinds.sql
+\ir functions/prospects.sql
+
 \ir grants.sql

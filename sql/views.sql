@@ -190,11 +190,20 @@ SELECT
     r.run_id AS runid,
     CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN fetchwork.job_id(r.cluster_id, r.proc_id) END AS jobid,
     CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN a.owner END AS remoteowner,
-    s.ad
+    s.ad,
+    s.queues AS fetchworkqueues
 FROM fetchwork.slot AS s
 JOIN fetchwork.host AS h ON h.host_id = s.host_id
 LEFT JOIN fetchwork.run AS r ON r.host_id = s.host_id AND r.slot = s.name
 LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id;
+
+-- Which slots have refused which kinds of jobs, and for how long they are not offered them.
+CREATE OR REPLACE VIEW fetchwork.rests WITH (security_barrier) AS
+SELECT h.name AS machine, t.slot AS name, t.autocluster_id AS autoclusterid, t.refusals, t.rest_until AS rest_until_at
+FROM fetchwork.slot_rest AS t
+JOIN fetchwork.host AS h ON h.host_id = t.host_id
+JOIN fetchwork.autocluster AS a ON a.autocluster_id = t.autocluster_id
+WHERE (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
 
 CREATE OR REPLACE VIEW fetchwork.hosts AS
 SELECT

@@ -163,7 +163,7 @@ class Agent:
         event(log, level, request.name, **fields)
         if site is not None and request.name == "fetch_work" and "slot" in answer.fields:
             told = str(fields["outcome"]) + (f" {fields['job']}" if "job" in fields else "")
-            self.slots.fetched(site.store, answer.fields["slot"], request.body, told)
+            self.slots.fetched(site.store, answer.fields["slot"], request.body, told, site.queues)
         return answer
 
     def _task(self, request: Request, who: peer.Peer, site: Site, end: float, gone: asyncio.Event) -> Task:

@@ -26,6 +26,7 @@ class _Seen:
     body: bytes
     fetched_at: float
     answer: str
+    queues: tuple[str, ...] = ()
     told: tuple[Any, ...] | None = None
     told_at: float = 0.0
     ad_size: tuple[Any, ...] | None = None
@@ -41,14 +42,14 @@ class SlotReports:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def fetched(self, store: Store, slot: str, body: bytes, answer: str) -> None:
-        """A slot asked, and was answered so."""
+    def fetched(self, store: Store, slot: str, body: bytes, answer: str, queues: tuple[str, ...]) -> None:
+        """A slot asked for a job of these queues, and was answered so."""
         seen = self._seen.get((store, slot))
         if seen is None:
             if len(self._seen) >= MAX_SLOTS:
                 return
             seen = self._seen[store, slot] = _Seen(b"", 0.0, "")
-        seen.body, seen.fetched_at, seen.answer = body, time.time(), answer
+        seen.body, seen.fetched_at, seen.answer, seen.queues = body, time.time(), answer, queues
 
     async def tell(self, store: Store) -> int:
         """Tell the database what it does not know; returns how many slots that was."""
@@ -84,6 +85,7 @@ class SlotReports:
             "slot_type": _text(ad, "SlotType"),
             "fetched_at": seen.fetched_at,
             "last_answer": seen.answer,
+            "queues": list(seen.queues) or None,
             **slot_resources(ad),
         }
         size_changed = seen.ad_size != _size(row)

@@ -342,6 +342,7 @@ CREATE TABLE fetchwork.slot (
     gpus double precision,
     last_fetch_at timestamptz NOT NULL DEFAULT now(),
     last_answer text,
+    queues text[],                              -- which it draws from, in this order; null: not told
     ad jsonb,                                   -- the slot ad as FETCH_WORK brought it
     PRIMARY KEY (host_id, name)
 );
