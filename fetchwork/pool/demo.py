@@ -185,7 +185,7 @@ def _display(console: Console) -> Iterator[Any]:
 
 def _show(console: Console, jobs: list[dict[str, Any]]) -> bool:
     """Print the results; whether they are what they should be."""
-    table = Table("job", "owner", "by", "slot", "exit", "run time", "status", box=box.SIMPLE)
+    table = Table("job", "owner", "by", "slot", "exit", "ran", "status", box=box.SIMPLE, pad_edge=False)
     good = len(jobs) == JOBS
     for job in jobs:
         right = bool(job["completed"]) and job["exitcode"] == job["expected"]
