@@ -1,0 +1,212 @@
+"""slot_is_free, starter_gone, reap: the three detectors of runs that die without a word, and who is not taken for dead."""
+
+import pytest
+
+from tests.direct_queue import Claimed, DirectQueue
+
+
+@pytest.fixture
+def run(queue: DirectQueue) -> Claimed:
+    """A run that passed the fence."""
+    queue.submit()
+    return queue.started(lease_s=1800)
+
+
+# 1. The slot asks for work again
+
+
+def test_a_slot_that_is_free_has_lost_what_it_ran(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1
+    assert queue.outcome(run) == "lost"
+    assert queue.status(run.job) == 1
+    assert queue.events(run.job) == [0, 1, 4]
+    assert queue.column("num_lost", run.job) == 1
+
+
+def test_a_slot_that_is_free_tells_nothing_of_others(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot2@h1") == 0
+    assert queue.scalar("slot_is_free", host_id=queue.host("h2"), slot="slot1@h1") == 0
+
+
+def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(queue: DirectQueue) -> None:
+    queue.submit(JobUniverse=12)
+    offer = queue.claim()
+    assert offer is not None
+    queue.of(offer, "accept")
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1
+    assert queue.outcome(offer) == "could_not_start"
+    assert queue.column("last_reason", offer.job) == (
+        "accepted by the startd, then silence: no starter came up; does the account alice exist there, does its universe 12 run there? see StarterLog"
+    )
+
+
+# 2. The agent sees the starter go
+
+
+def test_a_starter_that_is_gone_gives_its_job_back(queue: DirectQueue, run: Claimed) -> None:
+    assert queue.of(run, "starter_gone") is True
+    assert queue.of(run, "starter_gone") is False
+    assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [("lost", "the starter ended without a word")]
+    assert queue.claim("slot2@h1") is not None
+
+
+def test_a_starter_that_went_before_the_fence_was_a_failed_start(queue: DirectQueue) -> None:
+    queue.submit()
+    offer = queue.claim()
+    assert offer is not None
+    queue.of(offer, "accept")
+    queue.of(offer, "starter_gone")
+    assert queue.outcome(offer) == "could_not_start"
+
+
+# 3. Silence
+
+
+def test_a_run_of_which_nothing_is_heard_is_lost_after_its_lease(queue: DirectQueue, run: Claimed) -> None:
+    queue.call("goodbye", host_id=queue.host(), agent_id="0" * 32)
+    queue.pass_time(1790)
+    assert queue.reap() == 0
+    queue.pass_time(20)
+    assert queue.reap() == 1
+    assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [("lost", "no update came in time")]
+    assert queue.status(run.job) == 1
+
+
+def test_a_host_whose_agent_falls_silent_loses_all_its_runs(queue: DirectQueue) -> None:
+    queue.submit_many([{}, {}, {}])
+    here = [queue.started("slot1@h1"), queue.started("slot2@h1")]
+    queue.pass_time(61)
+    there = queue.started("slot1@h2")
+    assert queue.reap() == 2
+    assert [queue.outcome(run) for run in (*here, there)] == ["lost", "lost", None]
+    assert queue.value("SELECT reason FROM fetchwork.runs WHERE RunId = %s", here[0].run_id) == "its host fell silent"
+
+
+def test_a_beat_keeps_a_host_alive(queue: DirectQueue, run: Claimed) -> None:
+    for _ in range(3):
+        queue.pass_time(50)
+        queue.call("beat", host_id=queue.host(), alive=[run.run_id])
+        assert queue.reap() == 0
+    assert queue.status(run.job) == 2
+
+
+def test_hooks_of_a_host_whose_agent_died_keep_their_own_run_alive(queue: DirectQueue, run: Claimed) -> None:
+    queue.pass_time(61)
+    queue.heartbeat(run)
+    assert queue.reap() == 0
+
+
+def test_an_agent_that_stops_in_good_order_leaves_its_runs_to_their_own_leases(queue: DirectQueue, run: Claimed) -> None:
+    queue.call("goodbye", host_id=queue.host(), agent_id="0" * 32)
+    queue.pass_time(300)
+    assert queue.reap() == 0
+    assert queue.status(run.job) == 2
+
+
+def test_a_goodbye_of_an_agent_that_was_replaced_is_not_heard(queue: DirectQueue, run: Claimed) -> None:
+    queue.call("goodbye", host_id=queue.host(), agent_id="1" * 32)
+    queue.pass_time(61)
+    assert queue.reap() == 1
+
+
+def test_an_offer_that_nobody_answers_expires_and_is_not_charged(queue: DirectQueue) -> None:
+    queue.submit()
+    offer = queue.claim(offer_s=60)
+    assert offer is not None
+    queue.pass_time(59)
+    assert queue.reap() == 0
+    queue.pass_time(2)
+    assert queue.reap() == 1
+    assert queue.outcome(offer) == "expired"
+    assert queue.column("num_not_started", offer.job) == 0
+
+
+def test_a_job_that_is_to_end_and_falls_silent_gets_what_was_asked_for(queue: DirectQueue) -> None:
+    removed, held = queue.submit_many([{}, {}])
+    queue.started("slot1@h1")
+    queue.started("slot2@h1")
+    queue.act("remove", removed)
+    queue.act("hold", held)
+    queue.pass_time(61)
+    assert queue.reap() == 2
+    assert queue.status(removed) == 3
+    assert queue.value("SELECT count(*) FROM fetchwork.history") == 1
+    assert queue.rows("SELECT JobStatus, RunId FROM fetchwork.jobs") == [(5, None)]
+
+
+def test_after_a_pause_of_the_database_everyone_gets_a_whole_lease_again(queue: DirectQueue, run: Claimed) -> None:
+    queue.pass_time(10000)
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = now() - interval '10000 s'")
+    assert queue.scalar("reap") == 0
+    assert queue.scalar("reap") == 0
+    queue.pass_time(61)
+    assert queue.reap() == 1
+
+
+def test_a_restart_of_the_server_is_such_a_pause(queue: DirectQueue, run: Claimed) -> None:
+    queue.pass_time(10000)
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = pg_postmaster_start_time() - interval '1 s'")
+    assert queue.scalar("reap") == 0
+
+
+# A host on which everything fails
+
+
+def fail(queue: DirectQueue, slot: str = "slot1@h1") -> None:
+    """The next job on this slot can't start."""
+    run = queue.claim(slot)
+    assert run is not None
+    queue.of(run, "refuse_start", reason="/usr is empty")
+
+
+def test_a_host_that_fails_jobs_of_several_kinds_in_a_row_is_offered_a_probe_now_and_then(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 4)
+    queue.set("max_not_started", 1000)
+    queue.submit_many([{"RequestCpus": n} for n in range(20)])
+    for n in range(4):
+        fail(queue, f"slot{n}@h1")
+    assert queue.rows("SELECT bad_starts, bad_reason, black_hole_since_at IS NULL FROM fetchwork.hosts") == [(4, "/usr is empty", False)]
+    host_id = queue.host()
+    assert queue.candidates(host_id) == []
+    assert queue.candidates(queue.host("h2"))
+    queue.pass_time(61)
+    fail(queue, "slot9@h1")  # the probe
+    queue.pass_time(61)
+    assert queue.candidates(host_id) == []  # twice as long
+    queue.pass_time(61)
+    probe = queue.claim()
+    assert probe is not None
+    assert queue.candidates(host_id, "slot2@h1") == []  # one probe at a time
+    queue.start(probe)
+    queue.finish(probe)
+    assert queue.rows("SELECT bad_starts, black_hole_since_at FROM fetchwork.hosts WHERE Machine = 'h1'") == [(0, None)]
+    assert queue.candidates(host_id)
+
+
+def test_jobs_of_one_kind_that_fail_tell_nothing_of_their_host(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    queue.set("max_not_started", 1000)
+    queue.submit_many([{} for _ in range(5)])
+    for n in range(4):
+        fail(queue, f"slot{n}@h1")
+    assert queue.candidates(queue.host())
+
+
+def test_jobs_that_fail_at_once_count_and_those_that_ran_a_while_do_not(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    queue.submit_many([{"RequestCpus": n} for n in range(4)])
+    for duration, bad in [(10.0, 0), (0.1, 1), (0.1, 2)]:
+        run = queue.started()
+        queue.finish(run, JobPid=1, ExitCode=1, JobDuration=duration)
+        assert queue.value("SELECT bad_starts FROM fetchwork.hosts") == bad
+    assert queue.candidates(queue.host()) == []
+
+
+def test_an_administrator_clears_a_host(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    queue.submit_many([{"RequestCpus": n} for n in range(4)])
+    for _ in range(2):
+        queue.finish(queue.started(), JobPid=1, ExitCode=1, JobDuration=0.1)
+    assert queue.scalar("clear_host", host="h1") is True
+    assert queue.scalar("clear_host", host="nowhere") is False
+    assert queue.candidates(queue.host())
