@@ -11,6 +11,7 @@ hooks, static and dynamic slots alike, as no attribute of a slot's or job's ad w
 """
 
 import difflib
+import json
 import os
 import re
 import socket
@@ -515,6 +516,40 @@ def _section(key: Key) -> tuple[type[BaseModel], Key]:
             return _SECTIONS[name], key[1:]
         case _:
             return HostConfig, key
+
+
+def reference() -> str:
+    """Every setting with its default, commented out, as a host file that says nothing."""
+    sections: list[tuple[str, type[BaseModel]]] = [
+        ("[host]", Host),
+        ("[database.NAME]", Database),
+        ("[keyword.NAME]", Keyword),
+        ("[slots]", Slots),
+        ("[[slots.type]]", SlotType),
+        ("[agent]", Agent),
+        ("[pilot]", Pilot),
+        ("[workstation]", Workstation),
+    ]
+    lines = []
+    for header, section in sections:
+        lines += [f"# {' '.join((section.__doc__ or '').split()).partition(': ')[2]}", f"# {header}"]
+        for name, field in section.model_fields.items():
+            if name in ("type", "keyword") and section is Slots:
+                continue
+            default = field.default
+            shown = "..." if default in (None, "") else json.dumps(_plain_value(default))
+            lines.append(f"# {name} = {shown:<24} # {field.description}")
+        lines.append("")
+    lines += [
+        "# Slots with a keyword of their own: a slot number or a range of them each.",
+        "# [slots.keyword]",
+    ]
+    lines += ['# 4 = "NAME"', '# 5-6 = "none"']
+    return "\n".join(lines) + "\n"
+
+
+def _plain_value(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {

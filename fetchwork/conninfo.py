@@ -1,7 +1,7 @@
 """libpq connection strings, as far as a host file needs to judge one without a database driver."""
 
 import re
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 # A value is bare or in single quotes; a backslash takes the next character as it is.
 _PAIR = re.compile(r"\s*(?P<key>[A-Za-z_]+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'|(?:[^'\s\\]|\\.)*)(?=\s|$)")
@@ -60,7 +60,9 @@ def parse(text: str) -> dict[str, str]:
             match = _PAIR.match(text, position)
             if match is None:
                 raise ValueError("has a part that is not a key = value pair with balanced quotes")
-            settings[match["key"].lower()] = re.sub(r"\\(.)", r"\1", match["value"].strip("'"))
+            value = match["value"]
+            bare = value[1:-1] if value.startswith("'") else value
+            settings[match["key"].lower()] = re.sub(r"\\(.)", r"\1", bare)
             position = match.end()
     if unknown := sorted(set(settings) - SETTINGS):
         raise ValueError(f"has the setting {unknown[0]!r}, which libpq does not know")
@@ -77,16 +79,18 @@ def problem(text: str) -> str | None:
 
 
 def _parse_uri(text: str) -> dict[str, str]:
-    parts = urlsplit(text)
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise ValueError(f"is a URI of {parts.scheme!r}, not of PostgreSQL")
-    settings = dict(parse_qsl(parts.query, keep_blank_values=True))
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise ValueError("has a port that is not a number from 0 to 65535") from error
-    values = {"user": parts.username, "password": parts.password, "host": parts.hostname, "port": port}
-    settings.update({key: unquote(str(value)) for key, value in values.items() if value})
-    if dbname := parts.path.lstrip("/"):
-        settings["dbname"] = unquote(dbname)
+    scheme, _, rest = text.partition("://")
+    if scheme not in ("postgresql", "postgres"):
+        raise ValueError(f"is a URI of {scheme!r}, not of PostgreSQL")
+    rest, _, query = rest.partition("?")
+    place, _, dbname = rest.partition("/")
+    account, _, hosts = place.rpartition("@")
+    user, _, password = account.partition(":")
+    # libpq takes several hosts, each with its port: a primary and its standbys
+    ports = [port for port in re.findall(r":([^:,\]]*)(?=,|$)", hosts) if port]
+    if any(not port.isdecimal() or int(port) > 65535 for port in ports):
+        raise ValueError("has a port that is not a number from 0 to 65535")
+    settings = dict(parse_qsl(query, keep_blank_values=True))
+    values = {"user": user, "password": password, "host": hosts, "port": ",".join(ports), "dbname": dbname}
+    settings.update({key: unquote(value) for key, value in values.items() if value})
     return settings

@@ -24,6 +24,11 @@ def cli() -> None:
     """Turn a host file into HTCondor configuration.
 
     HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml.
+
+    \b
+    Example:
+      fetchwork config generate -o /etc/condor/config.d
+      fetchwork config check
     """
 
 
@@ -67,6 +72,17 @@ def generate(host_file_path: Path | None, output: Path | None, unit_output: Path
         _note(f"the unit of the agent is not written: give --unit-output /etc/systemd/system for {UNIT_FILE}")
     if path.resolve() != config.host.file.resolve():
         _note(f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file")
+
+
+@cli.command()
+def settings() -> None:
+    """Print every setting of a host file, with its default and what is allowed.
+
+    \b
+    Example:
+      fetchwork config settings | less
+    """
+    click.echo(host_file.reference(), nl=False)
 
 
 @cli.command()

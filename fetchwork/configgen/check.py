@@ -63,7 +63,7 @@ class Place:
 def check_paths(config: HostConfig, place: Place) -> Iterator[Finding]:
     """Yield what is wrong with the files and directories that the host file names."""
     for name in config.keywords_in_use():
-        yield from check_hooks(config.hooks(name), name, place)
+        yield from check_hooks(config, name, place)
     yield from check_spool(config.agent.spool, place("agent", "spool"))
     if not os.access(config.command, os.X_OK):
         yield Finding(
@@ -81,8 +81,9 @@ def check_paths(config: HostConfig, place: Place) -> Iterator[Finding]:
     yield from _check_secrets(config, place)
 
 
-def check_hooks(directory: Path, keyword: str, place: Place) -> Iterator[Finding]:
-    """Yield what would make HTCondor, or the hooks themselves, refuse the hooks in ``directory``."""
+def check_hooks(config: HostConfig, keyword: str, place: Place) -> Iterator[Finding]:
+    """Yield what would keep HTCondor from running the hooks of a keyword, or them from finding the agent."""
+    directory = config.hooks(keyword)
     where = place("keyword", keyword, "hooks")
     install = f"what 'fetchwork hooks install -c {place.path}' makes"
     try:
@@ -101,7 +102,8 @@ def check_hooks(directory: Path, keyword: str, place: Place) -> Iterator[Finding
         yield Finding(where, f"hook directory '{directory}' is closed to the accounts of jobs", "mode 755")
     for hook in HOOKS:
         yield from _check_hook(directory / hook.lower(), where, install)
-    yield from _check_hook_conf(directory / "hook.conf", keyword, where, install)
+    expected = {"keyword": keyword, "socket": str(config.socket), "spool": str(config.agent.spool)}
+    yield from _check_hook_conf(directory / "hook.conf", expected, where, install)
 
 
 def _check_hook(path: Path, where: str, install: str) -> Iterator[Finding]:
@@ -124,20 +126,18 @@ def _check_hook(path: Path, where: str, install: str) -> Iterator[Finding]:
         )
 
 
-def _check_hook_conf(path: Path, keyword: str, where: str, install: str) -> Iterator[Finding]:
+def _check_hook_conf(path: Path, expected: dict[str, str], where: str, install: str) -> Iterator[Finding]:
+    """The hooks read this file, and not the host file: a change of the one must reach the other."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         yield Finding(where, f"'{path}': {_reason(error)}", install)
         return
-    match = re.search(r"(?m)^\s*keyword\s*=\s*(.*?)\s*$", text)
-    if match is None or match[1] != keyword:
-        found = f"keyword {match[1]!r}" if match else "no keyword"
-        yield Finding(
-            str(path),
-            f"names {found}, but the directory is that of [keyword.{keyword}]",
-            f"keyword = {keyword}",
-        )
+    found = dict(re.findall(r"(?m)^\s*(\w+)\s*=\s*(.*?)\s*$", text))
+    for name, value in expected.items():
+        if found.get(name) != value:
+            said = f"says {name} = {found[name]}" if name in found else f"says no {name}"
+            yield Finding(str(path), f"{said}, the host file has '{value}'", install)
 
 
 def check_spool(spool: Path, where: str) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ ROLE = "fetchwork_agent"
 _CLOCK_WARN_S = 5.0
 _CLOCK_FAIL_S = 30.0
 _SHOWN = 5
+_SLOTS_SHOWN = 8
 _SILENT_S = 300.0
 
 
@@ -179,9 +180,10 @@ def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> 
             f"{name}: {len(silent)} of {len(rows)} slots are quiet, {worst['name']} fetched {since}",
             "is HTCondor running, and START true there? (condor_status -af Name State START)",
         )
-    latest = min((row for row in rows if row["ago"] is not None), key=lambda row: row["ago"], default=None)
-    last = f", the last {_span(latest['ago'])} ago by {latest['name']}" if latest else ""
-    return ok("fetches", f"{name}: {len(rows)} slots fetch{last}")
+    told = sorted((row for row in rows if row["ago"] is not None), key=lambda row: row["ago"])
+    slots = ", ".join(f"{row['name'].partition('@')[0]} {_span(row['ago'])}" for row in told[:_SLOTS_SHOWN])
+    rest = f" ... {_span(told[-1]['ago'])}" if len(told) > _SLOTS_SHOWN else ""
+    return ok("fetches", f"{name}: {len(rows)} slots fetch, the last time ago: {slots}{rest}")
 
 
 def _queues(config: HostConfig, keyword: str, database: str) -> tuple[str, ...]:

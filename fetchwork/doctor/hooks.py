@@ -17,7 +17,7 @@ def check(config: HostConfig, place: Place) -> Iterator[Line]:
     """Yield whether HTCondor would run the hooks, and whether they could leave a report."""
     for keyword in config.keywords_in_use():
         directory = config.hooks(keyword)
-        findings = list(check_hooks(directory, keyword, place))
+        findings = list(check_hooks(config, keyword, place))
         for finding in findings:
             yield failed("hooks", finding.wrong, finding.allowed)
         if not findings:

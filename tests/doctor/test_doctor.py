@@ -134,10 +134,15 @@ def test_hook_without_its_interpreter(host):
 def test_hooks_of_another_keyword_in_the_directory(host):
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("FETCHWORK", "OTHER"))
-    assert (
-        "names keyword 'OTHER', but the directory is that of [keyword.FETCHWORK]"
-        in only(host.failures()).text
-    )
+    assert "says keyword = OTHER, the host file has 'FETCHWORK'" in only(host.failures()).text
+
+
+def test_hooks_installed_for_another_socket(host):
+    conf = host.hooks / "hook.conf"
+    conf.write_text(conf.read_text().replace("agent.sock", "old.sock"))
+    line = only(host.failures())
+    assert "run/old.sock, the host file has '" in line.text
+    assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 
 def test_hooks_not_installed(host):
@@ -239,9 +244,9 @@ def test_spool_that_jobs_accounts_cannot_write_to(host):
     assert "chmod 1733" in line.remedy
 
 
-def report(host, ago_s, state="Unclaimed"):
+def report(host, ago_s, state="Unclaimed", name="slot1@test"):
     """The database sees a slot that fetched so long ago."""
-    slot = {"name": "slot1@test", "state": state, "activity": "Idle", "fetched_at": time.time() - ago_s}
+    slot = {"name": name, "state": state, "activity": "Idle", "fetched_at": time.time() - ago_s}
     host.connection.execute(
         "SELECT fetchwork.report_slots((SELECT host_id FROM fetchwork.hello('test.example.org', '1')), %s)",
         [json.dumps([slot])],
@@ -249,11 +254,12 @@ def report(host, ago_s, state="Unclaimed"):
 
 
 def test_last_fetch_of_each_slot_is_told(host):
-    report(host, 3)
+    for number in range(1, 11):
+        report(host, 10 * number, name=f"slot{number}@test")
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
-    assert line.text.startswith("main: 1 slots fetch, the last ")
-    assert line.text.endswith("ago by slot1@test")
+    assert line.text.startswith("main: 10 slots fetch, the last time ago: slot1 10 s, slot2 20 s, ")
+    assert line.text.endswith(", slot8 80 s ... 100 s")
 
 
 def test_slot_that_stopped_fetching_is_named(host):

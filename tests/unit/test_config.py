@@ -1,9 +1,12 @@
 """What a host file may say, and how one that may not is answered."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fetchwork import config
+from fetchwork import config, conninfo
 from fetchwork.cli import run
+from fetchwork.configgen import render
 from fetchwork.errors import ConfigError
 
 SMALLEST = """\
@@ -499,3 +502,111 @@ def test_settings_of_a_program_are_checked_like_a_file():
         config.from_dict(
             {"database": {"d": {"service": "s"}}, "keyword": {"A": {"fetch_delay_s": 0}}}, "pool"
         )
+
+
+def test_reference_is_a_host_file_that_names_every_setting(capsys):
+    assert run(["config", "settings"]) == 0
+    text = capsys.readouterr().out
+    sections = (config.Host, config.Database, config.Keyword, config.Slots, config.SlotType, config.Agent)
+    for section in (*sections, config.Pilot, config.Workstation):
+        for name, field in section.model_fields.items():
+            if (section, name) not in ((config.Slots, "type"), (config.Slots, "keyword")):
+                assert f"# {name} = " in text
+                assert field.description in text
+
+
+def test_defaults_of_the_reference_are_allowed():
+    text = config.reference()
+    uncommented = "".join(
+        line.removeprefix("# ") + "\n"
+        for line in text.splitlines()
+        if "= ..." not in line and (" = " in line or line.startswith("# ["))
+    )
+    tables = uncommented.replace("NAME", "A").partition("[pilot]")[0]
+    assert config.parse(tables.replace("[database.A]", '[database.A]\nservice = "s"')).keywords["A"]
+
+
+@given(st.integers(0, len(TWO)), st.integers(0, 8), st.text(max_size=8))
+def test_no_change_of_a_file_gives_anything_but_a_message(start, length, inserted):
+    text = TWO[:start] + inserted + TWO[start + length :]
+    try:
+        host = config.parse(text)
+    except ConfigError as error:
+        assert error.problems
+        assert all("; allowed: " in problem and "\n" not in problem for problem in error.problems), error
+    else:
+        render(host)
+
+
+VALUES = st.one_of(
+    st.text(max_size=12),
+    st.integers(-5, 100),
+    st.booleans(),
+    st.floats(allow_nan=False),
+    st.lists(st.integers()),
+    st.just({}),
+    st.just("A"),
+    st.just("none"),
+)
+SECTIONS = {
+    "host": config.Host,
+    "agent": config.Agent,
+    "slots": config.Slots,
+    "pilot": config.Pilot,
+    "workstation": config.Workstation,
+}
+
+
+@given(st.data())
+def test_no_value_of_a_setting_gives_anything_but_a_message(data):
+    section = data.draw(st.sampled_from(sorted(SECTIONS)))
+    name = data.draw(st.sampled_from(sorted(SECTIONS[section].model_fields)))
+    tables = {
+        "database": {"main": {"service": "s"}},
+        "keyword": {"A": {}, "B": {"fetch_delay_s": 60}},
+        "slots": {"default": "A", "type": [{"count": 3, "cpus": 1}], "keyword": {"2": "B"}},
+    }
+    tables.setdefault(section, {})[name] = data.draw(VALUES)
+    try:
+        render(config.from_dict(tables))
+    except ConfigError as error:
+        assert all("; allowed: " in problem and "\n" not in problem for problem in error.problems), error
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("host=a dbname = 'b c'", {"host": "a", "dbname": "b c"}),
+        (r"password='a\'b\\c' user=x\ y", {"password": r"a'b\c", "user": "x y"}),
+        (
+            "postgresql://u:p%40x@a:5432,b:5433/d?sslmode=require",
+            {
+                "user": "u",
+                "password": "p@x",
+                "host": "a:5432,b:5433",
+                "port": "5432,5433",
+                "dbname": "d",
+                "sslmode": "require",
+            },
+        ),
+        ("postgres://[::1]/d", {"host": "[::1]", "dbname": "d"}),
+        ("postgresql:///d?host=/run/postgresql", {"dbname": "d", "host": "/run/postgresql"}),
+    ],
+)
+def test_connection_string_is_read_as_libpq_reads_it(text, settings):
+    assert conninfo.parse(text) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is empty"),
+        ("host", "has a part that is not a key = value pair"),
+        ("host='a", "balanced quotes"),
+        ("postgresql://a:port/d", "a port that is not a number"),
+        ("postgresql://a:99999/d", "a port that is not a number"),
+        ("postgresql://a/d?sslmod=require", "'sslmod', which libpq does not know"),
+    ],
+)
+def test_wrong_connection_string_is_told(text, problem):
+    assert problem in (conninfo.problem(text) or "")
