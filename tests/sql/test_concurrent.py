@@ -32,10 +32,8 @@ class Session:
         self.done: Counter[str] = Counter()
 
     def jobs(self, most: int = 5) -> list[str]:
-        known = self.queue.rows(
-            "SELECT JobId FROM fetchwork.jobs ORDER BY random() LIMIT %s", self.random.randint(1, most)
-        )
-        return [row[0] for row in known] or ["1.0"]
+        known = [row[0] for row in self.queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ClusterId, ProcId")]
+        return self.random.sample(known, min(len(known), self.random.randint(1, most))) or ["1.0"]
 
     def a_run(self) -> Claimed | None:
         return self.random.choice(self.runs) if self.runs else None
@@ -127,17 +125,33 @@ class Session:
 
     ACTS = (submit, claim, claim, claim, start, start, of_run, of_run, finish, finish, people, whole_owner, housekeeping, housekeeping)
 
+    def act(self) -> None:
+        """One thing that someone might do now."""
+        act = self.random.choice(self.ACTS)
+        try:
+            act(self)
+            self.done[act.__name__] += 1
+        except psycopg.Error as error:
+            if error.sqlstate not in EXPECTED:
+                raise
+            self.done[f"{act.__name__} {error.sqlstate}"] += 1
+        del self.runs[:-30]
+
     def work(self, until: float) -> None:
         while time.monotonic() < until:
-            act = self.random.choice(self.ACTS)
-            try:
-                act(self)
-                self.done[act.__name__] += 1
-            except psycopg.Error as error:
-                if error.sqlstate not in EXPECTED:
-                    raise
-                self.done[f"{act.__name__} {error.sqlstate}"] += 1
-            del self.runs[:-30]
+            self.act()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_sequence_of_acts_counts_and_events_tell_what_the_tables_tell(queue_conninfo: str, queue: DirectQueue, seed: int) -> None:
+    session = Session(queue_conninfo, seed)
+    queue.set("max_not_started", 3)
+    queue.scalar("set_limit", name="x", maximum=3)
+    for _ in range(20):
+        for _ in range(12):
+            session.act()
+        queue.check()
+    session.connection.close()
 
 
 def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_hold(
@@ -176,4 +190,3 @@ def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_
     # it did happen: work was claimed, started and finished
     missing = {"submit", "claim", "start", "finish", "people", "whole_owner", "housekeeping"} - done.keys()
     assert not missing, done
-    print(dict(done))

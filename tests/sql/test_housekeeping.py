@@ -1,0 +1,154 @@
+"""tick, wake, fold, maintain, take_duty: what is done now and then, by whoever is there."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.conftest import Connect
+from tests.direct_queue import DirectQueue
+
+
+def test_fold_empties_the_changes_and_leaves_the_totals(queue: DirectQueue) -> None:
+    queue.submit_many([{"JobBatchName": "b"}, {"JobStatus": 5}, {}])
+    queue.finish(queue.started())
+    totals = queue.rows("SELECT * FROM fetchwork.totals")
+    batches = queue.rows("SELECT * FROM fetchwork.batches")
+    assert queue.scalar("fold") > 0
+    assert queue.value("SELECT count(*) FROM fetchwork.tally_change") == 0
+    assert queue.rows("SELECT * FROM fetchwork.totals") == totals
+    assert queue.rows("SELECT * FROM fetchwork.batches") == batches
+    assert queue.scalar("fold") == 0
+
+
+def test_usage_decays_with_its_half_life(queue: DirectQueue) -> None:
+    queue.call("set_submitter", name="alice", changes={"usage": 1000})
+    queue.connection.execute("UPDATE fetchwork.submitter SET usage_at = now() - interval '1 day'")
+    assert queue.value("SELECT round(WeightedUsage) FROM fetchwork.submitters") == 500
+    queue.submit()
+    run = queue.started()
+    queue.pass_time(100)
+    queue.finish(run)
+    queue.scalar("fold")
+    assert queue.value("SELECT round(WeightedUsage) FROM fetchwork.submitters") == 600
+
+
+def test_priorities_are_htcondors(queue: DirectQueue) -> None:
+    queue.call("set_submitter", name="alice", changes={"usage": 86400 * 8, "prio_factor": 10})
+    queue.call("set_submitter", name="bob", changes={})
+    rows = queue.rows("SELECT Name, PriorityFactor, round(RealPriority::numeric, 3), round(Priority::numeric, 2) FROM fetchwork.submitters ORDER BY Name")
+    # eight slots in use for ever would be 8 / ln 2 times the half-life; nobody is better than 0.5
+    assert [(row[0], row[1], float(row[2]), float(row[3])) for row in rows] == [("alice", 10, 5.545, 55.45), ("bob", 1000, 0.5, 500)]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("set_submitter", {"name": "a", "changes": {"factor": 1}}, "submitter 'a': no such setting 'factor'; allowed: prio_factor, usage, max_running"),
+        ("set_submitter", {"name": "a", "changes": {"prio_factor": 0.5}}, "submitter 'a': .*; allowed: prio_factor 1 or more"),
+        ("set_queue", {"name": "q", "changes": {"pause": True}}, "queue 'q': no such setting 'pause'; allowed: paused, draining"),
+        ("set_setting", {"name": "host_leese", "value": 1}, "setting 'host_leese' does not exist; allowed: black_hole_rest"),
+        ("set_limit", {"name": "a b", "maximum": 1}, "concurrency limit 'a b' is no name; allowed: letters, digits, _ ."),
+        ("hello", {"host": "a b"}, "host name 'a b' is not one; allowed: letters, digits, _ . -"),
+        ("grant_owner", {"role": "nobody_here", "owner": "alice"}, "role 'nobody_here' does not exist in this PostgreSQL"),
+        ("grant_owner", {"role": "postgres", "owner": "root"}, "Owner 'root' can't be granted; allowed: an account name, never root"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(queue: DirectQueue, function: str, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(psycopg.Error, match=message) as caught:
+        queue.call(function, **arguments)
+    assert str(caught.value.sqlstate).startswith("FW")
+
+
+def test_a_duty_is_one_callers_in_each_period(queue: DirectQueue) -> None:
+    assert queue.scalar("take_duty", name="policy", every_s=60) is True
+    assert queue.scalar("take_duty", name="policy", every_s=60) is False
+    assert queue.scalar("take_duty", name="maintain", every_s=60) is True
+    queue.connection.execute("UPDATE fetchwork.duty SET taken_at = taken_at - interval '61 s'")
+    assert queue.scalar("take_duty", name="policy", every_s=60) is True
+
+
+def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+    queue.submit()
+    slow = another(autocommit=False)
+    slow.call("tick")
+    queue.connection.execute("SET statement_timeout = '2s'")
+    assert queue.call("tick") == [{"reaped": 0, "woken": 0, "folded": 0}]
+    slow.connection.rollback()
+
+
+# Partitions: each test has a database of its own, because it makes and drops tables
+
+
+@pytest.fixture
+def own(connect: Connect) -> DirectQueue:
+    """A queue in a new database."""
+    return DirectQueue(connect())
+
+
+def partitions(queue: DirectQueue, parent: str) -> list[str]:
+    """Names of a table's partitions without the default one."""
+    return [
+        row[0].removeprefix(f"{parent}_")
+        for row in queue.rows(
+            "SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid"
+            " WHERE i.inhparent = ('fetchwork.' || %s)::regclass AND c.relname NOT LIKE '%%default' ORDER BY 1",
+            parent,
+        )
+    ]
+
+
+def test_partitions_are_made_ahead_and_repeating_it_is_harmless(own: DirectQueue) -> None:
+    for _ in range(2):
+        own.call("maintain")
+        assert len(partitions(own, "event")) == 7
+        assert len(partitions(own, "job_history")) == len(partitions(own, "run_history")) == 2
+    days = own.rows("SELECT to_char(now() AT TIME ZONE 'UTC' + n * interval '1 day', 'YYYYMMDD') FROM generate_series(1, 7) AS n")
+    assert partitions(own, "event") == [day for (day,) in days]
+
+
+def test_events_of_tomorrow_go_to_tomorrows_partition(own: DirectQueue) -> None:
+    own.call("maintain")
+    own.submit()
+    own.connection.execute("INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (now() + interval '1 day', 28, 1, 0)")
+    assert own.rows("SELECT count(*) FROM fetchwork.event_default") == [(1,)]
+
+
+def test_what_is_past_its_time_is_dropped_and_readers_are_told(own: DirectQueue) -> None:
+    own.connection.execute(
+        "SELECT fetchwork.ensure_partition('event', date_trunc('day', now(), 'UTC') - interval '100 days', date_trunc('day', now(), 'UTC') - interval '99 days', 'old')"
+    )
+    insert = "INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (now() - %s * interval '1 day', 28, 1, 0) RETURNING event_id"
+    own.rows(insert, 99.5)
+    gone = own.rows(insert, 95)[0][0]  # in the default partition
+    kept = own.rows(insert, 5)[0][0]
+    own.call("maintain")
+    assert "old" not in partitions(own, "event")
+    assert own.rows("SELECT event_id FROM fetchwork.event") == [(kept,)]
+    assert own.rows("SELECT EventId FROM fetchwork.events_kept") == [(gone,)]
+
+
+def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> None:
+    job, recent = own.submit_many([{}]) + own.submit_many([{}])
+    for _ in range(2):
+        own.finish(own.started())
+    own.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() - interval '400 days' WHERE cluster_id = 1")
+    own.connection.execute("UPDATE fetchwork.run_history SET ended_at = now() - interval '400 days' WHERE cluster_id = 1")
+    own.connection.execute("UPDATE fetchwork.cluster SET submitted_at = now() - interval '400 days' WHERE cluster_id = 1")
+    own.call("maintain")
+    assert (own.status(job), own.status(recent)) == (None, 4)
+    assert own.rows("SELECT JobId FROM fetchwork.runs") == [(recent,)]
+    assert own.rows("SELECT cluster_id FROM fetchwork.cluster") == [(2,)]
+
+
+def test_a_table_that_someone_reads_for_long_holds_nobody_up(own: DirectQueue, connect: Connect) -> None:
+    dump = connect(autocommit=False)
+    dump.execute("SELECT count(*) FROM fetchwork.event")
+    own.connection.execute("SET statement_timeout = '2s'")
+    own.call("maintain")
+    assert partitions(own, "event") == []
+    assert len(partitions(own, "run_history")) == 2
+    own.submit()
+    dump.rollback()
+    own.call("maintain")
+    assert len(partitions(own, "event")) == 7
