@@ -532,13 +532,14 @@ def reference() -> str:
     ]
     lines = []
     for header, section in sections:
-        lines += [f"# {' '.join((section.__doc__ or '').split()).partition(': ')[2]}", f"# {header}"]
+        about = " ".join((section.__doc__ or "").replace("`", "").split()).partition(": ")[2]
+        lines += [f"# {about[:1].upper()}{about[1:]}", f"# {header}"]
         for name, field in section.model_fields.items():
             if name in ("type", "keyword") and section is Slots:
                 continue
             default = field.default
             shown = "..." if default in (None, "") else json.dumps(_plain_value(default))
-            lines.append(f"# {name} = {shown:<24} # {field.description}")
+            lines.append(f"{f'# {name} = {shown}':<42}  # {field.description}")
         lines.append("")
     lines += [
         "# Slots with a keyword of their own: a slot number or a range of them each.",
