@@ -149,7 +149,9 @@ def start(
     opened: list[Database] = []
     pools: list[PersonalPool] = []
 
-    def start_example(name: str, changes: dict[str, Any] | None = None, settings: str = "") -> Started:
+    def start_example(
+        name: str, changes: dict[str, Any] | None = None, settings: str = "", agent: bool = True
+    ) -> Started:
         tables = tomllib.loads((EXAMPLES / f"{name}.toml").read_text())
         first, *others = tables.pop("database")
         for keyword in tables["keyword"].values():
@@ -171,7 +173,7 @@ def start(
         for keyword in tables["keyword"].values():
             for queue in keyword["queues"]:
                 databases[keyword.get("database", "main")].call("set_queue", name=queue)
-        pool = make_pool(slots=_cores(tables), host=tables, config=settings, database=main)
+        pool = make_pool(slots=_cores(tables), host=tables, config=settings, database=main, agent=agent)
         pools.append(pool)
         return Started(pool, config.load(pool.host_file), databases)
 
@@ -296,4 +298,26 @@ def test_doctor_finds_nothing_wrong_with_a_pool_that_runs_jobs(start: Start, sui
     assert "ok    HTCondor" in told.stdout
     assert "ok    keywords   slot4: SPECIAL" in told.stdout
     assert "ok    agent" in told.stdout
-    assert "8 slots fetch, the last" in told.stdout
+    assert "8 slots fetch, the last time ago: slot" in told.stdout
+
+
+def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Start, suite: str) -> None:
+    types = [
+        {"cpus": 2, "partitionable": True},
+        {"cpus": 2, "partitionable": True, "keyword": "SPECIAL"},
+    ]
+    started = start("one-slot-elsewhere", {"slots": {"type": types, "keyword": {}}})
+    small = {"request_cpus": 1, "request_memory_mib": 100, "request_disk_kib": 1000}
+    # more jobs than fit at once: dynamic slots fetch again when their job has ended
+    common = started.submit("FETCHWORK", "default", 6, **small)
+    special = started.submit("SPECIAL", "special", 6, **small)
+    assert {slot.partition("_")[0] for slot in started.slots_of("SPECIAL", special)} == {"slot2"}
+    assert {slot.partition("_")[0] for slot in started.slots_of("FETCHWORK", common)} == {"slot1"}
+
+
+def test_two_keywords_without_an_agent(start: Start, suite: str) -> None:
+    started = start("one-slot-elsewhere", agent=False)
+    common = started.submit("FETCHWORK", "default", 8)
+    special = started.submit("SPECIAL", "special", 2)
+    assert started.slots_of("SPECIAL", special) == {"slot4"}
+    assert "slot4" not in started.slots_of("FETCHWORK", common)

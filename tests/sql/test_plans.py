@@ -1,0 +1,50 @@
+"""The statements that every fetch and every look at the queue make use indexes, in a queue large enough for that to matter.
+
+What they cost with a million jobs is measured by the benchmarks; here only that no plan reads a whole table.
+"""
+
+import json
+import re
+
+import pytest
+
+from tests.conftest import Connect
+from tests.direct_queue import DirectQueue
+
+
+@pytest.fixture
+def full(connect: Connect) -> DirectQueue:
+    """3000 jobs of 30 kinds, 300 ended ones."""
+    queue = DirectQueue(connect())
+    for memory in range(10):
+        queue.connection.execute(
+            "SELECT fetchwork.submit_cluster(%s, array_agg(jsonb_build_object('Args', n::text))) FROM generate_series(1, 300) AS n",
+            [json.dumps({"Cmd": "/bin/true", "Owner": f"o{memory}", "RequestMemory": memory})],
+        )
+    for _ in range(30):
+        queue.finish(queue.started())
+    queue.connection.execute("ANALYZE")
+    queue.connection.execute("SET jit = off")
+    return queue
+
+
+HOT = {
+    "one job": "SELECT * FROM fetchwork.jobs WHERE ClusterId = 5 AND ProcId = 7",
+    "one cluster": "SELECT * FROM fetchwork.jobs WHERE ClusterId = 5 ORDER BY ProcId LIMIT 10",
+    "an ended job": "SELECT * FROM fetchwork.history WHERE ClusterId = 1 AND ProcId = 7",
+    "runs of a job": "SELECT * FROM fetchwork.runs WHERE ClusterId = 1 AND ProcId = 7",
+    "events of a job": "SELECT * FROM fetchwork.events WHERE ClusterId = 5 AND ProcId = 7 ORDER BY EventId",
+    "held jobs of an owner": "SELECT * FROM fetchwork.job WHERE owner = 'o3' AND job_status = 5",
+    "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
+    "the head of a kind": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND place > 5 ORDER BY place LIMIT 1",
+    "events after a cursor": "SELECT * FROM fetchwork.events WHERE (xid, EventId) > ('0', 5) AND xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY xid, EventId LIMIT 10",
+}
+
+BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_no_plan_reads_a_whole_table(full: DirectQueue, name: str) -> None:
+    plan = "\n".join(row[0] for row in full.rows(f"EXPLAIN {HOT[name]}"))
+    for table in BIG:
+        assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), plan
