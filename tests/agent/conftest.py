@@ -1,0 +1,178 @@
+"""The hooks' handlers on a real database, without a socket: what a host's process does with each request."""
+
+import asyncio
+import dataclasses
+import time
+from pathlib import Path
+
+import pytest
+
+from fetchwork import classads, config, handlers
+from fetchwork.db import Database
+from fetchwork.handlers.context import Caller, HeldFetch, Runs, Task
+from fetchwork.handlers.sites import make_sites
+from fetchwork.wire import Request
+
+ADS = Path(__file__).parent.parent / "data/ads"
+STARTER = "4711:100"
+
+
+class Held(HeldFetch):
+    """A held fetch that a test wakes or ends."""
+
+    def __init__(self):
+        self.woken = asyncio.Event()
+        self.waiting = asyncio.Event()
+        self.over = False
+
+    async def wait(self, timeout_s):
+        self.waiting.set()
+        async with asyncio.timeout(timeout_s):
+            await self.woken.wait()
+        self.woken.clear()
+        return not self.over
+
+    def release(self):
+        pass
+
+
+class Hooks:
+    """One host's hooks; each call is one request."""
+
+    def __init__(self, conninfo, *, runs=None, **site):
+        self.config = config.from_dict(
+            {
+                "database": {"main": {"conninfo": conninfo}},
+                "agent": {"user": "", "run": "none"},
+                "keyword": {"FW": {}},
+                "host": {"name": "vm"},
+            }
+        )
+        # the tests run as root: their jobs' owners need no accounts unless that is what is tested
+        site = {"check_accounts": False, **site}
+        self.site = dataclasses.replace(next(iter(make_sites(self.config).values())), **site)
+        self.runs = runs or Runs()
+        self.spooled = []
+        self.held = None
+
+    async def ask(self, name, body=b"", arg="", **more):
+        """The whole answer to one request."""
+        caller = more.pop("caller", Caller(0, trusted=True, starter=more.pop("starter", STARTER)))
+        seconds = more.pop("seconds", 10.0)
+        spool = self.spooled.append if more.pop("spool", False) else None
+        request = Request(name, body, keyword="FW", arg=arg, **more)
+        task = Task(
+            request,
+            caller,
+            self.site,
+            self.runs,
+            time.monotonic() + seconds,
+            hold=lambda: self.held,
+            spool=spool,
+        )
+        return await handlers.handle(task)
+
+    async def fetch(self, slot=None):
+        """The job ad that a slot gets, as bytes; empty without work."""
+        answer = await self.ask("fetch_work", slot if slot is not None else slot_ad())
+        assert not answer.reply.code, answer.reply.message
+        return answer.reply.body
+
+    async def reply(self, arg, job, slot=None):
+        return await self.ask("reply_fetch", job + b"-----\n" + (slot or slot_ad()), arg)
+
+    async def start(self, job, **more):
+        return await self.ask("prepare_job", job, slot="slot1", **more)
+
+    async def update(self, job, **attributes):
+        return await self.ask("update_job_info", with_attributes(job, **attributes), slot="slot1")
+
+    async def exit(self, job, arg="exit", *, starter=STARTER, **attributes):
+        body = with_attributes(job, **attributes)
+        return await self.ask("job_exit", body, arg, slot="slot1", starter=starter)
+
+    async def started_job(self):
+        """A job that was fetched, accepted and started; its ad."""
+        job = await self.fetch()
+        await self.reply("accept", job)
+        answer = await self.start(job)
+        assert answer.fields["outcome"] == "started", answer
+        return job
+
+
+def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
+    """A captured slot ad, with some attributes changed."""
+    body = (ADS / f"{name}.ad").read_bytes()
+    return with_attributes(body, **more)
+
+
+def with_attributes(body, **attributes):
+    if not attributes:
+        return body
+    ad = classads.parse_old(body)
+    ad.update(attributes)
+    return classads.print_old(ad).encode()
+
+
+def attributes_of(body):
+    return classads.parse_old(body)
+
+
+@pytest.fixture
+def database(conninfo):
+    with Database(conninfo) as database:
+        yield database
+
+
+@pytest.fixture
+def submit(database):
+    """Puts a job into the queue: submit(cmd=..., ...) -> "1.0"."""
+
+    def submit(**arguments):
+        arguments = {"cmd": "/bin/true", "owner": "nobody", **arguments}
+        return database.scalar("submit", **arguments)
+
+    return submit
+
+
+@pytest.fixture
+def job_of(database):
+    """What the views say of a job: job_of("1.0") -> row of jobs, else of history."""
+
+    def job_of(job):
+        cluster, proc = map(int, job.split("."))
+        for view in ("jobs", "history"):
+            rows = database.query(
+                f"SELECT * FROM fetchwork.{view} WHERE ClusterId = %s AND ProcId = %s", [cluster, proc]
+            )
+            if rows:
+                return rows[0]
+        return None
+
+    return job_of
+
+
+@pytest.fixture
+async def hooks(conninfo):
+    hooks = Hooks(conninfo)
+    yield hooks
+    await hooks.site.store.database.close()
+
+
+@pytest.fixture
+def wait_longer(database):
+    """Makes a job whose delay runs wait in the queue now."""
+
+    def wait_longer():
+        database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")
+        database.call("wake")
+
+    return wait_longer
+
+
+@pytest.fixture
+async def no_database():
+    """The hooks of a host whose database is away."""
+    hooks = Hooks("host=127.0.0.1 port=1 dbname=x")
+    yield hooks
+    await hooks.site.store.database.close()

@@ -1,0 +1,238 @@
+"""FETCH_WORK: which slots are offered a job, which job, and as what ad."""
+
+import asyncio
+
+import pytest
+
+from fetchwork import classads, matching
+from fetchwork.handlers import HANDLERS
+from fetchwork.handlers.context import Caller
+from tests.agent.conftest import ADS, Held, Hooks, attributes_of, slot_ad, with_attributes
+
+VERSIONS = ("23.9.6", "25.14.1")
+
+
+async def test_no_work_prints_nothing(hooks):
+    answer = await hooks.ask("fetch_work", slot_ad())
+    assert (answer.reply.body, answer.reply.exit, answer.fields["outcome"]) == (b"", 0, "nothing")
+
+
+async def test_offered_ad_has_what_the_starter_needs_and_the_runs_keys(hooks, submit):
+    job = submit(arguments="1 'two three'", iwd="/tmp", ad={"Department": "physics"})
+    body = await hooks.fetch()
+    ad = attributes_of(body)
+    assert body.count(b"\n") == len(ad)
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == job
+    assert (ad["Cmd"], ad["Arguments"], ad["Iwd"]) == ("/bin/true", "1 'two three'", "/tmp")
+    assert (ad["Owner"], ad["User"], ad["OsUser"]) == ("nobody", "nobody@vm", "nobody")
+    assert (ad["JobUniverse"], ad["JobLeaseDuration"], ad["HookKeyword"]) == (5, 2147483647, "FW")
+    assert (ad["Department"], ad["FetchWorkHost"]) == ("physics", "vm")
+    assert (ad["RequestCpus"], ad["RequestMemory"], ad["RequestDisk"]) == (1, 1, 1)
+    assert isinstance(ad["FetchWorkRunId"], int)
+    assert len(ad["FetchWorkToken"]) == 36
+
+
+async def test_what_matching_and_policy_look_at_is_not_printed(hooks, submit):
+    submit(
+        requirements="TARGET.Memory > 1", rank="TARGET.Memory", ad={"PeriodicHold": "/Expr(false || false)/"}
+    )
+    ad = attributes_of(await hooks.fetch())
+    assert not {"Requirements", "Rank", "PeriodicHold", "JobPrio"} & set(ad)
+    assert ad["FetchWorkHasPolicy"] is True
+
+
+async def test_request_that_is_an_expression_is_printed_as_the_number_it_is_on_the_slot(hooks, submit):
+    submit(ad={"RequestMemory": "/Expr(TARGET.Memory / 2.1)/"})
+    assert attributes_of(await hooks.fetch())["RequestMemory"] == 488
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("case", "offered"),
+    [
+        ("static-unclaimed", True),
+        ("static-claimed-idle", True),
+        ("dslot-idle", True),
+        ("pslot-unclaimed", True),
+        ("static-claimed-busy", False),
+        ("static-claimed-suspended", False),
+        ("static-preempting-vacating", False),
+        ("static-drained", False),
+        ("static-claimed-by-schedd", False),
+    ],
+)
+async def test_only_a_slot_that_can_start_now_is_offered_work(hooks, submit, version, case, offered):
+    submit()
+    assert bool(await hooks.fetch(slot_ad(f"{version}-fetch_work-{case}"))) is offered
+
+
+async def test_job_that_does_not_fit_what_is_left_is_not_offered(hooks, submit):
+    submit(request_cpus=4)
+    pslot = slot_ad("23.9.6-fetch_work-pslot-with-dslots")
+    assert attributes_of(pslot)["Cpus"] == 3
+    assert not await hooks.fetch(pslot)
+    submit(request_cpus=3)
+    assert await hooks.fetch(pslot)
+
+
+async def test_job_whose_ad_cannot_be_read_is_held_and_the_next_one_offered(hooks, submit, job_of):
+    bad = submit(requirements="TARGET.Memory >")
+    good = submit(priority=-5)
+    ad = attributes_of(await hooks.fetch())
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == good
+    assert job_of(bad)["jobstatus"] == 5
+    assert "Requirements" in job_of(bad)["holdreason"]
+
+
+async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size(conninfo, submit, job_of):
+    job = submit(arguments="a" * 6000)
+    hooks = Hooks(conninfo, ad_bytes=5000)
+    assert not await hooks.fetch()
+    assert job_of(job)["jobstatus"] == 5
+    assert "5000" in job_of(job)["holdreason"]
+    await hooks.site.store.database.close()
+
+
+async def test_owner_without_an_account_here_is_not_offered_here(conninfo, submit, job_of):
+    stranger = submit(owner="no_such_account")
+    hooks = Hooks(conninfo, check_accounts=True)
+    assert not await hooks.fetch()
+    submit(owner="nobody")
+    ad = attributes_of(await hooks.fetch(slot_ad(Name="slot2@vm")))
+    assert ad["Owner"] == "nobody"
+    assert job_of(stranger)["jobstatus"] == 1
+    await hooks.site.store.database.close()
+
+
+async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks, submit):
+    submit(owner="no_such_account")
+    assert attributes_of(await hooks.fetch())["Owner"] == "no_such_account"
+
+
+async def test_two_owners_share_the_slots(hooks, submit, database):
+    for owner in ("alice", "bob"):
+        database.call("submit_many", ads=[{"Cmd": "/bin/true", "Owner": owner}] * 10)
+    owners = [attributes_of(await hooks.fetch(slot_ad(Name=f"slot{n}@vm")))["Owner"] for n in range(1, 9)]
+    assert sorted(owners) == ["alice"] * 4 + ["bob"] * 4
+
+
+async def test_slot_that_asks_again_ends_what_it_had(hooks, submit, job_of):
+    job = submit()
+    await hooks.started_job()
+    assert job_of(job)["jobstatus"] == 2
+    ad = attributes_of(await hooks.fetch())
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == job
+    assert job_of(job)["numlost"] == 1
+
+
+async def test_partitionable_slot_asks_again_without_ending_its_offers(hooks, submit, job_of):
+    first, second = submit(), submit()
+    pslot = slot_ad("25.14.1-fetch_work-pslot-unclaimed")
+    job = await hooks.fetch(pslot)
+    await hooks.reply("accept", job, pslot)
+    assert await hooks.fetch(pslot)
+    assert (await hooks.ask("prepare_job", job, slot="slot1_1")).fields["slot"] == "slot1_1@vm"
+    assert sorted(job_of(each)["jobstatus"] for each in (first, second)) == [1, 2]
+
+
+async def test_undo_puts_the_job_back(hooks, submit, job_of):
+    job = submit()
+    answer = await hooks.ask("fetch_work", slot_ad())
+    await answer.undo()
+    assert job_of(job)["jobstatus"] == 1
+    again = attributes_of(await hooks.fetch())
+    assert f"{again['ClusterId']}.{again['ProcId']}" == job
+
+
+async def test_held_fetch_gets_the_job_that_appears(conninfo, submit):
+    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks.held = Held()
+    fetch = asyncio.ensure_future(hooks.fetch())
+    await hooks.held.waiting.wait()
+    await asyncio.to_thread(submit)
+    hooks.held.woken.set()
+    assert await fetch
+    await hooks.site.store.database.close()
+
+
+async def test_held_fetch_that_has_to_end_gets_nothing(conninfo, submit):
+    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks.held = Held()
+    fetch = asyncio.ensure_future(hooks.fetch())
+    await hooks.held.waiting.wait()
+    await asyncio.to_thread(submit)
+    hooks.held.over = True
+    hooks.held.woken.set()
+    assert await fetch == b""
+    await hooks.site.store.database.close()
+
+
+async def test_claimed_slot_is_not_kept_waiting(conninfo):
+    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks.held = Held()
+    assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
+    assert not hooks.held.waiting.is_set()
+    await hooks.site.store.database.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"no ad\n", b"Cpus = 1\n", b"Name = 5\n", b"Name = \xff\x00\n"])
+async def test_body_that_is_no_slot_ad_is_a_bad_request(no_database, body):
+    assert (await no_database.ask("fetch_work", body)).reply.code == "bad_request"
+
+
+async def test_only_the_startds_account_may_fetch(hooks, submit):
+    submit()
+    answer = await hooks.ask("fetch_work", slot_ad(), caller=Caller(1000, trusted=False))
+    assert (answer.reply.code, answer.reply.body) == ("denied", b"")
+
+
+async def test_database_that_is_away_is_unavailable_within_the_deadline(no_database):
+    answer = await asyncio.wait_for(no_database.ask("fetch_work", slot_ad(), seconds=1.5), 3)
+    assert answer.reply.code == "unavailable"
+
+
+async def test_every_captured_ad_is_answered_without_failing(hooks, submit):
+    asked = 0
+    for path in sorted(ADS.iterdir()):
+        name = path.name.split("-")[1] if "-" in path.name else ""
+        if name not in HANDLERS:
+            continue
+        submit()
+        arg = {"job_exit": "evict" if "evict" in path.name else "exit", "reply_fetch": "accept"}.get(name, "")
+        body = path.read_bytes()
+        if name != "fetch_work":
+            # as it would come back of a run of ours
+            fetched = attributes_of(await hooks.fetch(slot_ad(Name=f"slot{asked}@vm")))
+            keys = {key: value for key, value in fetched.items() if key.startswith("FetchWork")}
+            job, separator, slot = body.partition(b"-----\n")
+            body = with_attributes(job, **keys) + separator + slot
+        answer = await hooks.ask(name, body, arg, slot="slot1")
+        assert answer.reply.code == "", (path.name, answer)
+        asked += 1
+    assert asked >= 40
+
+
+async def test_cache_of_autoclusters_is_read_once(hooks, submit, monkeypatch):
+    submit()
+    await hooks.fetch()
+    monkeypatch.setattr(matching.Kinds, "add", lambda self, rows: pytest.fail("read again"))
+    submit()
+    assert await hooks.fetch(slot_ad(Name="slot2@vm"))
+
+
+async def test_values_come_through_as_they_were_submitted(hooks, submit):
+    values = {
+        "Text": 'a "b" \\ c\td',
+        "Lines": "one\ntwo\r\n\x01",
+        "Unicode": "\u00e4\u2028\U0001f600",
+        "Big": 2**62,
+        "Real": 0.1,
+        "List": [1, "a\nb", None],
+        "Nested": {"X": 'y\nOwner = "root"'},
+    }
+    submit(ad=values)
+    body = await hooks.fetch()
+    ad = attributes_of(body)
+    assert body.count(b"\n") == len(ad)
+    assert classads.to_json(ad) | values == classads.to_json(ad)
+    assert ad["Owner"] == "nobody"

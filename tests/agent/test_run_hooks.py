@@ -1,0 +1,306 @@
+"""What the hooks of a run do: REPLY_FETCH, PREPARE_JOB, UPDATE_JOB_INFO, JOB_EXIT."""
+
+import signal
+
+import pytest
+
+from fetchwork.handlers.context import Caller
+from fetchwork.handlers.reply import refusal
+from fetchwork.handlers.start import hold_code
+from fetchwork.handlers.update import signal_number
+from tests.agent.conftest import attributes_of, slot_ad, with_attributes
+
+RUNNING = {"JobState": "Running", "JobPid": 4242}
+EXITED = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
+
+
+async def test_job_runs_from_fetch_to_exit(hooks, submit, job_of):
+    job = submit()
+    ad = await hooks.started_job()
+    assert job_of(job)["jobstatus"] == 2
+    await hooks.update(ad, **RUNNING, ImageSize=1000)
+    answer = await hooks.exit(ad, **EXITED, ExitCode=3)
+    assert answer.fields["outcome"] == "completed"
+    assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
+
+
+async def test_start_without_a_reply_is_the_accept_too(hooks, submit, job_of):
+    job = submit()
+    assert (await hooks.start(await hooks.fetch())).reply.exit == 0
+    assert job_of(job)["jobstatus"] == 2
+
+
+async def test_same_starter_that_asks_again_hears_the_same(hooks, submit):
+    submit()
+    ad = await hooks.started_job()
+    assert (await hooks.start(ad)).reply.exit == 0
+
+
+async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(hooks, submit, job_of):
+    job = submit()
+    ad = await hooks.started_job()
+    answer = await hooks.start(ad, starter="99:9")
+    assert answer.reply.exit == 1
+    told = attributes_of(answer.reply.body)
+    assert told["HookStatusCode"] == 350
+    assert "has started already" in told["HookStatusMessage"]
+    assert (await hooks.exit(ad, "evict", starter="99:9")).fields["outcome"] == "not_the_starter"
+    assert job_of(job)["jobstatus"] == 2
+
+
+async def test_job_removed_between_claim_and_start_does_not_start(hooks, submit, database, job_of):
+    job = submit()
+    ad = await hooks.fetch()
+    database.call("remove", jobs=[job])
+    assert (await hooks.start(ad)).reply.exit == 1
+    assert job_of(job)["jobstatus"] == 3
+
+
+async def test_failed_check_holds_the_job_in_the_end_with_its_cause_and_code(
+    hooks, submit, job_of, wait_longer
+):
+    job = submit()
+    for _ in range(3):
+        ad = await hooks.fetch()
+        answer = await hooks.start(ad, check="Iwd '/no/such' does not exist")
+        assert answer.reply.exit == 1
+        # the starter's own end of it comes as well
+        await hooks.exit(ad, "evict")
+        wait_longer()
+    assert job_of(job)["jobstatus"] == 5
+    assert job_of(job)["holdreasoncode"] == 14
+    assert "Iwd '/no/such' does not exist" in job_of(job)["holdreason"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        ("Cmd '/x' does not exist", 6),
+        ("Iwd '/x' is not a directory", 14),
+        ("In '/x' does not exist", 8),
+        ("Out '/x' is a directory", 7),
+        ("Err '/x' is not writable by this account", 7),
+        ("Environment has an unbalanced single quote", 6),
+        ("", 6),
+    ],
+)
+def test_hold_code_is_htcondors_for_the_cause(problem, code):
+    assert hold_code(problem) == code
+
+
+async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks, submit):
+    submit()
+    ad = await hooks.fetch()
+    assert (await hooks.reply("reject", ad)).fields["outcome"] == "rejected"
+    assert not await hooks.fetch()
+    assert await hooks.fetch(slot_ad(Name="slot2@vm"))
+
+
+async def test_slot_that_was_only_overtaken_is_offered_the_job_again(hooks, submit):
+    submit()
+    ad = await hooks.fetch()
+    await hooks.reply("reject", ad, slot_ad("25.14.1-fetch_work-static-claimed-busy"))
+    assert await hooks.fetch()
+
+
+@pytest.mark.parametrize(
+    ("case", "request_cpus", "rests"),
+    [
+        ("static-unclaimed", 1, True),
+        ("static-claimed-idle", 1, True),
+        ("static-claimed-busy", 1, False),
+        ("static-drained", 1, False),
+        ("static-preempting-vacating", 1, False),
+        ("static-claimed-by-schedd", 1, False),
+        ("pslot-with-dslots", 3, True),
+        ("pslot-with-dslots", 4, False),
+    ],
+)
+def test_rest_follows_from_what_the_slot_ad_shows(case, request_cpus, rests):
+    slot = attributes_of(slot_ad(f"23.9.6-fetch_work-{case}"))
+    job = attributes_of(b"RequestCpus = %d\n" % request_cpus)
+    assert refusal(job, slot)[1] is rests
+
+
+async def test_update_before_the_start_signals_nothing(hooks, submit):
+    submit()
+    answer = await hooks.update(await hooks.fetch())
+    assert (answer.reply.signal, answer.fields["outcome"]) == (0, "alive")
+
+
+async def test_removed_job_gets_its_own_signal_then_sigkill(hooks, submit, database, job_of):
+    job = submit(ad={"KillSig": "SIGUSR1", "JobMaxVacateTime": 30})
+    ad = await hooks.started_job()
+    await hooks.update(ad, **RUNNING)
+    database.call("remove", jobs=[job])
+    answer = await hooks.update(ad, **RUNNING)
+    assert (answer.reply.signal, answer.reply.pid) == (signal.SIGUSR1, 4242)
+    database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '31 s'")
+    assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGKILL
+    await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=9)
+    assert job_of(job)["jobstatus"] == 3
+
+
+async def test_job_without_a_vacate_time_gets_ten_minutes(hooks, submit, database):
+    job = submit()
+    ad = await hooks.started_job()
+    database.call("hold", jobs=[job])
+    assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGTERM
+    database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '599 s'")
+    assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGTERM
+    database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '600 s'")
+    assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("SIGUSR1", 10),
+        ("usr1", 10),
+        ("10", 10),
+        (None, 15),
+        ("", 15),
+        ("nonsense", 15),
+        ("0", 15),
+        ("999", 15),
+    ],
+)
+def test_kill_signal_by_name_or_number(text, number):
+    assert signal_number(text) == number
+
+
+async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_count(
+    hooks, submit, database, job_of
+):
+    job = submit()
+    ad = await hooks.started_job()
+    token = attributes_of(ad)["FetchWorkToken"]
+    database.call("starter_gone", run_id=1, token=token)
+    answer = await hooks.update(ad, **RUNNING)
+    assert (answer.reply.signal, answer.reply.pid) == (signal.SIGKILL, 4242)
+    await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=9)
+    assert job_of(job)["jobstatus"] == 1
+
+
+async def test_update_after_the_end_changes_nothing(hooks, submit, job_of):
+    job = submit()
+    ad = await hooks.started_job()
+    await hooks.exit(ad, **EXITED, ExitCode=0)
+    answer = await hooks.update(ad, **RUNNING)
+    assert (answer.reply.signal, answer.fields["outcome"]) == (0, "late")
+    assert job_of(job)["jobstatus"] == 4
+
+
+async def test_periodic_remove_ends_a_running_job_at_its_update(hooks, submit, job_of):
+    job = submit(ad={"PeriodicRemove": "/Expr(ImageSize > 100000)/"})
+    ad = await hooks.started_job()
+    assert (await hooks.update(ad, **RUNNING, ImageSize=1000)).reply.signal == 0
+    assert (await hooks.update(ad, **RUNNING, ImageSize=200000)).reply.signal == signal.SIGTERM
+    await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=15)
+    assert job_of(job)["jobstatus"] == 3
+
+
+async def test_on_exit_remove_false_runs_the_job_again(hooks, submit, job_of):
+    job = submit(ad={"OnExitRemove": "/Expr(ExitCode =?= 0)/"})
+    ad = await hooks.started_job()
+    answer = await hooks.exit(ad, **EXITED, ExitCode=1)
+    assert answer.fields["policy"] == "requeue"
+    assert job_of(job)["jobstatus"] == 1
+    ad = await hooks.started_job()
+    await hooks.exit(ad, **EXITED, ExitCode=0)
+    assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (4, 2)
+
+
+async def test_policy_that_cannot_be_evaluated_holds_the_job_and_keeps_its_report(
+    hooks, submit, database, job_of
+):
+    bomb = {f"A{n}": f"/Expr(A{n + 1} + A{n + 1})/" for n in range(40)}
+    job = submit(ad={**bomb, "OnExitHold": "/Expr(A0 > 1)/"})
+    ad = await hooks.started_job()
+    await hooks.exit(ad, **EXITED, ExitCode=5)
+    assert job_of(job)["jobstatus"] == 5
+    report = database.query("SELECT report FROM fetchwork.run_history")[0]["report"]
+    assert report["ExitCode"] == 5
+
+
+async def test_evicted_job_waits_again(hooks, submit, job_of):
+    job = submit()
+    ad = await hooks.started_job()
+    answer = await hooks.exit(ad, "evict", **EXITED, ExitCode=9, VacateReason="vacated")
+    assert answer.fields["outcome"] == "evicted"
+    assert (job_of(job)["jobstatus"], job_of(job)["numevicted"]) == (1, 1)
+
+
+async def test_report_holds_only_known_attributes_of_their_types(hooks, submit, database):
+    submit()
+    ad = await hooks.started_job()
+    wrong = {"RemoteUserCpu": "much", "ImageSize": True, "NumPids": 2**40, "Surprise": 1}
+    body = with_attributes(ad, **{**EXITED, **wrong}, ExitCode=0)
+    await hooks.ask("job_exit", body + b"ResidentSetSize = 1 + 1\n", "exit")
+    report = database.query("SELECT report FROM fetchwork.run_history")[0]["report"]
+    assert report == {**EXITED, "ExitCode": 0}
+
+
+async def test_report_sent_twice_counts_once(hooks, submit, job_of):
+    job = submit()
+    ad = await hooks.started_job()
+    await hooks.exit(ad, **EXITED, ExitCode=0)
+    answer = await hooks.exit(ad, **EXITED, ExitCode=0)
+    assert answer.fields["outcome"] == "duplicate"
+    assert job_of(job)["numjobcompletions"] == 1
+
+
+async def test_report_without_a_database_goes_to_the_spool_as_it_came(no_database):
+    hooks = no_database
+    ad = b'FetchWorkRunId = 7\nFetchWorkToken = "edc2d9bf-cff4-4e01-a708-e7f96af06707"\nExitCode = 0\n'
+    answer = await hooks.ask("job_exit", ad, "exit", slot="slot1", seconds=1.0, spool=True)
+    assert (answer.reply.code, answer.fields["outcome"]) == ("", "spooled")
+    assert [(report.body, report.arg, report.slot) for report in hooks.spooled] == [(ad, "exit", "slot1")]
+    assert (await hooks.ask("job_exit", ad, "exit", seconds=1.0)).reply.code == "unavailable"
+
+
+@pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
+async def test_other_account_gets_nothing_done_even_with_the_token(hooks, submit, job_of, hook):
+    job = submit()
+    ad = await hooks.started_job()
+    next(iter(hooks.runs)).owner_uid = 65534
+    body = with_attributes(ad, **EXITED, ExitCode=0)
+    answer = await hooks.ask(hook, body, "exit", caller=Caller(1000, trusted=False))
+    assert answer.reply.code == "denied"
+    own = await hooks.ask("update_job_info", body, caller=Caller(65534, trusted=False))
+    assert own.reply.code == ""
+    assert job_of(job)["jobstatus"] == 2
+
+
+@pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
+async def test_wrong_token_is_denied_and_the_true_one_not_told(hooks, submit, job_of, hook):
+    job = submit()
+    ad = await hooks.started_job()
+    token = attributes_of(ad)["FetchWorkToken"]
+    forged = with_attributes(ad, FetchWorkToken="00000000-0000-0000-0000-000000000000", ExitCode=0)
+    answer = await hooks.ask(hook, forged, "exit")
+    assert answer.reply.code == "denied"
+    assert token not in answer.reply.message
+    assert job_of(job)["jobstatus"] == 2
+
+
+@pytest.mark.parametrize(
+    "ad",
+    [
+        b"",
+        b"Cmd = 1\n",
+        b'FetchWorkRunId = "7"\nFetchWorkToken = "x"\n',
+        b'FetchWorkRunId = 7\nFetchWorkToken = "x"\n',
+    ],
+)
+@pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
+async def test_ad_that_is_not_of_a_run_is_a_bad_request(no_database, hook, ad):
+    assert (await no_database.ask(hook, ad, "exit")).reply.code == "bad_request"
+
+
+async def test_unknown_request_and_unknown_arguments_are_told_so(hooks, submit):
+    submit()
+    assert (await hooks.ask("dance")).reply.code == "unknown_request"
+    ad = await hooks.fetch()
+    assert (await hooks.reply("maybe", ad)).reply.code == "bad_request"
+    assert (await hooks.exit(ad, "explode")).reply.code == "bad_request"
