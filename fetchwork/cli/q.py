@@ -16,6 +16,9 @@ PROJECTION = [
     "EnteredCurrentStatus", "RemoteWallClockTime", "JobCurrentStartDate", "RemoteHost",
 ]  # fmt: skip
 
+#: jobs that one call looks into
+MOST_ANALYZED = 10
+
 
 @click.command(cls=options.HTCondorCommand)
 @click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
@@ -24,6 +27,9 @@ PROJECTION = [
 @click.option("-nobatch", "--nobatch", is_flag=True, help="A line for each job.")
 @click.option("-hold", "--hold", "held", is_flag=True, help="Held jobs, with the reason.")
 @click.option("-run", "--run", "running", is_flag=True, help="Running jobs, with the slot.")
+@click.option(
+    "-better-analyze", "-analyze", "--better-analyze", "analyzed", is_flag=True, help="Why jobs do not run."
+)
 @click.option("-totals", "--totals", "only_totals", is_flag=True, help="Only how many there are.")
 @click.option(
     "--by",
@@ -42,6 +48,7 @@ def cli(
     nobatch: bool,
     held: bool,
     running: bool,
+    analyzed: bool,
     only_totals: bool,
     by: str | None,
     limit: int | None,
@@ -58,6 +65,7 @@ def cli(
       fetchwork q alice -hold
       fetchwork q -constraint 'RequestMemory > 4096 && JobPrio > 0' -af:j Cmd RequestMemory
       fetchwork q --totals
+      fetchwork q --better-analyze 42.0
     """
     from fetchwork.queue import summaries
 
@@ -80,7 +88,11 @@ def cli(
     memory = queue.memory
     from fetchwork.queue import steps
 
-    if "fetchwork.autoformat" in context.meta:
+    if analyzed:
+        if not jobs and not constraints:
+            raise click.UsageError("option '--better-analyze' needs a job, as 42.0")
+        _analyze(queue, constraint, as_json)
+    elif "fetchwork.autoformat" in context.meta:
         letters, attributes = context.meta["fetchwork.autoformat"]
         output.print_attributes(
             queue.each(steps.query(constraint, memory, limit=at_most)), letters, attributes
@@ -100,6 +112,27 @@ def cli(
         )
     else:
         _batches(queue.run(summaries.batches(constraint, memory)))
+
+
+def _analyze(queue: Queue, constraint: str, as_json: bool) -> None:
+    from fetchwork.analyze import analyze
+    from fetchwork.cli import analysis
+    from fetchwork.errors import NotFound
+    from fetchwork.queue import steps
+
+    # one more tells whether there are more
+    ids = ["ClusterId", "ProcId"]
+    found = list(queue.each(steps.query(constraint, queue.memory, projection=ids, limit=MOST_ANALYZED + 1)))
+    if not found:
+        raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
+    results = [analyze(queue.database, job["ClusterId"], job["ProcId"]) for job in found[:MOST_ANALYZED]]
+    if as_json:
+        output.print_json([result.to_json() for result in results])
+        return
+    for result in results:
+        analysis.show(result)
+    if len(found) > MOST_ANALYZED:
+        click.echo(f"There are more; these are the first {MOST_ANALYZED}.")
 
 
 def total_line(what: str, counts: dict[str, Any]) -> str:

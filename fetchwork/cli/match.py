@@ -1,0 +1,66 @@
+"""``fetchwork match``: what a slot would get."""
+
+from __future__ import annotations
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue import Queue
+
+
+@click.command()
+@click.argument("slot")
+@click.option(
+    "-limit", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many kinds."
+)
+@options.json_option
+@options.connected
+def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
+    """Show which kinds of waiting jobs a slot would get if it asked now, in order.
+
+    Nothing is claimed. DECIDED_BY tells what puts a line below the one before it: the slot's Rank, the order
+    of queues in the host file, the submitter's share (slots in use + 1, times effective priority: the
+    lowest is next), JobPrio among the jobs of one submitter, age.
+
+    \b
+    Example:
+      fetchwork match slot1@ep17.example.org
+      fetchwork match slot1@ep17
+    """
+    from fetchwork import slotmatch
+
+    found = slotmatch.match(queue.database, slot)
+    if as_json:
+        output.print_json({**found.to_json(), "candidates": found.to_json()["candidates"][:limit]})
+        return
+    click.echo(
+        f"{found.slot} ({found.state}/{found.activity}), draws from {', '.join(found.queues) or 'no queue'}"
+    )
+    for reason in found.reasons:
+        click.echo(reason)
+    if found.candidates:
+        click.echo()
+        output.table(
+            ("JOB", "SUBMITTER", "QUEUE", "PRIO", "RANK", "SHARE", "DECIDED_BY"),
+            [
+                [
+                    one.job,
+                    one.submitter,
+                    one.queue,
+                    one.job_prio,
+                    output.number(one.slot_rank),
+                    output.number(one.share),
+                    one.decided_by,
+                ]
+                for one in found.candidates[:limit]
+            ],
+            right=(3, 4, 5),
+        )
+        if len(found.candidates) > limit:
+            click.echo(f"and {len(found.candidates) - limit} more")
+    elif not found.passed_over:
+        click.echo("Nothing waits in its queues.")
+    if found.passed_over:
+        click.echo()
+        for name, number in found.passed_over.items():
+            click.echo(f"{number:>6} kinds of waiting jobs {slotmatch.REASONS[name]}")

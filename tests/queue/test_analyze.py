@@ -1,0 +1,335 @@
+"""Why a job does not run, and what a slot would get: on slots whose ads real startds have written."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from fetchwork import classads
+from fetchwork.analyze import Analysis, analyze
+from fetchwork.errors import NotFound
+from fetchwork.queue import Queue
+from fetchwork.slotmatch import match
+from tests.direct_queue import DirectQueue
+
+ADS = Path(__file__).parent.parent / "data" / "ads"
+
+
+class Hosts:
+    """Hosts whose slots have told their ads."""
+
+    def __init__(self, slots: DirectQueue) -> None:
+        self.slots = slots
+
+    def tell(
+        self,
+        name: str,
+        *,
+        ad: str = "25.14.1-fetch_work-static-unclaimed.ad",
+        state: str = "Unclaimed",
+        activity: str = "Idle",
+        queues: tuple[str, ...] = ("default",),
+        **attributes: object,
+    ) -> None:
+        """``name`` is slot@host; attributes in HTCondor's JSON form go over those of the file."""
+        real = classads.to_json(classads.parse_old((ADS / ad).read_bytes()))
+        whole = {**real, "Name": name, "State": state, "Activity": activity, **attributes}
+        row = {
+            "name": name,
+            "state": state,
+            "activity": activity,
+            "slot_type": whole["SlotType"],
+            "cpus": whole["Cpus"],
+            "memory_mib": whole["Memory"],
+            "disk_kib": whole["Disk"],
+            "gpus": whole["GPUs"],
+            "fetched_at": time.time(),
+            "last_answer": "nothing",
+            "queues": list(queues),
+            "ad": whole,
+        }
+        host_id = self.slots.host(name.partition("@")[2])
+        self.slots.connection.execute("SELECT fetchwork.report_slots(%s, %s)", [host_id, json.dumps([row])])
+
+
+@pytest.fixture
+def hosts(slots: DirectQueue) -> Hosts:
+    return Hosts(slots)
+
+
+def look(queue: Queue, job: str) -> Analysis:
+    cluster, _, proc = job.partition(".")
+    return analyze(queue.database, int(cluster), int(proc))
+
+
+# ---- q --better-analyze
+
+
+def test_each_clause_is_counted_on_the_slots(queue, slots, hosts):
+    for number in range(3):
+        hosts.tell(f"slot{number}@h1", OpSysAndVer="Debian12" if number else "Debian13")
+    requirements = (
+        '/Expr(TARGET.Memory >= 1024 && TARGET.OpSysAndVer == "Debian13" && TARGET.HasIce =?= true)/'
+    )
+    found = look(queue, slots.submit(Requirements=requirements))
+    assert [(one.text, one.true, one.false, one.undefined) for one in found.clauses] == [
+        ("TARGET.Memory >= 1024", 3, 0, 0),
+        ('TARGET.OpSysAndVer == "Debian13"', 1, 2, 0),
+        ("TARGET.HasIce is true", 0, 3, 0),
+    ]
+    assert found.clauses[2].unknown == ["HasIce"]
+    assert found.verdicts == {"job_refuses": 3}
+    assert found.reasons == [
+        "None of the 3 slots can run it now: 3 are rejected by the job's Requirements.",
+        "No slot has the attribute HasIce, which 'TARGET.HasIce is true' looks at.",
+    ]
+
+
+def test_resource_that_is_short_is_named(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    hosts.tell("slot2@h1")
+    found = look(queue, slots.submit(RequestMemory=2048))
+    assert found.verdicts == {"resources": 2}
+    assert found.resources == {"memory": 2}
+    assert found.reasons[-1] == "2 slots have too little memory."
+
+
+def test_start_of_a_slot_is_looked_into(queue, slots, hosts):
+    hosts.tell("slot1@h1", Start='/Expr(MY.Cpus > 0 && TARGET.Owner == "bob")/')
+    hosts.tell("slot2@h1", Start='/Expr(TARGET.Project == "ice")/')
+    found = look(queue, slots.submit())
+    assert found.verdicts == {"slot_refuses": 2}
+    assert [(one.text, one.examples) for one in found.refusals] == [
+        ('Start: TARGET.Owner == "bob" is false', ["slot1@h1"]),
+        ('Start: TARGET.Project == "ice" is undefined', ["slot2@h1"]),
+    ]
+
+
+def test_partitionable_slot_that_is_full_is_busy_and_not_too_small(queue, slots, hosts):
+    file = "23.9.6-fetch_work-pslot-with-dslots.ad"
+    hosts.tell("slot1@h1", ad=file)
+    hosts.tell("slot1@h2", ad=file, Cpus=0)
+    hosts.tell("slot1@h3", ad=file, TotalSlotCpus=2, Cpus=1)
+    found = look(queue, slots.submit(RequestCpus=3))
+    assert found.verdicts == {"resources": 1, "busy": 1, "free": 1}
+
+
+def test_slot_that_runs_something_is_busy(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    first = slots.submit()
+    assert slots.claim().job == first
+    found = look(queue, slots.submit())
+    assert found.verdicts == {"busy": 1}
+    assert "All 1 slots that match are busy." in found.reasons
+
+
+def test_slot_of_another_queue_is_not_looked_at(queue, slots, hosts):
+    slots.scalar("set_queue", name="night")
+    hosts.tell("slot1@h1", queues=("night", "weekend"))
+    found = look(queue, slots.submit())
+    assert found.verdicts == {"other_queue": 1}
+    assert found.reasons == ['None of the 1 slots draws from queue "default".']
+
+
+def test_silent_agent_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 minute'")
+    found = look(queue, slots.submit())
+    assert found.reasons == ['The agents of all 1 slots that draw from queue "default" are silent.']
+
+
+def test_no_slot_and_no_agent_at_all_is_told(queue, slots):
+    found = look(queue, slots.submit())
+    assert found.reasons == [
+        "No slot has asked for work yet, and no agent is alive: 'fetchwork doctor' on a host tells why."
+    ]
+
+
+def test_held_job_tells_its_reason(queue, slots):
+    job = slots.submit()
+    slots.act("hold", job, reason="until Monday")
+    assert look(queue, job).reasons[0].startswith("It is held: Until Monday")
+
+
+def test_paused_queue_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    job = slots.submit()
+    slots.scalar("set_queue", name="default", changes={"paused": True})
+    assert look(queue, job).reasons[0] == 'Queue "default" is paused.'
+
+
+def test_concurrency_limit_that_is_reached_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.scalar("set_limit", name="licence", maximum=2)
+    slots.submit(ConcurrencyLimits="licence:2")
+    assert slots.claim() is not None
+    found = look(queue, slots.submit(ConcurrencyLimits="licence:2"))
+    assert found.reasons[0] == 'Concurrency limit "licence" is reached: 2 of 2 in use, a job takes 2.'
+
+
+def test_maximum_of_a_submitter_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.submit()
+    slots.scalar("set_submitter", name="alice", changes={"max_running": 1})
+    assert slots.claim() is not None
+    assert look(queue, slots.submit()).reasons[0] == 'Submitter "alice" has its maximum of 1 jobs running.'
+
+
+def test_rest_after_refusals_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    job = slots.submit()
+    run = slots.claim()
+    slots.of(run, "reject")
+    found = look(queue, job)
+    assert found.verdicts == {"resting": 1}
+    assert found.refusals[0].text.startswith("refused 1 times, rests ")
+
+
+def test_black_hole_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.connection.execute(
+        "UPDATE fetchwork.host SET black_hole_since = now(), next_probe_at = now() + interval '1 minute',"
+        " bad_reason = 'jobs die at once'"
+    )
+    found = look(queue, slots.submit())
+    assert found.verdicts == {"black_hole": 1}
+    assert found.refusals[0].text == "h1: jobs die at once"
+
+
+def test_job_that_waits_for_its_next_try_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    job = slots.submit()
+    slots.connection.execute("UPDATE fetchwork.job SET not_before = now() + interval '1 minute'")
+    reason = look(queue, job).reasons[0]
+    assert reason.startswith(("It is not tried again for 60 s", "It is not tried again for 59 s"))
+
+
+def test_who_is_ahead_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.scalar("set_submitter", name="bob", changes={"prio_factor": 1})
+    slots.submit(Owner="bob")
+    slots.submit(JobPrio=5)
+    slots.submit(RequestMemory=2)
+    slots.submit_many([{"Args": str(n)} for n in range(3)])
+    job = slots.submit()
+    found = look(queue, job)
+    assert [(one["submitter"], one["kinds_waiting"]) for one in found.ahead] == [("alice", 1), ("bob", 1)]
+    assert "3 jobs of its own kind are before it." in found.reasons
+
+
+def test_ad_that_can_not_be_read_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    found = look(queue, slots.submit(Requirements="/Expr(1 +)/"))
+    assert "Its ad can't be read" in found.reasons[0]
+    assert "'Requirements'" in found.reasons[0]
+
+
+def test_somebody_elses_job_is_not_found(conninfo, connect, slots):
+    job = slots.submit()
+    slots.connection.execute("CREATE ROLE eve LOGIN PASSWORD 'x' IN ROLE fetchwork_submitter")
+    try:
+        with Queue(conninfo) as queue:
+            queue.database.query("SELECT set_config('role', 'eve', false)")
+            with pytest.raises(NotFound, match=f"job '{job}' is not in the queue, or not yours to see"):
+                look(queue, job)
+    finally:
+        slots.connection.execute("DROP ROLE eve")
+
+
+# ---- match
+
+
+def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    low = slots.submit(JobPrio=-1)
+    high = slots.submit(JobPrio=3)
+    later = slots.submit(JobPrio=3, Project="b", Requirements='/Expr(MY.Project == "b")/')
+    bobs = slots.submit(Owner="bob")
+    slots.scalar("set_submitter", name="bob", changes={"prio_factor": 2000})
+    found = match(queue.database, "slot1@h1")
+    assert [(one.job, one.decided_by) for one in found.candidates] == [
+        (high, ""),
+        (later, "age"),
+        (low, "JobPrio"),
+        (bobs, "share"),
+    ]
+    assert found.reasons == []
+
+
+def test_rank_of_the_slot_decides_first(queue, slots, hosts):
+    hosts.tell("slot1@h1", Rank='/Expr(TARGET.Owner == "bob")/')
+    mine, bobs = slots.submit(), slots.submit(Owner="bob")
+    found = match(queue.database, "slot1@h1")
+    assert [(one.job, one.slot_rank) for one in found.candidates] == [(bobs, 1.0), (mine, 0.0)]
+    assert found.candidates[1].decided_by == "slot's Rank"
+
+
+def test_what_is_not_for_the_slot_is_counted_by_reason(queue, slots, hosts):
+    hosts.tell("slot1@h1", Start='/Expr(TARGET.Owner =!= "bob")/')
+    slots.submit(RequestMemory=4096)
+    slots.submit(Requirements="/Expr(TARGET.Memory > 4096)/")
+    slots.submit(Owner="bob")
+    slots.submit(Owner="carol")
+    slots.scalar("set_submitter", name="carol", changes={"max_running": 0})
+    found = match(queue.database, "slot1@h1")
+    assert found.candidates == []
+    assert found.passed_over == {"blocked": 1, "resources": 1, "job_refuses": 1, "slot_refuses": 1}
+
+
+def test_match_is_what_a_claim_takes(queue, slots, hosts):
+    hosts.tell("slot1@h1")
+    for prio in (1, 7, 3):
+        slots.submit(JobPrio=prio)
+    first = match(queue.database, "slot1@h1").candidates[0]
+    run = slots.claim(autoclusters=[first.autocluster_id], prios=[first.job_prio], hints=[0], limited=[False])
+    assert run.job == first.job
+
+
+def test_slot_may_be_named_short_and_must_be_one(queue, hosts):
+    hosts.tell("slot1@ep1.example.org")
+    hosts.tell("slot2@ep1.example.org")
+    assert match(queue.database, "slot2@ep1").slot == "slot2@ep1.example.org"
+    with pytest.raises(NotFound, match=r"'ep1\.example\.org' has 2 slots"):
+        match(queue.database, "ep1.example.org")
+    with pytest.raises(NotFound, match="no slot 'slot9@ep1' has asked for work"):
+        match(queue.database, "slot9@ep1")
+
+
+def test_busy_slot_is_told(queue, slots, hosts):
+    hosts.tell("slot1@h1", state="Claimed", activity="Busy")
+    hosts.tell("slot2@h1", state="Drained")
+    assert match(queue.database, "slot1@h1").reasons == [
+        "It is Claimed/Busy; nothing is offered to it until that is over."
+    ]
+    assert match(queue.database, "slot2@h1").reasons == [
+        "It is Drained/Idle; nothing is offered to it until that is over."
+    ]
+
+
+# ---- commands
+
+
+def test_commands_print_for_people_and_as_json(fetchwork, slots, hosts):
+    hosts.tell("slot1@h1")
+    job = slots.submit(Requirements="/Expr(TARGET.Memory > 4096)/")
+    told = fetchwork("q", "--better-analyze", job)
+    assert told.status == 0
+    assert "1 are rejected by the job's Requirements" in told.out
+    assert "TARGET.Memory > 4096" in told.out
+    (found,) = json.loads(fetchwork("q", "-better-analyze", job, "--json").out)
+    assert found["verdicts"] == {"job_refuses": 1}
+
+    told = fetchwork("match", "slot1@h1")
+    assert told.status == 0
+    assert "1 kinds of waiting jobs reject the slot by their Requirements" in told.out
+    assert json.loads(fetchwork("match", "slot1@h1", "--json").out)["passed_over"] == {"job_refuses": 1}
+
+
+def test_commands_fail_in_one_line(fetchwork):
+    told = fetchwork("q", "--better-analyze")
+    assert (told.status, told.err.count("\n") <= 4) == (2, True)
+    assert fetchwork("q", "--better-analyze", "7.0").status == 1
+    told = fetchwork("match", "slot1@nowhere")
+    assert told.status == 1
+    assert told.err.startswith("fetchwork: error: no slot 'slot1@nowhere'")
