@@ -34,6 +34,8 @@ DATABASE_S = 5.0
 KINDS_A_CLAIM = 64
 #: jobs that one fetch may hold or pass over before the slot has to ask again
 TRIES = 20
+#: HTCondor's hold code
+FAILED_TO_ACCESS_USER_ACCOUNT = 23
 #: what an offer lives for: until the starter's first hook, which is slow to come where names resolve slowly
 OFFER_S = 60.0
 
@@ -128,11 +130,13 @@ async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> A
         queues=site.queues,
     )
     first = list(itertools.islice(choices, KINDS_A_CLAIM))
+    strangers: list[Choice] = []
     tries = 0
     while first and tries < TRIES and task.left() > 0.5:
         tries += 1
         if site.check_accounts:
             known = await known_accounts({choice.kind.owner for choice in first})
+            strangers += [choice for choice in first if is_no_account(choice.kind.owner)]
             first = [choice for choice in first if choice.kind.owner in known]
         claimed = await _claim(task, greeting.host_id, name, slot, first, exclusive) if first else None
         if claimed is None:
@@ -141,7 +145,29 @@ async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> A
         answer = await _offer(task, slot, name, claimed, fields)
         if answer is not None:
             return answer
+    if strangers and task.left() > 0.5:
+        await _refuse_stranger(task, greeting.host_id, name, slot, strangers, exclusive)
     return None
+
+
+async def _refuse_stranger(
+    task: Task, host_id: int, name: str, slot: ClassAd, choices: list[Choice], exclusive: bool
+) -> None:
+    """Say of one job that no other could go before that its account does not exist here.
+
+    HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
+    taking the slot's time; where no host knows the account the job is Held in the end, and its reason says so.
+    """
+    claimed = await _claim(task, host_id, name, slot, choices, exclusive)
+    if claimed is not None:
+        await task.site.store.database.scalar(
+            "refuse_start",
+            timeout_s=DATABASE_S,
+            run_id=claimed["run_id"],
+            token=claimed["token"],
+            reason=f"there is no account {claimed['owner']} on {task.site.store.host}",
+            code=FAILED_TO_ACCESS_USER_ACCOUNT,
+        )
 
 
 async def _claim(
@@ -245,14 +271,14 @@ async def known_accounts(owners: set[str]) -> set[str]:
     """Those of the owners that are accounts of this host; asked anew each minute, beside the event loop.
 
     A name service that does not answer is asked again by the next fetch; until then its accounts are
-    none.
+    none, but is_no_account does not say so.
     """
     now = time.monotonic()
     unknown = [owner for owner in owners if _accounts.get(owner, (None, -math.inf))[1] < now]
     if unknown:
         if len(_accounts) > 10_000:
             _accounts.clear()
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(_LOOKUP_S):
                 found = await asyncio.to_thread(lambda: [_uid(owner) for owner in unknown])
                 until = now + _ACCOUNT_LIFE_S
@@ -260,9 +286,15 @@ async def known_accounts(owners: set[str]) -> set[str]:
     return {owner for owner in owners if _accounts.get(owner, (None, 0.0))[0] is not None}
 
 
+def is_no_account(owner: str) -> bool:
+    """Whether the name service was asked, within the last minute, and knew no such account."""
+    uid, until = _accounts.get(owner, (None, -math.inf))
+    return uid is None and time.monotonic() < until
+
+
 def _uid(name: str) -> int | None:
     """The number of an account that jobs may run as."""
     try:
         return pwd.getpwnam(name).pw_uid or None
-    except (KeyError, OSError):
+    except KeyError:
         return None

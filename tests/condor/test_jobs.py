@@ -1,0 +1,297 @@
+"""The life of a job on real slots, by agent and in direct mode: what the database knows in the end."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from fetchwork import classads
+from fetchwork.db import Database
+from fetchwork.pool import PersonalPool
+
+TIMEOUT_S = 40
+_names = itertools.count(1)
+
+
+class Jobs:
+    """The jobs of one test in a pool that many tests share."""
+
+    def __init__(self, pool: PersonalPool, database: Database) -> None:
+        self.pool = pool
+        self.database = database
+
+    def submit(self, cmd: str = "/bin/sh", **asked: Any) -> str:
+        asked.setdefault("owner", "alice")
+        asked.setdefault("iwd", "/tmp")
+        return str(self.database.scalar("submit", cmd=cmd, **asked))
+
+    def one(self, sql: str, *params: Any) -> dict[str, Any] | None:
+        rows = self.database.query(sql, params)
+        return rows[0] if rows else None
+
+    def status(self, job: str) -> int:
+        row = self.one(
+            "SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s"
+            " UNION ALL SELECT jobstatus FROM fetchwork.history WHERE jobid = %s",
+            job,
+            job,
+        )
+        assert row is not None, f"job {job} is nowhere"
+        return int(row["jobstatus"])
+
+    def wait(self, what: Callable[[], Any], describe: str, timeout_s: float = TIMEOUT_S) -> Any:
+        """Until ``what`` is true; what it was is told when it never is."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            found = what()
+            if found:
+                return found
+            time.sleep(0.05)
+        shown = self.database.query("SELECT jobid, jobstatus, lastreason, holdreason FROM fetchwork.jobs")
+        pytest.fail(f"{describe}: not within {timeout_s} s; the queue: {shown}")
+
+    def completed(self, job: str) -> dict[str, Any]:
+        row = self.wait(
+            lambda: self.one("SELECT * FROM fetchwork.history WHERE jobid = %s AND jobstatus = 4", job),
+            f"job {job} Completed",
+        )
+        return dict(row)
+
+    def held(self, job: str) -> dict[str, Any]:
+        row = self.wait(
+            lambda: self.one("SELECT * FROM fetchwork.jobs WHERE jobid = %s AND jobstatus = 5", job),
+            f"job {job} Held",
+        )
+        return dict(row)
+
+    def running(self, job: str) -> dict[str, Any]:
+        """Running, and known to run by an update with its pid."""
+        row = self.wait(
+            lambda: self.one(
+                "SELECT * FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
+                " AND outcome IS NULL",
+                job,
+            ),
+            f"job {job} Running",
+        )
+        return dict(row)
+
+    def runs(self, job: str) -> list[dict[str, Any]]:
+        return self.database.query("SELECT * FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [job])
+
+
+@pytest.fixture
+def jobs(pool: PersonalPool) -> Iterator[Jobs]:
+    with Database(pool.conninfo) as database:
+        # failing starts are to be counted in seconds; the host is not to be taken for a black hole
+        for name, value in {"retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}.items():
+            database.scalar("set_setting", name=name, value=value)
+        yield Jobs(pool, database)
+        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+
+
+# ---- ends
+
+
+def test_exit_code_is_on_record_with_the_slot_and_the_time_it_took(jobs: Jobs) -> None:
+    job = jobs.submit(arguments="-c 'sleep 1; exit 3'")
+    done = jobs.completed(job)
+    assert (done["exitbysignal"], done["exitcode"], done["exitsignal"]) == (False, 3, None)
+    assert done["lastremotehost"].startswith("slot")
+    assert 0.9 < done["remotewallclocktime"] < 5
+    [run] = jobs.runs(job)
+    assert (run["outcome"], run["exitcode"]) == ("completed", 3)
+
+
+def test_death_by_signal_is_on_record(jobs: Jobs) -> None:
+    done = jobs.completed(jobs.submit(arguments="-c 'kill -SEGV $$'"))
+    assert (done["exitbysignal"], done["exitcode"], done["exitsignal"]) == (True, None, 11)
+
+
+def test_events_tell_the_whole_life(jobs: Jobs) -> None:
+    job = jobs.submit("/bin/true")
+    jobs.completed(job)
+    cluster, proc = job.split(".")
+    events = jobs.database.query(
+        "SELECT eventtypenumber AS type FROM fetchwork.events"
+        " WHERE clusterid = %s AND procid = %s ORDER BY eventid",
+        [int(cluster), int(proc)],
+    )
+    # IMAGE_SIZE (6) comes or not with the moment of the update
+    assert [event["type"] for event in events if event["type"] != 6] == [0, 1, 5]
+
+
+def test_accepted_run_is_on_record_as_accepted_before_it_started(jobs: Jobs) -> None:
+    job = jobs.submit("/bin/sleep", arguments="1")
+    jobs.completed(job)
+    [run] = jobs.runs(job)
+    # REPLY_FETCH and PREPARE_JOB are not ordered; the fence is an accept too
+    assert run["claimed_at"] <= run["accepted_at"] <= run["ended_at"]
+    assert run["claimed_at"] <= run["started_at"] <= run["ended_at"]
+
+
+# ---- from outside
+
+
+def test_vacated_job_is_idle_again_and_completes_in_a_second_run(jobs: Jobs) -> None:
+    marker = f"/tmp/vacated-{next(_names)}-{time.time_ns()}"
+    job = jobs.submit(arguments=f"-c 'test -e {marker} && exit 0; touch {marker}; sleep 300'")
+    jobs.running(job)
+    # without a name, because the pool has no collector to look one up: all slots of the host
+    vacated = jobs.pool.run_command(["condor_vacate", "-fast"])
+    assert vacated.returncode == 0, vacated.stderr
+    done = jobs.completed(job)
+    assert (done["exitcode"], done["numjobstarts"], done["numevicted"]) == (0, 2, 1)
+    assert [run["outcome"] for run in jobs.runs(job)] == ["evicted", "completed"]
+
+
+def test_removed_running_job_is_ended_at_its_next_update(jobs: Jobs) -> None:
+    job = jobs.submit("/bin/sleep", arguments="300")
+    run = jobs.running(job)
+    assert jobs.database.scalar("remove", jobs=[job]) == 1
+    assert jobs.status(job) == 3
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended", 20)
+    assert jobs.runs(job)[0]["outcome"] == "removed"
+    assert jobs.one("SELECT FROM fetchwork.jobs WHERE jobid = %s", job) is None
+    assert jobs.status(job) == 3
+    assert jobs.pool.run_command(["kill", "-0", str(run["jobpid"])]).returncode != 0
+
+
+def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
+    marker = f"/tmp/held-{next(_names)}-{time.time_ns()}"
+    job = jobs.submit(arguments=f"-c 'test -e {marker} && exit 0; touch {marker}; exec sleep 300'")
+    jobs.running(job)
+    jobs.database.scalar("hold", jobs=[job], reason="wait")
+    assert (jobs.status(job), jobs.held(job)["holdreason"]) == (5, "wait")
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"] == "held", f"the run of {job} ended", 20)
+    jobs.database.scalar("release", jobs=[job])
+    jobs.completed(job)
+    assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
+
+
+def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:
+    marker = f"/tmp/never-{next(_names)}-{time.time_ns()}"
+    jobs.database.scalar("set_queue", name="default", changes={"paused": True})
+    try:
+        job = jobs.submit(arguments=f"-c 'touch {marker}'")
+        cluster, proc = (int(word) for word in job.split("."))
+        with psycopg.connect(jobs.pool.conninfo) as other:
+            # a claim does not touch the job's row, the fence does: it has to wait here
+            other.execute(
+                "SELECT FROM fetchwork.job WHERE cluster_id = %s AND proc_id = %s FOR UPDATE", [cluster, proc]
+            )
+            jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+            jobs.wait(lambda: jobs.runs(job), f"a claim of {job}")
+            other.execute("SELECT fetchwork.remove(ARRAY[%s])", [job])
+    finally:
+        jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
+    # a job that comes after it on the same slots shows that they went on
+    for later in [jobs.submit("/bin/true") for _ in range(5)]:
+        jobs.completed(later)
+    [run] = jobs.runs(job)
+    assert (run["outcome"], run["started_at"]) == ("withdrawn", None)
+    assert jobs.status(job) == 3
+    assert jobs.pool.run_command(["test", "-e", marker]).returncode == 1
+
+
+# ---- what can't start
+
+BAD_JOBS = {
+    "Cmd": ({"cmd": "/no/such/program"}, "Cmd '/no/such/program' does not exist", 6),
+    "Iwd": ({"cmd": "/bin/true", "iwd": "/no/such/directory"}, "Iwd '/no/such/directory' does not exist", 14),
+    "Out": ({"cmd": "/bin/true", "output": "/tmp"}, "Out '/tmp' is a directory", 7),
+    "account": ({"cmd": "/bin/true", "owner": "nosuchaccount"}, "there is no account nosuchaccount", 23),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_JOBS)
+def test_job_that_cannot_start_is_held_with_the_cause_and_the_slots_go_on(jobs: Jobs, bad: str) -> None:
+    asked, cause, code = BAD_JOBS[bad]
+    job = jobs.submit(**asked)
+    held = jobs.held(job)
+    assert "could not start 3 times" in held["holdreason"]
+    assert cause in held["holdreason"]
+    assert held["holdreasoncode"] == code
+    assert [run["outcome"] for run in jobs.runs(job)] == ["could_not_start"] * 3
+    for later in [jobs.submit("/bin/true") for _ in range(5)]:
+        jobs.completed(later)
+
+
+def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) -> None:
+    jobs.database.scalar("set_queue", name="default", changes={"paused": True})
+    try:
+        job = jobs.submit("/bin/true")
+        # submit refuses it; this is what a bug, or a hand in the tables, would do
+        jobs.database.query(
+            "UPDATE fetchwork.job SET ad = ad || '{\"JobUniverse\": 9}' WHERE cluster_id = %s",
+            [int(job.split(".")[0])],
+        )
+    finally:
+        jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+    held = jobs.held(job)
+    assert "universe 9" in held["holdreason"]
+    for later in [jobs.submit("/bin/true") for _ in range(5)]:
+        jobs.completed(later)
+
+
+# ---- what the starter is told
+
+
+def test_job_outlives_the_lease_that_its_ad_asks_for(jobs: Jobs) -> None:
+    """On 23.9.6 a fetched job is killed when its claim's lease runs out; its ad sets that (seen with 6 s)."""
+    job = jobs.submit("/bin/sleep", arguments="9", ad={"JobLeaseDuration": 4})
+    done = jobs.completed(job)
+    assert (done["exitcode"], done["numjobstarts"]) == (0, 1)
+
+
+VALUES = {
+    "Quotes": "say \"it\" 'twice' \\ back",
+    "Newline": "one\ntwo\r\nthree\tend",
+    "Looks": 'x"\nOwner = "root',
+    "Unicode": "ü ß 日本 🎉",
+    "Controls": "\x01\x1b[31m\x7f",
+    "Big": 9223372036854775807,
+    "Small": -0.125,
+    "List": [1, "two", [3.5, None], {"deep": "a\nb"}],
+    "Nested": {"a": 1, "b": {"c": "/Expr(a + 1)/"}},
+    "Undef": "/Expr(undefined)/",
+    "Failed": "/Expr(error)/",
+    "Expression": "/Expr(TARGET.Memory * 2 > 5 && isUndefined(Foo))/",
+    "Truth": True,
+    "mIxEd_cAsE": "kept",
+}
+
+
+def test_every_value_comes_back_from_a_real_starter_as_it_was_submitted(jobs: Jobs) -> None:
+    path = f"/tmp/ad-{next(_names)}-{time.time_ns()}"
+    job = jobs.submit(arguments=f"-c 'cp $_CONDOR_JOB_AD {path}'", ad=VALUES)
+    assert jobs.completed(job)["exitcode"] == 0
+    seen = classads.parse_old(jobs.pool.run_command(["cat", path]).stdout)
+    back = classads.to_json(seen)
+    assert {name: back.get(name) for name in VALUES} == VALUES
+    assert back["Owner"] == "alice"
+
+
+def test_ad_of_the_largest_size_that_submit_takes_runs_whole(jobs: Jobs) -> None:
+    path = f"/tmp/ad-{next(_names)}-{time.time_ns()}"
+
+    def submitted(size: int) -> str | None:
+        try:
+            return jobs.submit(
+                arguments=f"-c 'cp $_CONDOR_JOB_AD {path}'", ad={"Padding": "x" * size, "Zz": 1}
+            )
+        except Exception as refused:
+            assert "too large" in str(refused)
+            return None
+
+    size = next(size for size in range(10240, 0, -64) if (job := submitted(size)))
+    assert job
+    assert jobs.completed(job)["exitcode"] == 0
+    seen = json.loads(
+        json.dumps(classads.to_json(classads.parse_old(jobs.pool.run_command(["cat", path]).stdout)))
+    )
+    assert (len(seen["Padding"]), seen["Zz"]) == (size, 1)
