@@ -101,7 +101,7 @@ class Condor:
         accounts = ["root", "condor"] if ids else ["$(USERNAME)"]
         text = _SETTINGS.format(
             local=self.directory,
-            installed=self._installed(),
+            installed="\n".join(map(" = ".join, zip(_INSTALLED, self._ask(*_INSTALLED), strict=True))),
             ids=f"CONDOR_IDS = {ids[0]}.{ids[1]}" if ids else "",
             port=port_file.read_text(),
             domain=domain,
@@ -111,10 +111,15 @@ class Condor:
         last = f"{settings}\ninclude : {self.directory}/config.local\n"
         self.config_file.write_text(f"{text}\n{generated}\n{last}")
 
-    def _installed(self) -> str:
-        """Where HTCondor is installed at the place, as settings."""
+    def version(self) -> tuple[int, ...]:
+        """The version of the HTCondor that is installed at the place."""
+        (told,) = self._ask("CONDOR_VERSION")
+        return tuple(map(int, told.split(".")))
+
+    def _ask(self, *names: str) -> list[str]:
+        """What the HTCondor that is installed at the place has for some settings."""
         asked = subprocess.run(
-            [*self.place.inside(None), "condor_config_val", *_INSTALLED],
+            [*self.place.inside(None), "condor_config_val", *names],
             env=self.place.environment(),
             capture_output=True,
             text=True,
@@ -122,11 +127,9 @@ class Condor:
             stdin=subprocess.DEVNULL,
         )
         values = asked.stdout.splitlines()
-        if asked.returncode or len(values) != len(_INSTALLED):
-            raise PoolError(
-                f"'condor_config_val' does not know HTCondor's directories: {asked.stderr.strip()}"
-            )
-        return "\n".join(f"{name} = {value}" for name, value in zip(_INSTALLED, values, strict=True))
+        if asked.returncode or len(values) != len(names):
+            raise PoolError(f"'condor_config_val' does not know {', '.join(names)}: {asked.stderr.strip()}")
+        return values
 
     # ---- its life
 

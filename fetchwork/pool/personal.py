@@ -262,13 +262,8 @@ class PersonalPool:
             yield
 
     def _make_database(self) -> None:
-        server = self.postgres
-        server.create_database(DBNAME)
+        self.postgres.create_database(DBNAME)
         schema.init(self.conninfo)
-        password = secrets.token_urlsafe(24)
-        if server.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{AGENT_ROLE}'") != "1":  # noqa: S608
-            server.query(f"CREATE ROLE {AGENT_ROLE} LOGIN IN ROLE fetchwork_agent PASSWORD '{password}'")
-            _write_private(self.directory / "agent.password", password)
         words = self.conninfo.replace(" ", "\n")
         _write_private(self.directory / "pg_service.conf", f"[pool]\n{words}\n")
 
@@ -298,9 +293,13 @@ class PersonalPool:
             time.sleep(0.05)
 
     def _agent_conninfo(self) -> str:
+        """What agent and hooks connect with; a new password each time."""
         if self.settings.database:
             return self.settings.database
-        password = (self.directory / "agent.password").read_text()
+        password = secrets.token_urlsafe(24)
+        if self.postgres.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{AGENT_ROLE}'") != "1":  # noqa: S608
+            self.postgres.query(f"CREATE ROLE {AGENT_ROLE} LOGIN IN ROLE fetchwork_agent")
+        self.postgres.query(f"ALTER ROLE {AGENT_ROLE} PASSWORD '{password}'")
         return self.postgres.conninfo(DBNAME, user=AGENT_ROLE, password=password)
 
     def _configure(self) -> None:
@@ -333,7 +332,7 @@ class PersonalPool:
         installed = self.run_command(install)
         if installed.returncode:
             raise PoolError(f"cannot install the hooks: {(installed.stderr or installed.stdout).strip()}")
-        generated = configgen.render(host)[configgen.CONDOR_FILE]
+        generated = configgen.render(host, self.condor.version())[configgen.CONDOR_FILE]
         self.condor.configure(generated, domain=host.host.uid_domain or "", settings=self.settings.config)
 
 
