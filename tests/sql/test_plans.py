@@ -37,14 +37,13 @@ HOT = {
     "held jobs of an owner": "SELECT * FROM fetchwork.job WHERE owner = 'o3' AND job_status = 5",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of a kind": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND place > 5 ORDER BY place LIMIT 1",
-    "events after a cursor": "SELECT * FROM fetchwork.events WHERE (xid, EventId) > ('0', 5) AND xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY xid, EventId LIMIT 10",
 }
 
 BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")
 
 
-@pytest.mark.parametrize("name", HOT)
-def test_no_plan_reads_a_whole_table(full: DirectQueue, name: str) -> None:
-    plan = "\n".join(row[0] for row in full.rows(f"EXPLAIN {HOT[name]}"))
-    for table in BIG:
-        assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), plan
+def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
+    for name, statement in HOT.items():
+        plan = "\n".join(row[0] for row in full.rows(f"EXPLAIN {statement}"))
+        for table in BIG:
+            assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), f"{name}:\n{plan}"
