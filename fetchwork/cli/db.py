@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from pathlib import Path
 
 import click
@@ -25,9 +27,14 @@ def cli(context: click.Context, dsn: str | None) -> None:
 
 
 @cli.command()
+@click.option(
+    "--agent-role",
+    metavar="ROLE",
+    help="Make a role too that the agents of hosts log in as; its password is made up and printed.",
+)
 @options.json_option
 @click.pass_obj
-def init(conninfo: str, as_json: bool) -> None:
+def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
     """Make the schema in a database that has none.
 
     Needs the right to create a schema, and roles where the four of fetchwork are not there. In a database that
@@ -35,11 +42,26 @@ def init(conninfo: str, as_json: bool) -> None:
 
     \b
     Example:
-      fetchwork db init
+      fetchwork db init --agent-role fetchwork_host
     """
     from fetchwork import schema
 
     _applied(schema.init(conninfo), as_json)
+    if agent_role is not None:
+        password = _make_agent_role(conninfo, agent_role)
+        click.echo(f"role {agent_role}, password {password}", err=as_json)
+
+
+def _make_agent_role(conninfo: str, role: str) -> str:
+    """Make a login role with an agent's rights, and return its password."""
+    from fetchwork.db import Database
+
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", role):
+        raise click.UsageError(f"'{role}' is no name for a role; allowed: small letters, digits and '_'")
+    password = secrets.token_urlsafe(24)
+    with Database(conninfo) as database:
+        database.query(f'CREATE ROLE "{role}" LOGIN PASSWORD %s IN ROLE fetchwork_agent', [password])
+    return password
 
 
 @cli.command()
