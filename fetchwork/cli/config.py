@@ -9,10 +9,13 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
+from fetchwork import hookinstall
 from fetchwork.configgen import CONDOR_FILE, UNIT_FILE, render
 from fetchwork.configgen.check import Finding, Place, check_condor, check_paths
 from fetchwork.configgen.condorconfig import CondorConfig, CondorConfigError, found
 from fetchwork.errors import ConfigError, FetchworkError
+
+_UNIT_DIRECTORY = Path("/etc/systemd/system")
 
 FILE = click.argument(
     "host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False
@@ -75,6 +78,43 @@ def generate(host_file_path: Path | None, output: Path | None, unit_output: Path
 
 
 @cli.command()
+@FILE
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="HTCondor's directory for configuration files.  [default: the last of its LOCAL_CONFIG_DIR]",
+)
+def install(host_file_path: Path | None, output: Path | None) -> None:
+    """Put everything of a host file in its place: hooks, spool, HTCondor configuration, the agent's unit.
+
+    It is `fetchwork hooks install` and `fetchwork config generate` in one, can be repeated after each change
+    of the file, and restarts nothing. Run it on the host, as root where HTCondor is run by root.
+
+    \b
+    Example:
+      fetchwork config install
+      condor_restart
+    """
+    path = host_file_path or host_file.default_file()
+    config = host_file.load(path)
+    texts = render(config, _installed_version())
+    directory = output or _condor_directory()
+    if UNIT_FILE in texts and not _UNIT_DIRECTORY.is_dir():
+        raise FetchworkError(f"no directory '{_UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
+    if path.resolve() != config.host.file.resolve():
+        raise FetchworkError(
+            f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file"
+        )
+    for keyword, hooks in hookinstall.install_host(config).items():
+        _note(f"wrote {len(hooks)} hooks of {keyword} into {hooks[0].parent}")
+    _write(directory / CONDOR_FILE, texts[CONDOR_FILE])
+    if UNIT_FILE in texts:
+        _write(_UNIT_DIRECTORY / UNIT_FILE, texts[UNIT_FILE])
+
+
+@cli.command()
 def settings() -> None:
     """Print every setting of a host file, with its default and what is allowed.
 
@@ -126,6 +166,16 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
         yield from check_condor(config, CondorConfig())
     else:
         _note("no HTCondor on this machine: not compared with what it would use")
+
+
+def _condor_directory() -> Path:
+    """Where HTCondor reads configuration files last, so that ours go before those of its package."""
+    named = CondorConfig().value("LOCAL_CONFIG_DIR") or ""
+    directories = [Path(part) for part in named.replace(",", " ").split()]
+    there = [directory for directory in directories if directory.is_dir()]
+    if not there:
+        raise FetchworkError("HTCondor names no LOCAL_CONFIG_DIR that is there: say where with --output DIR")
+    return there[-1]
 
 
 def _installed_version() -> tuple[int, ...] | None:
