@@ -267,10 +267,10 @@ class Reader:
 
 def _filter(job: Any, log: str | None) -> tuple[str, list[Any]]:
     if log is not None:
-        return (
-            "EXISTS (SELECT FROM fetchwork.log_jobs(%s) AS l"
-            " WHERE l.cluster_id = clusterid AND (l.proc_id IS NULL OR l.proc_id = procid))"
-        ), [log]
+        condition = (
+            "clusterid IN (SELECT fetchwork.log_clusters(%s)) AND fetchwork.is_log_of(%s, clusterid, procid)"
+        )
+        return condition, [log, log]
     if job is None:
         return "true", []
     clusters: list[int] = []

@@ -20,7 +20,7 @@ TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 -- what the views and the checks call in the reader's name
 GRANT EXECUTE ON FUNCTION
     fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares,
-    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_jobs, fetchwork.waiting_kinds, fetchwork.prospects
+    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.is_log_of, fetchwork.waiting_kinds, fetchwork.prospects
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION

@@ -18,7 +18,8 @@
 \ir functions/attribute_of.sql
 \ir functions/value_kind.sql
 \ir functions/can_be_undefined.sql
-\ir functions/log_jobs.sql
+\ir functions/log_clusters.sql
+\ir functions/is_log_of.sql
 \ir functions/expression_names.sql
 \ir functions/literal_number.sql
 \ir functions/number_of.sql
