@@ -191,8 +191,6 @@ class Condor:
     def _sweep(self) -> None:
         """End what a master that has ended left behind: the job of a killed master lives on."""
         recorded = self._recorded()
-        if recorded is None:
-            return
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         while family := self.place.family(recorded):
             for process in family:

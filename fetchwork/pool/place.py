@@ -21,8 +21,11 @@ from fetchwork.pool.process import Process, account, processes
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# the daemon is in a session of its own, so that Ctrl-C at the terminal is not for it, and nobody's child
-_LAUNCH = 'log=$1; shift; setsid "$@" </dev/null >"$log" 2>&1 & echo $!'
+# The daemon is in a session of its own, so that Ctrl-C at the terminal is not for it, and nobody's child. Not
+# by "&": what a shell starts in the background ignores SIGINT and SIGQUIT, and so would the jobs
+_LAUNCH = """
+exec setsid --fork sh -c 'log=$1; shift; echo $$; exec "$@" </dev/null >"$log" 2>&1' sh "$@"
+"""
 
 _ENTER = """
 set -e
@@ -72,8 +75,11 @@ class Place(Protocol):
     def job_owners(self) -> list[str]:
         """Accounts there that jobs can run as."""
 
-    def family(self, master: Process) -> list[Process]:
-        """All processes that came from ``master``, whether it lives or not, itself not included."""
+    def family(self, master: Process | None) -> list[Process]:
+        """All processes that came from ``master``, whether it lives or not, itself not included.
+
+        Without a master it is what can be known to be the pool's.
+        """
 
 
 @dataclass
@@ -114,7 +120,9 @@ class Machine:
     def job_owners(self) -> list[str]:
         return ["nobody"] if os.geteuid() == 0 else [pwd.getpwuid(os.geteuid()).pw_name]
 
-    def family(self, master: Process) -> list[Process]:
+    def family(self, master: Process | None) -> list[Process]:
+        if master is None:
+            return []
         # HTCondor marks all that come from one of its daemons with that daemon's pid
         mark = f"_CONDOR_ANCESTOR_{master.pid}=".encode()
         later = [each for each in processes() if each.start_ticks >= master.start_ticks]
@@ -170,7 +178,7 @@ class InRoot:
     def job_owners(self) -> list[str]:
         return [*ACCOUNTS, "nobody"]
 
-    def family(self, master: Process) -> list[Process]:
+    def family(self, master: Process | None) -> list[Process]:
         # nobody else is below this root with our directory mounted in it
         there = [each for each in processes() if each != master]
         return [each for each in there if each.is_rooted_in(self.root.path) and each.mounted(self.pool)]

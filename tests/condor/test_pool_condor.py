@@ -87,6 +87,18 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: Cond
     assert Path(f"/proc/{job.pid}").stat().st_uid == root.account_ids("alice")[0]
 
 
+def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
+    """A shell ignores SIGINT and SIGQUIT in what it starts in the background."""
+    condor.start()
+    until(lambda: sleeping_job(condor))
+    for process in (condor.master, sleeping_job(condor)):
+        assert process
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+            assert not ignored & 1 << (number - 1), process.name
+
+
 @pytest.mark.parametrize("how", ["graceful", "fast"])
 def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     condor.start()
