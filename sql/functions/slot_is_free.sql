@@ -2,7 +2,8 @@
 -- runs that ended. The agent replays its spool before it lets a slot ask: a report that waits there is no silence.
 --
 -- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a job that a starter can't start in silence
--- (no such account, wrong universe): counted, and Held at the limit.
+-- (no such account, wrong universe): counted, and Held at the limit. One that was only offered, seconds ago, is an offer that nobody got: the answer
+-- of the claim was lost, or the hook or the agent died with it.
 --
 -- SKIP LOCKED: a run that someone else is busy with is not silent; and who works on several runs must not wait for the next while holding the last.
 CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
@@ -19,7 +20,7 @@ DECLARE
 BEGIN
     FOR candidate IN
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id FROM fetchwork.run AS r
-        WHERE r.host_id = slot_is_free.host_id AND r.slot = slot_is_free.slot AND r.state <> 'reserved'
+        WHERE r.host_id = slot_is_free.host_id AND r.slot = slot_is_free.slot AND (r.state <> 'reserved' OR r.claimed_at < clock_timestamp() - interval '2 s')
         ORDER BY r.cluster_id, r.proc_id
     LOOP
         PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = candidate.cluster_id AND j.proc_id = candidate.proc_id FOR UPDATE SKIP LOCKED;

@@ -210,3 +210,17 @@ def test_an_administrator_clears_a_host(queue: DirectQueue) -> None:
     assert queue.scalar("clear_host", host="h1") is True
     assert queue.scalar("clear_host", host="nowhere") is False
     assert queue.candidates(queue.host())
+
+
+def test_an_offer_whose_answer_was_lost_ends_when_its_slot_asks_again(queue: DirectQueue) -> None:
+    queue.submit()
+    queue.submit()
+    lost = queue.claim()
+    assert lost is not None
+    # REPLY_FETCH may still be on its way
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 0
+    queue.pass_time(3)
+    assert queue.claim() is not None
+    assert queue.outcome(lost) == "expired"
+    assert queue.status(lost.job) == 1
+    queue.check()
