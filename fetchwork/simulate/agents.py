@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from fetchwork.errors import AgentUnavailable
 from fetchwork.pool.hostfile import DATABASE, KEYWORD, to_toml
 
 _READY_S = 20.0
-_PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
+PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
 
 
 class AgentProcess:
     """The agent of a host called ``name``, with everything that it keeps in ``directory``.
 
-    ``agent`` and ``keyword`` are settings of those tables of a host file.
+    ``agent`` and ``keyword`` are settings of those tables of a host file; ``program`` is the Python that
+    becomes the agent, ``wrapper`` the command that starts it.
     """
 
     def __init__(
@@ -33,6 +34,8 @@ class AgentProcess:
         agent: Mapping[str, Any] | None = None,
         keyword: Mapping[str, Any] | None = None,
         keyword_name: str = KEYWORD,
+        program: str = PROGRAM,
+        wrapper: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.socket = directory / f"{name}.sock"
@@ -54,6 +57,7 @@ class AgentProcess:
         }
         self._file.touch(0o600)
         self._file.write_text(to_toml(tables))
+        self._command = [*wrapper, sys.executable, "-c", program, "agent", "--config", str(self._file)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -74,10 +78,9 @@ class AgentProcess:
 
     def spawn(self) -> None:
         """Start it."""
-        command = [sys.executable, "-c", _PROGRAM, "agent", "--config", str(self._file)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     async def ready(self, timeout_s: float = _READY_S) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import functools
 import itertools
 import random
-import time
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -149,7 +148,7 @@ class Host:
     def slot_ad(self, slot: Slot) -> TextAd:
         """The ad that describes a slot to its hooks."""
         ad = _unchanging(self.behaviour.slot_ad).copy()
-        now = int(time.time())
+        now = self.clock.wall()
         kind = "Partitionable" if slot.spec.partitionable else "Dynamic" if slot.parent else "Static"
         texts = {
             "Name": slot.name,

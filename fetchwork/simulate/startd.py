@@ -7,7 +7,6 @@ ended the slot is Claimed/Idle and fetches once more under the same claim; witho
 """
 
 import asyncio
-import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -201,11 +200,12 @@ class Slot:
         """Claim the slot and spawn a starter."""
         self._enter("Claimed", "Busy")
         self.starter = Starter(self, ad)
-        self._starting = asyncio.create_task(self._watch(self.starter))
+        self._starting = asyncio.create_task(self.starter.run())
+        self._starting.add_done_callback(self._starter_exited)
 
-    async def _watch(self, starter: Starter) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            await starter.run()
+    def _starter_exited(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
         self.starter = None
         self._job_ended_at = time.time()
         if self.state == "Claimed":

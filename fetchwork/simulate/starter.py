@@ -108,7 +108,7 @@ class Starter:
         )
         self.slot.job_began(self.execution.started)
         began = clock.now()
-        job_start = int(time.time())
+        job_start = clock.wall()
         end = began + self.job.seconds
         lease_end = began + self._lease_s()
         update_at = began + timing.starter_initial_update_interval_s

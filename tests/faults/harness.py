@@ -7,10 +7,10 @@ that agent and PostgreSQL, and a simulated startd. What its jobs really did is i
 
 import asyncio
 import contextlib
-import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,7 @@ import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
-from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import Watch, connect_to
 from tests.faults.proxy import DatabaseProxy
@@ -48,6 +48,14 @@ DEADLINES_S = {
 AGENT = {"lease_s": 15}
 KEYWORD = {"hold_fetch_s": 2, "fetch_delay_s": 1}
 
+#: before the agent's program: its clock on the wall is wrong
+_WRONG_CLOCK = """
+import time
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + {ahead_s}
+time.time_ns = lambda: _time_ns() + int({ahead_s} * 10**9)
+"""
+
 #: what a failed wait shows of the database
 _PICTURE = {
     "jobs": """
@@ -73,24 +81,33 @@ _PICTURE = {
 }
 
 
+@dataclass(frozen=True)
+class HostOptions:
+    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy."""
+
+    slots: int = 4
+    version: str = "23.9"
+    family: bool = False
+    watch: Watch | None = None
+    clock_ahead_s: float = 0.0
+    address: str = "127.0.0.1"
+    wrapper: Sequence[str] = ()
+
+
 class SimulatedHost:
     """One host of a site: proxy, agent, startd."""
 
-    def __init__(
-        self, site: "Site", name: str, slots: int, version: str, family: bool, watch: Watch | None
-    ) -> None:
+    def __init__(self, site: "Site", name: str, options: HostOptions) -> None:
         self.site = site
         self.name = name
-        self.proxy = DatabaseProxy(site.server.port)
-        self._slots = slots
-        self._version = version
-        self._with_family = family
-        self._watch = watch
+        self.options = options
+        self.proxy = DatabaseProxy(site.server.port, options.address)
         self.agent: AgentProcess
         self.host: Host
 
     async def start(self) -> None:
         """Proxy, agent, startd, in that order."""
+        options = self.options
         await self.proxy.__aenter__()
         self.agent = AgentProcess(
             self.site.directory,
@@ -98,21 +115,23 @@ class SimulatedHost:
             self.proxy.conninfo(self.site.conninfo),
             agent={**AGENT, **self.site.agent},
             keyword={**KEYWORD, **self.site.keyword},
+            program=_WRONG_CLOCK.format(ahead_s=options.clock_ahead_s) + PROGRAM,
+            wrapper=options.wrapper,
         )
         await self.agent.start()
-        connect = connect_as_hooks if self._with_family else connect_to
+        connect = connect_as_hooks if options.family else connect_to
         self.host = Host(
             self.name,
             connect(self.agent.socket),
-            [SlotSpec()] * self._slots,
+            [SlotSpec()] * options.slots,
             spool=self.agent.spool,
-            behaviour=BEHAVIOURS[self._version],
+            behaviour=BEHAVIOURS[options.version],
             timing=self.site.timing,
-            clock=self.site.clock,
+            clock=Clock(self.site.scale, options.clock_ahead_s),
             ledger=self.site.ledger,
-            watch=self._watch,
+            watch=options.watch,
             deadlines_s=self.site.deadlines_s,
-            family=Actor.startd() if self._with_family else None,
+            family=Actor.startd() if options.family else None,
         )
         self.host.start()
 
@@ -168,7 +187,7 @@ class Site:
         self.server = server
         self.conninfo = conninfo
         self.directory = directory
-        self.clock = Clock(scale)
+        self.scale = scale
         self.timing = timing
         self.agent = agent or {}
         self.keyword = keyword or {}
@@ -184,17 +203,9 @@ class Site:
     ) -> None:
         await asyncio.gather(*(host.stop() for host in self.hosts))
 
-    async def add_host(
-        self,
-        name: str = "",
-        *,
-        slots: int = 4,
-        version: str = "23.9",
-        family: bool = False,
-        watch: Watch | None = None,
-    ) -> SimulatedHost:
-        """Start a host with its agent."""
-        host = SimulatedHost(self, name or f"sim{len(self.hosts) + 1}", slots, version, family, watch)
+    async def add_host(self, name: str = "", **options: Any) -> SimulatedHost:
+        """Start a host with its agent; the options are those of HostOptions."""
+        host = SimulatedHost(self, name or f"sim{len(self.hosts) + 1}", HostOptions(**options))
         self.hosts.append(host)
         await host.start()
         return host
@@ -376,18 +387,3 @@ async def deaf(host: SimulatedHost) -> AsyncIterator[None]:
         yield
     finally:
         await host.proxy.set_mode("open")
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

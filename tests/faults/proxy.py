@@ -35,8 +35,9 @@ class Trap:
 class DatabaseProxy:
     """Listens on a port of its own; ``conninfo`` leads through it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
         self._server_port = port
+        self._address = address
         self.port = 0
         self.mode: Mode = "open"
         self.delay_s = 0.0
@@ -58,7 +59,7 @@ class DatabaseProxy:
 
     def conninfo(self, conninfo: str) -> str:
         """The same database, through this proxy."""
-        return make_conninfo(conninfo, host="127.0.0.1", port=self.port)
+        return make_conninfo(conninfo, host=self._address, port=self.port)
 
     async def set_mode(self, mode: Mode, delay_s: float = 0.0) -> None:
         """``cut``: connections break, new ones are refused; ``deaf``: they stand, nothing goes through."""
@@ -81,7 +82,7 @@ class DatabaseProxy:
         return trap
 
     async def _listen(self) -> None:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port, reuse_address=True)
+        self._listener = await asyncio.start_server(self._serve, self._address, self.port, reuse_address=True)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def _hang_up(self) -> None:
@@ -141,8 +142,8 @@ class _Link:
                 if trap.side == "after":
                     self.after = trap
                     continue
-                trap.sprung.set()
                 await trap.action()
+                trap.sprung.set()
                 if trap.cuts:
                     return
             self.server[1].write(data)
@@ -153,8 +154,8 @@ class _Link:
             await self._pause()
             if self.after is not None and _READY.search(data):
                 trap, self.after = self.after, None
-                trap.sprung.set()
                 await trap.action()
+                trap.sprung.set()
                 if trap.cuts:
                     return
             self.client[1].write(data)

@@ -295,17 +295,18 @@ def signal_of(stops: bool, on: bool = True) -> signal.Signals:
 
 
 async def _sprung(host: SimulatedHost, trap: Trap) -> bool:
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):
             await trap.sprung.wait()
             return True
-    except TimeoutError:
-        with contextlib.suppress(ValueError):
-            host.proxy.traps.remove(trap)
-            return False
-        # at this very moment
-        await trap.sprung.wait()
-        return True
+    with contextlib.suppress(ValueError):
+        host.proxy.traps.remove(trap)
+        return False
+    # it is springing, or its connection broke before the answer
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            await trap.sprung.wait()
+    return trap.sprung.is_set()
 
 
 async def play(

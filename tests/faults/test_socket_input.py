@@ -127,7 +127,8 @@ async def test_slow_client_is_cut_and_keeps_nobody_waiting(agent: AgentProcess) 
     assert slowest < 1.0
     assert await asyncio.wait_for(dripping, 60) < len(whole)
     outgoing.close()
-    assert await incoming.read() == b""
+    with contextlib.suppress(ConnectionError):
+        assert await incoming.read() == b""
 
 
 async def test_client_that_reads_nothing_is_cut(agent: AgentProcess) -> None:

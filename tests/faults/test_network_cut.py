@@ -1,0 +1,88 @@
+"""Two hosts in network namespaces of their own; the link between one of them and the database goes down.
+
+Nothing is refused and nothing is closed then: packets get lost, as with a pulled cable.
+"""
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.harness import SimulatedHost, Site
+
+_numbers = itertools.count(1)
+
+
+class Network:
+    """A namespace with one link to here; PostgreSQL's port is reached through it."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"fwtest{number}"
+        self._here, self._there = f"fwh{number}", f"fwn{number}"
+        self.address = f"10.213.{number}.1"
+        _ip("netns", "add", self.name)
+        _ip("link", "add", self._here, "type", "veth", "peer", "name", self._there, "netns", self.name)
+        _ip("addr", "add", f"{self.address}/30", "dev", self._here)
+        _ip("link", "set", self._here, "up")
+        _ip("-n", self.name, "addr", "add", f"10.213.{number}.2/30", "dev", self._there)
+        _ip("-n", self.name, "link", "set", self._there, "up")
+        _ip("-n", self.name, "link", "set", "lo", "up")
+
+    def pull_the_cable(self) -> None:
+        _ip("-n", self.name, "link", "set", self._there, "down")
+
+    def plug_it_in(self) -> None:
+        _ip("-n", self.name, "link", "set", self._there, "up")
+
+    def remove(self) -> None:
+        subprocess.run(["ip", "netns", "del", self.name], check=False, capture_output=True)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture
+def networks() -> Iterator[list[Network]]:
+    made: list[Network] = []
+    if shutil.which("ip") is None:
+        pytest.skip("no command 'ip': no network namespaces")
+    try:
+        made += [Network(next(_numbers)) for _ in range(2)]
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"cannot make network namespaces: {error.stderr.strip()}")
+    yield made
+    for network in made:
+        network.remove()
+
+
+async def _add_host(site: Site, network: Network, name: str) -> SimulatedHost:
+    wrapper = ["ip", "netns", "exec", network.name]
+    return await site.add_host(name, slots=2, address=network.address, wrapper=wrapper)
+
+
+async def test_host_behind_a_pulled_cable_loses_its_jobs_to_the_other(
+    site: Site, networks: list[Network]
+) -> None:
+    first = await _add_host(site, networks[0], "first")
+    site.submit([12.0, 300.0])
+    await site.until_running(2)
+    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == 2)
+    await _add_host(site, networks[1], "second")
+    networks[0].pull_the_cable()
+    # one ends in the dark, the other is given away when the lease is over and ended where it was
+    took = await site.until(lambda: site.ledger.counts["started"] == 4, 40)
+    print(f"cable pulled to the jobs' new start: {took:.1f} s, lease 15 s")
+    assert took < 25
+    await site.until(lambda: site.ledger.running <= 2, 10)
+    assert max([seconds for _, _, seconds in site.ledger.overlaps()], default=0.0) < 5.0
+    networks[0].plug_it_in()
+    await site.until(lambda: not site.left_in_spool(), 30)
+    site.value("SELECT count(*) FROM fetchwork.remove('{1.1}'::text[])")
+    await site.until_done(40)
+    assert site.faults() == []
+    assert first.agent.running
+    late = "SELECT late_report ->> 'ExitCode' FROM fetchwork.run_history WHERE late_report IS NOT NULL"
+    assert site.value(late) == "0"
