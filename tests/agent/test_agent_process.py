@@ -1,0 +1,395 @@
+"""The agent as a process: its life, its signals, what it holds, and the starters and jobs it watches."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from fetchwork.agent import client, peer
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.family import Actor
+from fetchwork.wire import ReplyReader, Request, encode_request
+from tests.agent.conftest import slot_ad, with_attributes
+
+KEYWORD = "FW"
+
+
+@pytest.fixture
+def make_agent(conninfo, public_directory):
+    """Makes agents on one host's directory, not started yet."""
+    directory = public_directory()
+    made = []
+
+    def make(name="vm", **keyword):
+        agent = AgentProcess(
+            directory,
+            name,
+            conninfo,
+            agent={"log_level": "debug", "lease_s": 15},
+            keyword={"hold_fetch_s": 0, **keyword},
+            keyword_name=KEYWORD,
+        )
+        made.append(agent)
+        return agent
+
+    yield make
+    for agent in made:
+        agent.signal(signal.SIGKILL)
+
+
+@pytest.fixture
+async def agent(make_agent):
+    agent = make_agent()
+    await agent.start()
+    return agent
+
+
+async def ask(agent, name, body=b"", arg="", *, actor=None, seconds=10.0, **more):
+    """One request, of this process or of a process of the simulation."""
+    request = Request(name, body, keyword=KEYWORD, arg=arg, deadline_ms=int(seconds * 1000), **more)
+    if actor is None:
+        return await asyncio.to_thread(client.ask, agent.socket, request, seconds + 2)
+    link = await actor.connect(agent.socket)
+    reader, writer = await asyncio.open_unix_connection(sock=link)
+    writer.write(encode_request(request))
+    replies = ReplyReader()
+    while (reply := replies.next_reply()) is None:
+        data = await asyncio.wait_for(reader.read(65536), seconds + 2)
+        assert data, "the agent closed the connection"
+        replies.feed(data)
+    writer.close()
+    return reply
+
+
+async def until(what, timeout_s=15.0):
+    """Wait until ``what()`` is true; returns how long that took."""
+    began = time.monotonic()
+    while not await asyncio.to_thread(what):
+        assert time.monotonic() - began < timeout_s, "not so in time"
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Run:
+    """A fetched job with a starter that is a process, whose hooks are its children."""
+
+    def __init__(self, agent, ad, starter):
+        self.agent, self.ad, self.starter = agent, ad, starter
+
+    @classmethod
+    async def begin(cls, agent, startd, slot="slot1"):
+        reply = await ask(agent, "fetch_work", slot_ad(Name=f"{slot}@vm"))
+        assert reply.body, reply
+        starter = await startd.fork()
+        run = cls(agent, reply.body, starter)
+        reply = await run.hook("prepare_job", slot=slot)
+        assert (reply.code, reply.exit) == ("", 0), reply
+        return run
+
+    async def hook(self, name, arg="", *, slot="slot1", **attributes):
+        hook = await self.starter.fork()
+        try:
+            return await ask(
+                self.agent, name, with_attributes(self.ad, **attributes), arg, actor=hook, slot=slot
+            )
+        finally:
+            hook.kill()
+
+
+@pytest.fixture
+def startd():
+    startd = Actor.startd()
+    starters, fork = [], startd.fork
+
+    async def fork_and_remember():
+        starters.append(await fork())
+        return starters[-1]
+
+    startd.fork = fork_and_remember
+    yield startd
+    for starter in starters:
+        starter.kill()
+    startd.kill()
+
+
+# -- its life
+
+
+async def test_status_tells_what_the_agent_serves_and_no_secret(agent, conninfo):
+    await until(lambda: client.status(agent.socket)["databases"]["main"]["state"] == "up")
+    told = await agent.status()
+    assert told["keywords"] == {KEYWORD: ["default"]}
+    assert (told["host"], told["pid"], told["runs"], told["held_fetches"]) == ("vm", agent.pid, [], 0)
+    assert conninfo.split("password=")[1].split()[0] not in str(told)
+
+
+async def test_socket_is_open_to_everybody_and_gone_at_the_end(agent):
+    assert agent.socket.stat().st_mode & 0o777 == 0o666
+    await agent.stop()
+    assert not agent.socket.exists()
+
+
+async def test_second_agent_refuses_to_take_the_firsts_place(agent, make_agent):
+    second = make_agent()
+    second.spawn()
+    assert await asyncio.to_thread(second._process.wait, 20) == 1
+    assert "another agent listens" in second.log.read_text()
+    assert (await agent.status())["pid"] == agent.pid
+
+
+async def test_socket_of_a_killed_agent_is_taken_over(agent, make_agent):
+    agent.signal(signal.SIGKILL)
+    assert agent.socket.exists()
+    second = make_agent()
+    await second.start()
+    assert (await second.status())["pid"] == second.pid
+
+
+async def test_hangup_opens_the_log_anew_and_serving_goes_on(agent):
+    old = agent.log.with_suffix(".1")
+    agent.log.rename(old)
+    agent.signal(signal.SIGHUP)
+    await until(lambda: agent.log.exists() and "log_reopened" in agent.log.read_text())
+    assert (await agent.status())["pid"] == agent.pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+async def test_signal_ends_it_with_status_0_and_its_lease_given_back(agent, database, number):
+    lease = "SELECT lease_until FROM fetchwork.host WHERE name = 'vm' AND lease_until IS NOT NULL"
+    await until(lambda: database.query(lease))
+    agent.signal(number)
+    assert await asyncio.to_thread(agent._process.wait, 10) == 0
+    assert not database.query(lease)
+
+
+async def test_log_has_a_line_for_a_fetch_and_never_the_token(agent, submit, startd):
+    submit()
+    run = await Run.begin(agent, startd)
+    await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
+    token = run.ad.split(b'FetchWorkToken = "')[1].split(b'"')[0].decode()
+    text = agent.log.read_text()
+    assert "INFO fetch_work slot=slot1@vm job=1.0 run=1 outcome=offered" in text
+    assert "outcome=completed" in text
+    assert token not in text
+
+
+# -- held fetches
+
+
+async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, database):
+    agent = make_agent(hold_fetch_s=20)
+    await agent.start()
+    await until(lambda: client.status(agent.socket)["databases"]["main"]["listening"])
+    fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=30))
+    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    begun = time.monotonic()
+    await asyncio.to_thread(submit)
+    assert (await fetch).body
+    assert time.monotonic() - begun < 1.0
+
+
+async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent):
+    agent = make_agent(hold_fetch_s=60)
+    await agent.start()
+    fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=70))
+    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    begun = time.monotonic()
+    agent.signal(signal.SIGTERM)
+    assert (await fetch).body == b""
+    assert await asyncio.to_thread(agent._process.wait, 10) == 0
+    assert time.monotonic() - begun < 3.0
+
+
+async def test_fetch_ends_without_work_when_its_time_is_over(make_agent):
+    agent = make_agent(hold_fetch_s=1)
+    await agent.start()
+    begun = time.monotonic()
+    assert (await ask(agent, "fetch_work", slot_ad(), seconds=30)).body == b""
+    assert 0.9 < time.monotonic() - begun < 5.0
+
+
+async def test_held_fetch_whose_hook_goes_takes_no_job(make_agent, submit, job_of):
+    agent = make_agent(hold_fetch_s=30)
+    await agent.start()
+    with socket.socket(socket.AF_UNIX) as hook:
+        hook.connect(str(agent.socket))
+        hook.sendall(encode_request(Request("fetch_work", slot_ad(), keyword=KEYWORD, deadline_ms=40_000)))
+        await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["held_fetches"] == 0)
+    job = await asyncio.to_thread(submit)
+    await asyncio.sleep(0.3)
+    assert job_of(job)["jobstatus"] == 1
+
+
+async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory):
+    agent = AgentProcess(
+        public_directory(),
+        "vm",
+        conninfo,
+        agent={"max_held_fetches": 2},
+        keyword={"hold_fetch_s": 30},
+        keyword_name=KEYWORD,
+    )
+    await agent.start()
+    try:
+        fetches = [
+            asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name=f"slot{n}@vm"), seconds=40))
+            for n in range(3)
+        ]
+        done, _ = await asyncio.wait(fetches, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+        assert len(done) == 1
+        assert (await agent.status())["held_fetches"] == 2
+    finally:
+        agent.signal(signal.SIGTERM)
+        await asyncio.gather(*fetches)
+        agent.signal(signal.SIGKILL)
+
+
+async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_agent, submit, startd):
+    agent = make_agent(hold_fetch_s=20)
+    await agent.start()
+    submit()
+    run = await Run.begin(agent, startd)
+    await asyncio.to_thread(submit)
+    busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
+    fetch = asyncio.ensure_future(ask(agent, "fetch_work", busy, seconds=30))
+    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await run.hook("job_exit", "exit", ExitCode=0, JobPid=1, JobState="Exited")
+    await asyncio.sleep(0.2)
+    assert not fetch.done()
+    run.starter.kill()
+    begun = time.monotonic()
+    assert (await fetch).body
+    assert 0.02 <= time.monotonic() - begun < 1.0
+
+
+async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(make_agent, submit):
+    agent = make_agent(hold_fetch_s=20)
+    await agent.start()
+    submit()
+    busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
+    assert (await ask(agent, "fetch_work", busy, seconds=30)).body == b""
+
+
+# -- starters and jobs
+
+
+async def test_killed_starter_returns_the_job_in_under_2_s(agent, submit, job_of, startd):
+    job = submit()
+    run = await Run.begin(agent, startd)
+    run.starter.kill()
+    assert await until(lambda: job_of(job)["jobstatus"] == 1) < 2.0
+    assert job_of(job)["numlost"] == 1
+
+
+async def test_starter_that_ends_after_its_report_loses_nothing(agent, submit, job_of, startd):
+    job = submit()
+    run = await Run.begin(agent, startd)
+    await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
+    run.starter.kill()
+    await asyncio.sleep(1.5)
+    assert (job_of(job)["jobstatus"], job_of(job)["numlost"]) == (4, 0)
+
+
+async def test_orphan_is_ended_before_its_job_runs_again(agent, submit, job_of, startd):
+    # kill -9 of condor_master: starter and startd go, the job stays
+    job = submit()
+    run = await Run.begin(agent, startd)
+    with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; sleep 60 & wait; wait"]) as orphan:
+        try:
+            await run.hook("update_job_info", JobState="Running", JobPid=orphan.pid)
+            run.starter.kill()
+            await asyncio.sleep(1.0)
+            # the slot's next fetch must not start it a second time
+            assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body == b""
+            assert job_of(job)["jobstatus"] == 2
+            # it does not listen to SIGTERM
+            await asyncio.to_thread(orphan.wait, 20)
+            assert orphan.returncode == -signal.SIGKILL
+            await until(lambda: job_of(job)["jobstatus"] == 1)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                orphan.kill()
+
+
+async def test_agent_that_comes_back_sees_that_the_starter_went_meanwhile(
+    agent, make_agent, submit, job_of, startd
+):
+    job = submit()
+    run = await Run.begin(agent, startd)
+    agent.signal(signal.SIGKILL)
+    run.starter.kill()
+    second = make_agent()
+    await second.start()
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert job_of(job)["numlost"] == 1
+
+
+async def test_agent_that_comes_back_watches_what_still_runs(agent, make_agent, submit, job_of, startd):
+    job = submit()
+    run = await Run.begin(agent, startd)
+    agent.signal(signal.SIGKILL)
+    second = make_agent()
+    await second.start()
+    await until(lambda: [each["job"] for each in client.status(second.socket)["runs"]] == [job])
+    run.starter.kill()
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+
+
+async def test_exit_of_another_process_than_the_runs_starter_does_not_end_the_run(
+    agent, submit, job_of, startd
+):
+    job = submit()
+    run = await Run.begin(agent, startd)
+    other = await startd.fork()
+    await Run(agent, run.ad, other).hook("job_exit", "exit", ExitCode=0, JobPid=1)
+    assert job_of(job)["jobstatus"] == 2
+    await run.hook("job_exit", "exit", ExitCode=7, JobPid=1)
+    assert job_of(job)["exitcode"] == 7
+
+
+async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(agent, submit, database):
+    submit()
+    first = await ask(agent, "fetch_work", slot_ad())
+    second = await ask(agent, "fetch_work", slot_ad())
+    assert first.body and second.body and first.body != second.body
+    outcomes = database.query("SELECT outcome, reason FROM fetchwork.run_history")
+    assert [(row["outcome"], row["reason"]) for row in outcomes] == [
+        ("withdrawn", "the slot asked again without an answer")
+    ]
+
+
+# -- the kernel's word
+
+
+def test_identity_of_a_process_is_not_shared_by_a_later_one():
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        identity = peer.identity(process.pid)
+        assert peer.is_alive(identity)
+        assert not peer.is_alive(f"{process.pid}:1")
+        assert peer.parent_identity(process.pid) == peer.identity(os.getpid())
+        assert abs(peer.started_at(process.pid) - time.time()) < 5
+        process.kill()
+        process.wait()
+    assert not peer.is_alive(identity)
+    assert peer.identity(process.pid) is None
+
+
+def test_zombie_is_not_alive():
+    process = subprocess.Popen(["/bin/true"])
+    identity = peer.identity(process.pid)
+    end = time.monotonic() + 5
+    while peer.is_alive(identity):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.wait()
+
+
+@pytest.mark.parametrize("identity", ["", "x", "1", ":", "99999999:1", "-1:5"])
+def test_nonsense_is_nobody(identity):
+    assert not peer.is_alive(identity)

@@ -1,0 +1,151 @@
+"""``fetchwork hook NAME``: the hooks' work in a process of its own, told by the hook's environment."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fetchwork.pool.hostfile import to_toml
+from tests.agent.conftest import attributes_of, slot_ad, with_attributes
+
+UPDATE = {"JobState": "Running"}
+
+
+@pytest.fixture
+def hook(conninfo, tmp_path):
+    """Runs a hook in direct mode: hook(name, body, arg, **environment) -> completed process."""
+    file = tmp_path / "host.toml"
+
+    def write(conninfo):
+        file.write_text(
+            to_toml(
+                {
+                    "host": {"name": "vm"},
+                    "database": {"main": {"conninfo": conninfo}},
+                    "agent": {"run": "none", "user": ""},
+                    "keyword": {"FW": {}},
+                }
+            )
+        )
+
+    def hook(name, body=b"", *args, check="", slot="slot1", deadline_ms=20_000, config=file):
+        told = {
+            "FETCHWORK_DIRECT_CONFIG": str(config),
+            "FETCHWORK_KEYWORD": "FW",
+            "FETCHWORK_SLOT": slot,
+            "FETCHWORK_DEADLINE_MS": str(deadline_ms),
+            "FETCHWORK_CHECK": check,
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "fetchwork", "hook", name, *args],
+            input=body,
+            env={**os.environ, **told},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+
+    write(conninfo)
+    hook.use_database = write
+    return hook
+
+
+def fetched(hook):
+    done = hook("fetch_work", slot_ad())
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def test_job_runs_from_fetch_to_exit(hook, submit, job_of):
+    job = submit(owner="nobody")
+    ad = fetched(hook)
+    hook("reply_fetch", ad + b"-----\n" + slot_ad(), "accept")
+    assert hook("update_job_info", ad).returncode == 0
+    assert hook("prepare_job", ad).returncode == 0
+    # asked twice by the same starter, which is this process
+    assert hook("prepare_job", ad).returncode == 0
+    assert job_of(job)["jobstatus"] == 2
+    end = with_attributes(ad, ExitCode=3, ExitBySignal=False, JobPid=1, JobState="Exited")
+    assert hook("job_exit", end, "exit").returncode == 0
+    assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
+
+
+def test_no_work_prints_nothing(hook):
+    done = hook("fetch_work", slot_ad())
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)
+
+
+def test_removed_job_is_signalled_by_the_hook_itself(hook, submit, database):
+    job = submit()
+    ad = fetched(hook)
+    hook("prepare_job", ad)
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        try:
+            update = with_attributes(ad, **UPDATE, JobPid=process.pid)
+            assert hook("update_job_info", update).returncode == 0
+            assert process.poll() is None
+            database.call("remove", jobs=[job])
+            assert hook("update_job_info", update).returncode == 0
+            assert process.wait(10) == -15
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+def test_failed_check_keeps_the_job_from_starting(hook, submit, job_of):
+    job = submit()
+    done = hook("prepare_job", fetched(hook), check="Cmd '/x' does not exist")
+    assert done.returncode == 1
+    told = attributes_of(done.stdout)
+    assert told["HookStatusCode"] == 350
+    assert "Cmd '/x' does not exist" in told["HookStatusMessage"]
+    assert job_of(job)["numnotstarted"] == 1
+
+
+def test_slot_that_asks_again_ends_what_it_had(hook, submit, job_of):
+    job = submit()
+    hook("prepare_job", fetched(hook))
+    fetched(hook)
+    assert job_of(job)["numlost"] == 1
+
+
+def test_fetch_does_what_no_agent_is_there_to_do(hook, submit, database, job_of):
+    job = submit(ad={"PeriodicRemove": "/Expr(JobPrio == 0)/"})
+    hook("fetch_work", slot_ad("25.14.1-fetch_work-static-claimed-busy"))
+    assert job_of(job)["jobstatus"] == 3
+    assert database.query("SELECT 1 FROM fetchwork.heartbeat WHERE reaped_at > now() - interval '1 minute'")
+
+
+@pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit"])
+def test_without_a_database_each_hook_fails_as_htcondor_has_to_read_it(hook, name):
+    hook.use_database("host=127.0.0.1 port=1 dbname=x password=hunter2")
+    ad = b'FetchWorkRunId = 1\nFetchWorkToken = "edc2d9bf-cff4-4e01-a708-e7f96af06707"\n'
+    body = {"fetch_work": slot_ad(), "reply_fetch": ad + b"-----\n" + slot_ad()}.get(name, ad)
+    args = {"reply_fetch": ["accept"], "job_exit": ["exit"]}.get(name, [])
+    done = hook(name, body, *args, deadline_ms=3000)
+    # 75: the hook that waits for JOB_EXIT keeps the report in the spool
+    assert done.returncode == {"fetch_work": 0, "job_exit": 75}.get(name, 1)
+    assert done.stderr.count(b"\n") == 1
+    assert b"hunter2" not in done.stderr
+    assert b"edc2d9bf" not in done.stderr
+    if name == "prepare_job":
+        assert attributes_of(done.stdout)["HookStatusCode"] == 350
+    else:
+        assert done.stdout == b""
+
+
+def test_what_is_no_ad_gets_one_clear_line(hook):
+    done = hook("job_exit", b"nonsense\n", "exit")
+    assert done.returncode == 1
+    assert (
+        done.stderr == b"fetchwork job_exit: line 1 of the ad is not 'attribute = expression': 'nonsense'\n"
+    )
+
+
+def test_missing_host_file_is_one_line(hook, tmp_path):
+    done = hook("fetch_work", slot_ad(), config=tmp_path / "none.toml")
+    assert done.stdout == b""
+    assert done.stderr.count(b"\n") == 1
+    assert b"cannot be read" in done.stderr
