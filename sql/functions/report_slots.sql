@@ -8,7 +8,9 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     INSERT INTO fetchwork.slot AS s (host_id, name, state, activity, slot_type, cpus, memory_mib, disk_kib, gpus, last_fetch_at, last_answer, queues, ad)
     SELECT report_slots.host_id, t.name, t.state, t.activity, t.slot_type, t.cpus, t.memory_mib, t.disk_kib, t.gpus,
-        to_timestamp(t.fetched_at), t.last_answer, t.queues, t.ad
+        to_timestamp(t.fetched_at), t.last_answer, t.queues,
+        -- without the secrets of the startd, which it gives to some hooks
+        t.ad - ARRAY['ClaimId', 'ClaimIdList', 'ChildClaimIds', 'PairedClaimId', 'Capability']
     FROM jsonb_to_recordset(report_slots.slots) AS t (
         name text, state text, activity text, slot_type text, cpus double precision, memory_mib double precision,
         disk_kib double precision, gpus double precision, fetched_at double precision, last_answer text, queues text [], ad jsonb

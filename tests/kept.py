@@ -1,0 +1,53 @@
+"""One database for many tests: put back to how the schema's installation left it, instead of made anew.
+
+A new database for each of several hundred tests takes longer than the tests. Here all rows are deleted, those that came with the
+schema inserted again, and sequences set to their start. A test that makes or drops tables in the schema can't use it.
+"""
+
+import psycopg
+
+from fetchwork.pool.postgres import PostgresServer
+from tests.conftest import TEMPLATE
+
+_SAVE = """
+DO $$
+DECLARE
+    its record;
+BEGIN
+    CREATE SCHEMA as_installed;
+    FOR its IN SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'fetchwork'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition LOOP
+        EXECUTE format('CREATE TABLE as_installed.%1$I AS SELECT * FROM fetchwork.%1$I', its.relname);
+    END LOOP;
+END
+$$
+"""
+
+# foreign keys are off, so that the tables' order does not matter
+_PUT_BACK = """
+DO $$
+DECLARE
+    its record;
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    FOR its IN SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'as_installed'::regnamespace LOOP
+        EXECUTE format('DELETE FROM fetchwork.%1$I', its.relname);
+        EXECUTE format('INSERT INTO fetchwork.%1$I OVERRIDING SYSTEM VALUE SELECT * FROM as_installed.%1$I', its.relname);
+    END LOOP;
+    FOR its IN SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'fetchwork'::regnamespace AND c.relkind = 'S' LOOP
+        EXECUTE format('ALTER SEQUENCE fetchwork.%I RESTART', its.relname);
+    END LOOP;
+    UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp();
+END
+$$
+"""
+
+
+def kept_database(server: PostgresServer) -> str:
+    """The superuser's connection string of a database that has the schema and nothing else."""
+    if server.query("SELECT 1 FROM pg_database WHERE datname = 'kept'") != "1":
+        server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
+        server.query(_SAVE, "kept")
+    conninfo = server.conninfo("kept")
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(_PUT_BACK)
+    return conninfo
