@@ -99,14 +99,14 @@ def install(host_file_path: Path | None, output: Path | None) -> None:
     """
     path = host_file_path or host_file.default_file()
     config = host_file.load(path)
-    texts = render(config, _installed_version())
-    directory = output or _condor_directory()
-    if UNIT_FILE in texts and not _UNIT_DIRECTORY.is_dir():
-        raise FetchworkError(f"no directory '{_UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
     if path.resolve() != config.host.file.resolve():
         raise FetchworkError(
             f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file"
         )
+    texts = render(config, _installed_version())
+    directory = output or _condor_directory()
+    if UNIT_FILE in texts and not _UNIT_DIRECTORY.is_dir():
+        raise FetchworkError(f"no directory '{_UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
     for keyword, hooks in hookinstall.install_host(config).items():
         _note(f"wrote {len(hooks)} hooks of {keyword} into {hooks[0].parent}")
     _write(directory / CONDOR_FILE, texts[CONDOR_FILE])

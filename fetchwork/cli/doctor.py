@@ -16,7 +16,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 @click.argument("host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cli(host_file_path: Path | None, as_json: bool) -> int:
-    """Check this execute host: configuration, hooks, agent, database.
+    """Check a host: configuration, hooks, agent, database.
 
     HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml. Run it as root or as the agent's
     account, with CONDOR_CONFIG as condor_master has it. The exit status is 1 if there is a FAIL; the first

@@ -165,14 +165,28 @@ def check_spool(spool: Path, where: str) -> Iterator[Finding]:
 
 
 def _check_secrets(config: HostConfig, place: Place) -> Iterator[Finding]:
+    """Who can read the host file? With an agent only its account should; without one every hook must."""
     try:
-        readable = bool(place.path.stat().st_mode & stat.S_IROTH)
+        for_all = bool(place.path.stat().st_mode & stat.S_IROTH)
     except OSError:
         return
+    if config.agent.run == "none" and not for_all:
+        yield Finding(
+            str(place.path),
+            "is closed to the accounts of jobs, whose hooks read it where there is no agent",
+            f"chmod o+r '{place.path}', or an agent",
+        )
     for name, database in config.databases.items():
-        if readable and "password" in conninfo.parse(database.conninfo):
+        if not for_all or "password" not in conninfo.parse(database.conninfo):
+            continue
+        where = place("database", name, "conninfo")
+        if config.agent.run == "none":
             yield Finding(
-                place("database", name, "conninfo"),
+                where, "holds a password that every job can read", "an agent, or trust in jobs", warning=True
+            )
+        else:
+            yield Finding(
+                where,
                 "holds a password in a file that everyone can read",
                 f"chmod o-r '{place.path}', or passfile=... in place of the password",
             )

@@ -1,0 +1,102 @@
+"""``fetchwork config check`` and ``install`` on a host, HTCondor's answers played."""
+
+import json
+import os
+
+import pytest
+
+from fetchwork.cli import run
+from fetchwork.configgen import CONDOR_FILE
+
+
+@pytest.fixture
+def on_path(host, monkeypatch):
+    """The host with its condor_config_val on PATH and its fetchwork in its environment."""
+    program = host.directory / "venv/bin/fetchwork"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    host.file.chmod(0o600)
+    host.diagnose()  # leaves the settings where condor_config_val looks
+    monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
+    return host
+
+
+def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(on_path, capsys):
+    assert run(["config", "check", str(on_path.file)]) == 0
+    assert capsys.readouterr().out == f"{on_path.file}: nothing wrong\n"
+
+
+def test_check_finds_a_world_writable_hook(on_path, capsys):
+    (on_path.hooks / "prepare_job").chmod(0o757)
+    assert run(["config", "check", str(on_path.file)]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith(
+        f"{on_path.file}:16:keyword.FETCHWORK.hooks: hook '{on_path.hooks}/prepare_job' is world-wri"
+    )
+    assert out.count("\n") == 1
+    assert err == f"fetchwork: error: 1 thing is wrong with '{on_path.file}'\n"
+
+
+def test_check_finds_a_missing_hook(on_path, capsys):
+    (on_path.hooks / "job_exit").unlink()
+    assert run(["config", "check", "--json", str(on_path.file)]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert finding["wrong"] == f"hook '{on_path.hooks}/job_exit': no such file or directory"
+    assert finding["warning"] is False
+
+
+def test_check_finds_a_password_that_everyone_can_read(on_path, capsys):
+    on_path.file.chmod(0o644)
+    assert run(["config", "check", str(on_path.file)]) == 1
+    assert (
+        "database.main.conninfo: holds a password in a file that everyone can read" in capsys.readouterr().out
+    )
+
+
+def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(on_path, capsys):
+    text = on_path.file.read_text()
+    on_path.file.write_text(text.replace("[agent]", '[agent]\nrun = "none"'))
+    run(["config", "check", str(on_path.file)])
+    assert "is closed to the accounts of jobs" in capsys.readouterr().out
+    on_path.file.chmod(0o644)
+    run(["config", "check", str(on_path.file)])
+    out = capsys.readouterr().out
+    assert "is closed to the accounts of jobs" not in out
+    assert "warning: holds a password that every job can read" in out
+
+
+def test_check_warns_of_a_file_that_the_agent_does_not_read(on_path, capsys):
+    copy = on_path.directory / "copy.toml"
+    copy.write_text(on_path.file.read_text())
+    copy.chmod(0o600)
+    assert run(["config", "check", str(copy)]) == 0
+    assert f"warning: the agent will read '{on_path.file}', not this file" in capsys.readouterr().out
+
+
+def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(on_path, capsys):
+    first, last = on_path.directory / "share.d", on_path.directory / "config.d"
+    first.mkdir()
+    last.mkdir()
+    on_path.settings["LOCAL_CONFIG_DIR"] = f"{first},{last}"
+    on_path.diagnose()
+    (on_path.hooks / "job_exit").unlink()
+    assert run(["config", "install", str(on_path.file)]) == 0
+    assert (on_path.hooks / "job_exit").stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in last.iterdir()] == [CONDOR_FILE]
+    assert list(first.iterdir()) == []
+    assert "for HTCondor 23.9.6." in (last / CONDOR_FILE).read_text()
+    assert "wrote 6 hooks of FETCHWORK into" in capsys.readouterr().err
+
+
+def test_install_says_where_if_htcondor_does_not(on_path, capsys):
+    on_path.settings["LOCAL_CONFIG_DIR"] = "/nowhere"
+    on_path.diagnose()
+    assert run(["config", "install", str(on_path.file)]) == 1
+    assert "say where with --output DIR" in capsys.readouterr().err
+
+
+def test_install_refuses_a_file_that_the_agent_would_not_read(on_path, capsys):
+    copy = on_path.directory / "copy.toml"
+    copy.write_text(on_path.file.read_text())
+    assert run(["config", "install", str(copy)]) == 1
+    assert f"the agent will read '{on_path.file}', not '{copy}'" in capsys.readouterr().err
