@@ -170,12 +170,18 @@ def _only_value(rows: list[Row]) -> Any:
 
 
 def _is_stale(connection: psycopg.Connection[Row] | psycopg.AsyncConnection[Row]) -> bool:
-    """True if an idle connection has something to say, which can only be that it has ended."""
+    """True if the server has closed an idle connection; what else it has said is kept for the next call."""
     if connection.closed:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    try:
+        # the end of the stream is found by the read behind what came before it
+        while poll.poll(0):
+            connection.pgconn.consume_input()
+    except psycopg.Error:
+        return True
+    return False
 
 
 class Database:
@@ -191,6 +197,7 @@ class Database:
         self._conninfo = with_defaults(conninfo, application_name)
         self._timeout_s = timeout_s
         self._connection: psycopg.Connection[Row] | None = None
+        self._in_transaction = False
         self._lock = threading.RLock()
 
     def __enter__(self) -> Database:
@@ -237,7 +244,11 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """The calls inside are one transaction."""
         with self._lock, translated(), self._open().transaction():
-            yield
+            outer, self._in_transaction = self._in_transaction, True
+            try:
+                yield
+            finally:
+                self._in_transaction = outer
 
     def notifications(self, channel: str, timeout_s: float) -> bool:
         """Wait until something is notified on ``channel`` or the time is over; tells which.
@@ -251,8 +262,8 @@ class Database:
 
     def _open(self) -> psycopg.Connection[Row]:
         current = self._connection
-        in_transaction = current is not None and current.info.transaction_status != 0
-        if current is None or (not in_transaction and _is_stale(current)):
+        # one that breaks in a transaction stays broken to its end
+        if current is None or (not self._in_transaction and _is_stale(current)):
             self.close()
             self._connection = connect(self._conninfo)
         assert self._connection is not None

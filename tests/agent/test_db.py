@@ -1,0 +1,245 @@
+"""Calls of SQL functions: errors by what a caller can do, time limits that hold, connections that break."""
+
+import asyncio
+import itertools
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from fetchwork import db
+from fetchwork.errors import (
+    DatabaseRefused,
+    DatabaseUnavailable,
+    JobStateConflict,
+    NotFound,
+    SchemaMismatch,
+    SubmitError,
+)
+
+
+@pytest.fixture
+async def pool(conninfo):
+    async with db.AsyncDatabase(conninfo, size=2) as pool:
+        yield pool
+
+
+async def backend(pool):
+    return (await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"]
+
+
+RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'; END $$"
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("FWINV", SubmitError),
+        ("FWDEN", DatabaseRefused),
+        ("FWCON", JobStateConflict),
+        ("FWNOT", NotFound),
+        ("42883", SchemaMismatch),
+        ("3F000", SchemaMismatch),
+        ("42501", DatabaseRefused),
+        ("23505", DatabaseRefused),
+        ("22P02", DatabaseRefused),
+        ("53300", DatabaseUnavailable),
+        ("57P03", DatabaseUnavailable),
+        ("25006", DatabaseUnavailable),
+        ("40P01", DatabaseUnavailable),
+        ("08006", DatabaseUnavailable),
+    ],
+)
+def test_error_says_what_the_caller_can_do(database, state, kind):
+    with pytest.raises(kind, match="the words"):
+        database.query(RAISE.format(state))
+
+
+def test_words_of_the_schema_are_not_wrapped(database):
+    with pytest.raises(SubmitError) as caught:
+        database.query(RAISE.format("FWINV"))
+    assert str(caught.value) == "the words"
+
+
+def test_nobody_at_the_address_is_unavailable_and_tells_no_password():
+    with (
+        pytest.raises(DatabaseUnavailable) as caught,
+        db.Database("host=127.0.0.1 port=1 dbname=x password=hunter2") as database,
+    ):
+        database.query("SELECT 1")
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_arrive_as_their_types(database):
+    row = database.query(
+        "SELECT %s::jsonb AS one, %s::jsonb AS many, %s::jsonb[] AS each, %s::text[] AS texts, %s AS none",
+        [{"a": "it's \\ \n"}, db.Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None],
+    )[0]
+    assert row == {
+        "one": {"a": "it's \\ \n"},
+        "many": [1, {"b": None}],
+        "each": [{"c": 1}, {}],
+        "texts": ["x,y", '"'],
+        "none": None,
+    }
+
+
+def test_server_ends_what_takes_too_long_and_the_connection_stays(database):
+    pid = database.query("SELECT pg_backend_pid() AS pid")
+    begun = time.monotonic()
+    with pytest.raises(DatabaseUnavailable):
+        database.query("SELECT pg_sleep(30)", timeout_s=0.2)
+    assert time.monotonic() - begun < 5
+    assert database.query("SELECT pg_backend_pid() AS pid") == pid
+    assert database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
+
+
+def test_connection_that_the_server_closed_is_replaced_before_it_is_used(database, conninfo):
+    pid = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
+    with db.Database(conninfo) as other:
+        other.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    assert database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
+
+
+def test_transaction_is_all_or_nothing(database):
+    database.query("CREATE TABLE t (n integer)")
+    with pytest.raises(NotFound), database.transaction():
+        database.query("INSERT INTO t VALUES (1)")
+        database.query(RAISE.format("FWNOT"))
+    assert database.query("SELECT * FROM t") == []
+
+
+def test_threads_take_turns(database):
+    answers = []
+
+    def ask(n):
+        answers.append(database.query("SELECT %s + (SELECT 0 FROM pg_sleep(0.01)) AS n", [n])[0]["n"])
+
+    threads = [threading.Thread(target=ask, args=[n]) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == list(range(10))
+
+
+def test_stream_brings_all_rows_and_calls_go_on_meanwhile(database):
+    stream = database.stream("SELECT generate_series(1, %s) AS n", [5000], itersize=100)
+    assert next(stream) == {"n": 1}
+    assert database.query("SELECT 1 AS one") == [{"one": 1}]
+    assert sum(1 for _ in stream) == 4999
+
+
+def test_notification_between_two_waits_is_not_lost(database, conninfo):
+    assert database.notifications("fetchwork_test", 0.01) is False
+    with db.Database(conninfo) as other:
+        other.query("NOTIFY fetchwork_test")
+    assert database.notifications("fetchwork_test", 5) is True
+
+
+def test_own_settings_of_a_connection_string_win():
+    words = db.with_defaults("host=x connect_timeout=77 application_name=mine")
+    assert "connect_timeout=77" in words
+    assert "application_name=mine" in words
+    assert "keepalives_idle=" in words
+
+
+async def test_calls_share_as_many_connections_as_allowed(pool):
+    rows = await asyncio.gather(
+        *(pool.query("SELECT pg_backend_pid() AS pid, pg_sleep(0.05)") for _ in range(6))
+    )
+    assert len({row[0]["pid"] for row in rows}) == 2
+
+
+async def test_call_without_a_free_connection_gives_up_in_its_time(pool):
+    slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(1)")) for _ in range(2)]
+    await asyncio.sleep(0.1)
+    begun = time.monotonic()
+    with pytest.raises(DatabaseUnavailable, match="no free connection"):
+        await pool.query("SELECT 1", timeout_s=0.2)
+    assert time.monotonic() - begun < 0.8
+    await asyncio.gather(*slow)
+
+
+async def test_deaf_server_holds_no_call_beyond_its_time(pool, postgres):
+    pid = await backend(pool)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(DatabaseUnavailable, match="does not answer"):
+            await pool.query("SELECT 1", timeout_s=0.3)
+        assert time.monotonic() - begun < 1.5
+        # the other connection is made anew: the deaf one is not used again
+        assert await backend(pool) != pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_cancelled_call_leaves_a_pool_that_works(pool):
+    call = asyncio.ensure_future(pool.query("SELECT pg_sleep(30)"))
+    await asyncio.sleep(0.1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await pool.query("SELECT 1 AS one", timeout_s=5) == [{"one": 1}]
+
+
+async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(pool, database):
+    async def broken(**more):
+        call = asyncio.ensure_future(
+            pool.query(
+                "SELECT pg_sleep(CASE WHEN count(*) > 0 THEN 0 ELSE 30 END) FROM t", timeout_s=20, **more
+            )
+        )
+        await asyncio.sleep(0.3)
+        database.query("INSERT INTO t VALUES (1)")
+        database.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%CASE WHEN count%%' "
+            "AND pid <> pg_backend_pid() AND datname = current_database()"
+        )
+        return await call
+
+    database.query("CREATE TABLE t (n integer)")
+    assert await broken()
+    database.query("DELETE FROM t")
+    with pytest.raises(DatabaseUnavailable):
+        await broken(again=False)
+
+
+async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch):
+    tries = []
+
+    async def refuse(conninfo):
+        tries.append(time.monotonic())
+        raise db.psycopg.OperationalError("refused")
+
+    monkeypatch.setattr(db, "_connect_async", refuse)
+    pool = db.AsyncDatabase("host=nowhere")
+    with pytest.raises(DatabaseUnavailable, match="refused"):
+        await pool.query("SELECT 1", timeout_s=4.0)
+    pauses = [after - before for before, after in itertools.pairwise(tries)]
+    assert 4 <= len(tries) <= 20
+    assert max(pauses) <= db.LONGEST_PAUSE_S + 0.1
+    # many callers at once share one try
+    tries.clear()
+    calls = [pool.query("SELECT 1", timeout_s=0.5) for _ in range(20)]
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert len(tries) <= 3
+
+
+async def test_notifications_begin_with_a_sign_that_they_arrive(pool, database):
+    heard = []
+
+    async def listen():
+        async for payload in pool.notifications("fetchwork_test"):
+            heard.append(payload)
+            if len(heard) == 1:
+                await asyncio.to_thread(database.query, "NOTIFY fetchwork_test, 'work'")
+            else:
+                return
+
+    await asyncio.wait_for(listen(), 10)
+    assert heard == ["", "work"]
