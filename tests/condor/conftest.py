@@ -1,8 +1,8 @@
 """Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites. Where HTCondor cannot be had the tests are skipped with the reason;
-under CI that is a failure. All tests of this directory run on one worker: they share the pool and the
-few cores of the machine.
+under CI that is a failure. Tests that share a pool run on one worker, and so do those of one file: the
+machine has few cores.
 """
 
 import os
@@ -23,7 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker("condor")
-        item.add_marker(pytest.mark.xdist_group("condor"))
+        shared = "pool" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("condor" if shared else f"condor-{item.path.stem}"))
     items[:] = ours + [item for item in items if HERE not in item.path.parents]
 
 
@@ -76,6 +77,6 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
 @pytest.fixture(scope="session")
 def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
-    started = make_pool(agent=pool_mode == "agent")
+    started = make_pool(agent=pool_mode == "agent", config="STARTER_UPDATE_INTERVAL = 2\n")
     yield started
     started.stop()
