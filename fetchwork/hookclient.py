@@ -128,7 +128,8 @@ class _Hook:
         try:
             reply = link.ask(self.conf["socket"], request)
         except FetchworkError as exc:
-            if may_go_direct and (self.name != "fetch_work" or not link.connected):
+            wanted = self.name != "fetch_work" or not (link.connected or _is_busy(self.body))
+            if may_go_direct and wanted:
                 return self._direct(str(exc))
             return self._undelivered(str(exc))
         if reply.code:
@@ -183,6 +184,15 @@ class _Hook:
 
         failure = run_direct(self.conf, self.name, sys.argv[1:], self.body, self.check, left)
         return 0 if failure is None else self._undelivered(f"{cause}; {failure}")
+
+
+def _is_busy(slot_ad: bytes) -> bool:
+    """Whether the slot's job still runs.
+
+    It asks, every few seconds, so that an agent may hold the answer until the job has ended; without one there
+    is nothing to give it.
+    """
+    return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
 
 
 class _Link:

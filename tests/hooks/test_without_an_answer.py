@@ -280,6 +280,22 @@ def test_direct_mode_is_told_what_the_checks_found(hooks):
     assert "FETCHWORK_CHECK=Cmd '/no/such' does not exist\n" in recorded(hooks, "env")
 
 
+@pytest.mark.parametrize(
+    ("slot", "asks"),
+    [
+        ("static-unclaimed", True),
+        ("static-claimed-idle", True),
+        ("static-claimed-busy", False),
+        ("static-claimed-suspended", False),
+    ],
+)
+def test_without_an_agent_no_direct_mode_asks_for_a_slot_whose_job_runs(hooks, slot, asks):
+    hooks.direct('echo direct > "$0.ran"')
+    done = hooks.run("fetch_work", stdin=(ADS / f"25.14.1-fetch_work-{slot}.ad").read_bytes())
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert (hooks.home / "direct.ran").exists() is asks
+
+
 @pytest.mark.parametrize("name", HOOKS)
 @pytest.mark.parametrize("behave", [takes_and_is_silent, dies], ids=lambda behave: behave.__name__)
 def test_after_a_lost_answer_all_but_fetch_work_go_direct(hooks, agent, name, behave):
