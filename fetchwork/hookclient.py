@@ -189,8 +189,8 @@ class _Hook:
 def _is_busy(slot_ad: bytes) -> bool:
     """Whether the slot's job still runs.
 
-    It asks, every few seconds, so that an agent may hold the answer until the job has ended; without one there
-    is nothing to give it.
+    It asks, every few seconds, so that an agent may hold the answer until the job has ended; without one
+    there is nothing to give it.
     """
     return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
 
