@@ -15,7 +15,7 @@ from tests.faults.harness import Site
 SETTINGS = {"synchronous_commit": "on", "max_connections": "100", "timezone": "UTC", "log_checkpoints": "off"}
 
 _numbers = itertools.count(1)
-_TEMPLATE = "faults_template"
+TEMPLATE = "faults_template"
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +23,8 @@ def fragile_server(public_directory: Callable[[], Path]) -> Iterator[PostgresSer
     """A PostgreSQL of these tests alone."""
     server = PostgresServer(public_directory() / "postgres", settings=SETTINGS, durable=False)
     server.start()
-    server.create_database(_TEMPLATE)
-    schema.init(server.conninfo(_TEMPLATE))
+    server.create_database(TEMPLATE)
+    schema.init(server.conninfo(TEMPLATE))
     yield server
     server.stop("immediate")
 
@@ -34,7 +34,7 @@ def new_database(server: PostgresServer) -> str:
     server.start()
     name = f"site_{next(_numbers)}"
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     return server.conninfo(name)
 
 

@@ -292,7 +292,7 @@ class Site:
                 self.value("SELECT count(*) FROM fetchwork.release(%s::text[])", held)
             return self.left() == 0
 
-        return await self.until(done, timeout_s, every_s=0.2)
+        return await self.until(done, timeout_s, every_s=0.3)
 
     # ---- the truth
 

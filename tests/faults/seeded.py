@@ -281,7 +281,7 @@ class SeededRun:
 
     async def _check_now_and_then(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(2.0)
             with contextlib.suppress(psycopg.OperationalError):
                 wrong = await asyncio.to_thread(self.site.violations)
                 self.found += [f"meanwhile: {line}" for line in wrong[:5]]
