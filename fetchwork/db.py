@@ -374,7 +374,8 @@ class AsyncDatabase:
             async with connection:
                 probe = f"probe {os.getpid()} {random.getrandbits(64)}"
                 await connection.execute(f"LISTEN {channel}")
-                await connection.execute("SELECT pg_notify(%s, %s)", [channel, probe])
+                # not on this connection: PgBouncer hands it what comes while its own query is answered
+                await self.query("SELECT pg_notify(%s, %s)", [channel, probe])
                 async for note in connection.notifies():
                     if note.payload == probe:
                         yield ""

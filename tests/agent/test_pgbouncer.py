@@ -1,0 +1,83 @@
+"""The same through PgBouncer's transaction pooling: every test of the hooks again, the agent, the Python API.
+
+Without Debian's package they are skipped, under CI they fail.
+"""
+
+import asyncio
+import os
+import time
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from fetchwork import db
+from fetchwork.queue import Queue
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.wire import Request
+from tests.agent.conftest import slot_ad
+
+# collected here once more, where "conninfo" is another
+from tests.agent.test_run_hooks import *  # noqa: F403
+from tests.pgbouncer import PgBouncer, program
+
+
+@pytest.fixture(scope="session")
+def bouncer(postgres, public_directory):
+    if program() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI needs PgBouncer: apt-get install pgbouncer")
+        pytest.skip("no PgBouncer on this machine")
+    bouncer = PgBouncer(public_directory(), postgres, pool_size=2)
+    bouncer.start()
+    yield bouncer
+    bouncer.stop()
+
+
+@pytest.fixture
+def conninfo(bouncer, new_database):
+    """A new database, through PgBouncer."""
+    return bouncer.conninfo(conninfo_to_dict(new_database())["dbname"])
+
+
+async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo):
+    sql = "SELECT pg_backend_pid() AS pid, %s::int AS n, pg_sleep(0.01)"
+    pools = [db.AsyncDatabase(conninfo, size=2) for _ in range(5)]
+    rows = await asyncio.gather(*(pools[n % 5].query(sql, [n], timeout_s=20) for n in range(50)))
+    for pool in pools:
+        await pool.close()
+    assert sorted(row[0]["n"] for row in rows) == list(range(50))
+    assert len({row[0]["pid"] for row in rows}) <= 2
+    with db.Database(conninfo) as database:
+        assert database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
+        assert database.query("SELECT count(*) AS n FROM pg_prepared_statements") == [{"n": 0}]
+
+
+async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
+    conninfo, public_directory, submit
+):
+    agent = AgentProcess(public_directory(), "vm", conninfo, keyword={"hold_fetch_s": 20}, keyword_name="FW")
+    await agent.start()
+    try:
+        request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=30_000)
+        fetch = asyncio.ensure_future(asyncio.to_thread(_ask, agent.socket, request))
+        await asyncio.sleep(2.0)
+        database = (await agent.status())["databases"]["main"]
+        assert (database["state"], database["listening"]) == ("up", False)
+        begun = time.monotonic()
+        await asyncio.to_thread(submit)
+        assert (await fetch).body
+        assert time.monotonic() - begun < 2.5
+    finally:
+        await agent.stop()
+
+
+def _ask(path, request):
+    from fetchwork.agent import client
+
+    return client.ask(path, request, 40)
+
+
+def test_python_api_works(conninfo):
+    with Queue(conninfo) as queue:
+        queue.submit({"Cmd": "/bin/true", "Owner": "alice"})
+        assert [job["Owner"] for job in queue.query()] == ["alice"]
