@@ -14,10 +14,10 @@ from typing import NamedTuple
 from fetchwork import conninfo
 from fetchwork.classads import ClassAd, evaluate, parse_expr
 from fetchwork.config import HostConfig
+from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.configgen.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.configgen.render import CONDOR_FILE, HOOKS, render
 from fetchwork.errors import ClassAdError
-from fetchwork.tomllines import Key, key_lines, line_of
 
 # settings that ours adds to: ours must be part of what HTCondor has
 _ADDED_TO = ("DAEMON_LIST", "STARTD_ATTRS")

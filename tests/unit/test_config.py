@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from fetchwork import config, conninfo
 from fetchwork.cli import run
+from fetchwork.config import sections
 from fetchwork.configgen import render
 from fetchwork.errors import ConfigError
 
@@ -507,10 +508,10 @@ def test_settings_of_a_program_are_checked_like_a_file():
 def test_reference_is_a_host_file_that_names_every_setting(capsys):
     assert run(["config", "settings"]) == 0
     text = capsys.readouterr().out
-    sections = (config.Host, config.Database, config.Keyword, config.Slots, config.SlotType, config.Agent)
-    for section in (*sections, config.Pilot, config.Workstation):
+    every = [sections.Host, sections.Database, sections.Keyword, sections.Slots, sections.SlotType]
+    for section in (*every, sections.Agent, sections.Pilot, sections.Workstation):
         for name, field in section.model_fields.items():
-            if (section, name) not in ((config.Slots, "type"), (config.Slots, "keyword")):
+            if (section, name) not in ((sections.Slots, "type"), (sections.Slots, "keyword")):
                 assert f"# {name} = " in text
                 assert field.description in text
 
@@ -549,11 +550,11 @@ VALUES = st.one_of(
     st.just("none"),
 )
 SECTIONS = {
-    "host": config.Host,
-    "agent": config.Agent,
-    "slots": config.Slots,
-    "pilot": config.Pilot,
-    "workstation": config.Workstation,
+    "host": sections.Host,
+    "agent": sections.Agent,
+    "slots": sections.Slots,
+    "pilot": sections.Pilot,
+    "workstation": sections.Workstation,
 }
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fetchwork.tomllines import Key
+from fetchwork.config.tomllines import Key
 
 if TYPE_CHECKING:
-    from fetchwork.config import HostConfig, Keyword, Slots
+    from fetchwork.config.sections import HostConfig, Keyword, Slots
 
 NO_KEYWORD = "none"
 

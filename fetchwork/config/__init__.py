@@ -1,0 +1,148 @@
+"""The host file: one short TOML file that says how an execute host fetches work.
+
+The agent, the hooks' direct mode, ``fetchwork config``, ``fetchwork doctor`` and the personal pool all
+read it through :func:`load`. Everything has a default, so a host on which all slots draw from one queue
+needs only a ``[database.NAME]`` and a ``[keyword.NAME]``. All problems of a file are reported at once, each
+as ``FILE:LINE:KEY: what is wrong; what is allowed``.
+
+A keyword is HTCondor's hook keyword. Its hooks are installed in a directory of its own, and that directory
+tells a hook which keyword (so which queues and which database) it serves. This holds for startd and starter
+hooks, static and dynamic slots alike, as no attribute of a slot's or job's ad would.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fetchwork.config.messages import shape_problem, show, toml_problem
+from fetchwork.config.reference import reference
+from fetchwork.config.rules import Problem, contradictions
+from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, Agent, HostConfig, Keyword, Slot
+from fetchwork.config.tomllines import Key, key_lines, line_of
+from fetchwork.errors import ConfigError
+
+__all__ = ["HostConfig", "Keyword", "Slot", "default_file", "from_dict", "load", "parse", "reference"]
+
+
+def default_file() -> Path:
+    """The host file where none is named: ``FETCHWORK_CONFIG``, else ``/etc/fetchwork/host.toml``."""
+    return Path(os.environ.get("FETCHWORK_CONFIG") or DEFAULT_FILE)
+
+
+def load(path: Path | str | None = None) -> HostConfig:
+    """Read the host file at ``path``, else the default one; raises ConfigError with every problem it has."""
+    file = Path(path) if path is not None else default_file()
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError([f"{file}: cannot be read: {reason}; allowed: a host file in TOML"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{file}: is not UTF-8 text; allowed: a host file in TOML"]) from error
+    return parse(text, str(file))
+
+
+def parse(text: str, source: str = "host.toml") -> HostConfig:
+    """Read a host file's text; ``source`` is what messages call it."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([toml_problem(str(error), source, text)]) from error
+    return _checked(data, source, key_lines(text))
+
+
+def from_dict(data: Mapping[str, Any], source: str = "settings") -> HostConfig:
+    """Check settings that a program made up (a personal pool), in the shape of a host file."""
+    return _checked(dict(data), source, {})
+
+
+def _checked(data: dict[str, Any], source: str, lines: dict[Key, int]) -> HostConfig:
+    try:
+        config = _filled(HostConfig.model_validate(data))
+        problems = list(contradictions(config))
+    except ValidationError as error:
+        problems = [shape_problem(detail) for detail in error.errors()]
+        problems += _more_problems(data, [problem.key for problem in problems])
+    else:
+        if not problems:
+            return config
+    problems.sort(key=lambda problem: line_of(problem.key, lines) or 0)
+    raise ConfigError([show(problem, source, lines) for problem in problems])
+
+
+def _more_problems(data: dict[str, Any], wrong: list[Key]) -> list[Problem]:
+    """What the rest of a file contradicts, once the keys that are wrong in themselves are put aside."""
+    try:
+        rest = HostConfig.model_validate(_without(data, wrong))
+    except ValidationError:
+        return []
+    return [
+        problem
+        for problem in contradictions(_filled(rest))
+        if not any(problem.key[: len(key)] == key or key[: len(problem.key)] == problem.key for key in wrong)
+    ]
+
+
+def _without(data: Any, keys: list[Key]) -> Any:
+    if isinstance(data, dict):
+        gone = {key[0] for key in keys if len(key) == 1}
+        return {
+            name: _without(value, [key[1:] for key in keys if len(key) > 1 and key[0] == name])
+            for name, value in data.items()
+            if name not in gone
+        }
+    if isinstance(data, list):
+        return [
+            _without(value, [key[1:] for key in keys if len(key) > 1 and key[0] == index])
+            for index, value in enumerate(data)
+        ]
+    return data
+
+
+def _filled(config: HostConfig) -> HostConfig:
+    """Fill in the defaults that depend on other settings."""
+    agent, slots = config.agent, config.slots
+    systemd = agent.run == "systemd"
+    # under condor_master the agent is not root, so its socket is in a directory that outlives a reboot
+    socket_path = Path("/run/fetchwork") if systemd else agent.spool.parent
+    agent = agent.model_copy(
+        update={
+            "socket": agent.socket or socket_path / "agent.sock",
+            "user": ("" if config.pilot else "condor") if agent.user is None else agent.user,
+        }
+    )
+    only_database = next(iter(config.databases)) if len(config.databases) == 1 else None
+    only_keyword = next(iter(config.keywords)) if len(config.keywords) == 1 else None
+    slots = slots.model_copy(
+        update={
+            "default": slots.default or only_keyword,
+            "fetched_only": config.pilot is not None if slots.fetched_only is None else slots.fetched_only,
+        }
+    )
+    keywords = {
+        name: _filled_keyword(keyword, name, only_database, agent)
+        for name, keyword in config.keywords.items()
+    }
+    databases = {
+        name: database.model_copy(update={"conninfo": f"service={database.service}"})
+        if database.service and not database.conninfo
+        else database
+        for name, database in config.databases.items()
+    }
+    return config.model_copy(
+        update={"agent": agent, "keywords": keywords, "slots": slots, "databases": databases}
+    )
+
+
+def _filled_keyword(keyword: Keyword, name: str, only_database: str | None, agent: Agent) -> Keyword:
+    update: dict[str, Any] = {
+        "database": keyword.database or only_database,
+        "hooks": keyword.hooks or HOOKS_ROOT / name,
+    }
+    if agent.run == "none" and "hold_fetch_s" not in keyword.model_fields_set:
+        update["hold_fetch_s"] = 0
+    return keyword.model_copy(update=update)

@@ -1,0 +1,53 @@
+"""Every setting of a host file, for a person to read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from fetchwork.config.sections import (
+    Agent,
+    Database,
+    Host,
+    Keyword,
+    Pilot,
+    Slots,
+    SlotType,
+    Workstation,
+)
+
+
+def reference() -> str:
+    """Every setting with its default, commented out, as a host file that says nothing."""
+    sections: list[tuple[str, type[BaseModel]]] = [
+        ("[host]", Host),
+        ("[database.NAME]", Database),
+        ("[keyword.NAME]", Keyword),
+        ("[slots]", Slots),
+        ("[[slots.type]]", SlotType),
+        ("[agent]", Agent),
+        ("[pilot]", Pilot),
+        ("[workstation]", Workstation),
+    ]
+    lines = []
+    for header, section in sections:
+        about = " ".join((section.__doc__ or "").replace("`", "").split()).partition(": ")[2]
+        lines += [f"# {about[:1].upper()}{about[1:]}", f"# {header}"]
+        for name, field in section.model_fields.items():
+            if name in ("type", "keyword") and section is Slots:
+                continue
+            default = field.default
+            shown = "..." if default in (None, "") else json.dumps(_plain_value(default))
+            lines.append(f"{f'# {name} = {shown}':<42}  # {field.description}")
+        lines.append("")
+    lines += [
+        "# Slots with a keyword of their own: a slot number or a range of them each.",
+        "# [slots.keyword]",
+    ]
+    lines += ['# 4 = "NAME"', '# 5-6 = "none"']
+    return "\n".join(lines) + "\n"
+
+
+def _plain_value(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
