@@ -29,6 +29,8 @@ from typing import Any
 from fetchwork import __version__, handlers
 from fetchwork.agent import peer
 from fetchwork.agent.holding import Held, Lobby
+from fetchwork.agent.master import LAST_HOOKS_S, Master
+from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.watch import WatchedRuns
@@ -39,7 +41,7 @@ from fetchwork.handlers.context import Answer, Caller, Site, Task
 from fetchwork.handlers.sites import make_sites
 from fetchwork.handlers.store import Store
 from fetchwork.log import event, reopen
-from fetchwork.spool import Report, Spool, write_report
+from fetchwork.spool import Spool, write_report
 from fetchwork.wire import Reply, Request
 
 log = logging.getLogger(__name__)
@@ -55,10 +57,6 @@ LOOK_S = 5.0
 POLL_S = 1.0
 #: the list of live runs is compared with the database's
 RUNS_S = 60.0
-#: reports delivered at a time
-BATCH = 50
-#: a report that the agent itself fails over so often is put aside
-MAX_FAILURES = 10
 
 # outcomes that change nothing: not worth a line each
 _QUIET = frozenset({"nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted", None})
@@ -75,6 +73,7 @@ class Agent:
         self.stores = list({id(site.store): site.store for site in self.sites.values()}.values())
         self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
+        self.replay = Replay(self.spool, self.sites, self.trusted)
         self.runs = WatchedRuns(self.replay_spool)
         self.lobby = Lobby(config.agent.max_held_fetches)
         self.slots = SlotReports()
@@ -82,8 +81,9 @@ class Agent:
         self.listening: set[Store] = set()
         self._stopping = asyncio.Event()
         self._fast = False
-        self._replaying = asyncio.Lock()
-        self._failures: dict[str, int] = {}
+        self._master = Master()
+        self._missed_at: float | None = None
+        self._away: set[Store] = set()
 
     # -- life
 
@@ -152,6 +152,9 @@ class Agent:
             answer = Answer(
                 Reply(code="bad_request", message=message), {"outcome": "bad_request", "problem": message}
             )
+        elif request.name == "fetch_work" and self._master.gone:
+            # the startd has seconds to live: what it starts now would be an orphan
+            answer = Answer(Reply(), {"outcome": "no_master"})
         else:
             answer = await handlers.handle(self._task(request, who, site, end, gone))
         fields = {**answer.fields, "ms": int((time.monotonic() - began) * 1000)}
@@ -187,6 +190,7 @@ class Agent:
             "version": __version__,
             "pid": os.getpid(),
             "host": self.config.name,
+            "master_gone": self._master.gone,
             "started_at": int(self.started_at),
             "uptime_s": int(time.time() - self.started_at),
             "keywords": {site.keyword: list(site.queues) for site in self.sites.values()},
@@ -244,6 +248,14 @@ class Agent:
 
     async def _look(self) -> None:
         self.runs.look()
+        if not self._master.gone:
+            return
+        if self._missed_at is None:
+            self._missed_at = time.monotonic()
+            event(log, logging.WARNING, "master_gone", runs=len(self.runs))
+        still = any(run.state == "running" for run in self.runs)
+        if not still and time.monotonic() > self._missed_at + LAST_HOOKS_S and not self._stopping.is_set():
+            self.stop()
 
     async def _serve(self, store: Store) -> None:
         """Keep one database: greet it, take over its runs, then beat and do what else is due."""
@@ -254,10 +266,8 @@ class Agent:
             "duties": time.monotonic() + random.uniform(1.0, chores.PREEMPT_S),  # noqa: S311
             "runs": 0.0,
         }
-        was_away = False
 
         async def keep() -> None:
-            nonlocal was_away
             try:
                 now = time.monotonic()
                 if store.greeting is None or store.cut_off:
@@ -281,16 +291,21 @@ class Agent:
                     await chores.take_duties(store)
                     due["duties"] = now + random.uniform(0.5, 1.5) * chores.PREEMPT_S  # noqa: S311
             except DatabaseUnavailable as error:
-                if not was_away:
-                    was_away = True
-                    event(log, logging.WARNING, "database_away", database=store.name, problem=error)
+                self._note_away(store, error)
                 raise
-            if was_away:
-                was_away = False
+            if store in self._away:
+                self._away.discard(store)
                 event(log, logging.INFO, "database_back", database=store.name)
+                # a crash may have forgotten a claim
+                due["runs"] = 0.0
                 self.lobby.wake(store)
 
         await self._every(0.5, keep)
+
+    def _note_away(self, store: Store, problem: FetchworkError) -> None:
+        if store not in self._away:
+            self._away.add(store)
+            event(log, logging.WARNING, "database_away", database=store.name, problem=problem)
 
     async def _beat(self, store: Store) -> None:
         assert store.greeting is not None
@@ -303,13 +318,9 @@ class Agent:
             event(log, logging.DEBUG, "beat", run=row["run_id"], action=row["action"])
 
     async def _take_over(self, store: Store) -> None:
-        assert store.greeting is not None
-        self.runs.strays.discard(store)
-        known = [run for run in self.runs if run.site.store is store]
-        rows = await store.database.call("host_runs", timeout_s=CALL_S, host_id=store.greeting.host_id)
         # which of the database's keywords a run came from does not matter any more
         site = next(site for site in self.sites.values() if site.store is store)
-        await self.runs.adopt(site, rows, known)
+        await self.runs.take_over(site, CALL_S)
 
     async def _listen(self, store: Store) -> None:
         """Wake held fetches when work is notified."""
@@ -320,6 +331,9 @@ class Agent:
                     self.lobby.wake(store)
             except FetchworkError as error:
                 event(log, logging.DEBUG, "listen", database=store.name, problem=error)
+                if store in self.listening:
+                    # calls may still wait for it a while: this connection is the first to know
+                    self._note_away(store, error)
             finally:
                 self.listening.discard(store)
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
@@ -330,44 +344,9 @@ class Agent:
             await asyncio.sleep(LOOK_S if store in self.listening else POLL_S)
             self.lobby.wake(store)
 
-    # -- the spool
-
     async def replay_spool(self) -> None:
-        """Deliver the reports that could not be, oldest first; ends with DatabaseUnavailable, if at all."""
-        async with self._replaying:
-            while True:
-                reports = await asyncio.to_thread(self.spool.read, BATCH)
-                for name, uid, reason in self.spool.rejected:
-                    event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
-                delivered = 0
-                for report in reports:
-                    delivered += await self._deliver(report)
-                if not delivered:
-                    return
-
-    async def _deliver(self, report: Report) -> int:
-        request = report.request
-        site = self.sites.get(request.keyword.lower())
-        if site is None:
-            await asyncio.to_thread(self.spool.reject, report, "its keyword is not in the host file")
-            return 1
-        caller = Caller(report.uid, report.uid in self.trusted)
-        answer = await handlers.handle(Task(request, caller, site, self.runs, time.monotonic() + CALL_S))
-        event(log, logging.INFO, "spool_job_exit", **answer.fields, uid=report.uid)
-        code, message = answer.reply.code, answer.reply.message
-        if not code:
-            await asyncio.to_thread(self.spool.delete, report)
-        elif code in ("bad_request", "denied"):
-            await asyncio.to_thread(self.spool.reject, report, message)
-        elif code == "unavailable":
-            raise DatabaseUnavailable(message)
-        else:
-            self._failures[report.name] = self._failures.get(report.name, 0) + 1
-            if self._failures[report.name] < MAX_FAILURES:
-                return 0
-            await asyncio.to_thread(self.spool.reject, report, message)
-        self._failures.pop(report.name, None)
-        return 1
+        """Deliver the reports that could not be; ends with DatabaseUnavailable, if at all."""
+        await self.replay.deliver(self.runs)
 
 
 def trusted_accounts(config: HostConfig) -> frozenset[int]:

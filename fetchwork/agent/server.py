@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
 from fetchwork.handlers.context import Answer
@@ -83,7 +84,7 @@ class Server:
         self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
 
     def _clear(self) -> None:
-        """Remove what an agent left that was killed; refuse to take a living one's place."""
+        """Remove what an agent left that was killed; take a living one's place if its master is gone."""
         try:
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
                 raise AgentUnavailable(f"'{self.path}' is there and is no socket; remove it")
@@ -98,7 +99,7 @@ class Server:
                 return
             except OSError as error:
                 raise AgentUnavailable(f"agent socket '{self.path}': {error}") from error
-        raise AgentUnavailable(f"another agent listens at '{self.path}'")
+            take_over(self.path, other)
 
     async def stop(self, patience_s: float) -> None:
         """Accept nobody any more, let requests in flight end, close."""

@@ -14,7 +14,7 @@ run twice at once then. Its end can't be learnt either, so it is ended, where th
 A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
 
 After a restart the agent reads its host's runs from the database, and finds their starters by number and
-start time, which no later process shares.
+start time, which no later process shares. No slot is taken for free before that.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ import contextlib
 import logging
 import os
 import random
-import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from fetchwork.agent import peer
-from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.agent import orphans, peer
+from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import HeldFetch, LiveRun, Runs, Site
 from fetchwork.handlers.store import Store
 from fetchwork.log import event
@@ -46,10 +45,8 @@ REPLY_GRACE_S = 0.3
 REAP_S = 0.02
 #: a fetch that saw the slot busy may come this long after the end of its starter
 STALE_FETCH_S = 5.0
-#: an orphan gets its signal, and SIGKILL after this
-ORPHAN_VACATE_S = 10.0
-#: clocks of /proc and of the starter's JobStartDate differ by less
-START_SLACK_S = 3.0
+#: an orphan that can't be ended is looked after again at this interval
+ORPHAN_S = 60.0
 CALL_S = 5.0
 
 
@@ -73,6 +70,8 @@ class WatchedRuns(Runs):
         self._replay = replay
         self._starters: dict[tuple[Store, str], Starter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._taken_over: set[Store] = set()
+        self._taking_over = asyncio.Lock()
         #: stores whose runs should be read again: a hook came of a run that nobody here knew
         self.strays: set[Store] = set()
 
@@ -100,6 +99,9 @@ class WatchedRuns(Runs):
 
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
+        async with self._taking_over:
+            if site.store not in self._taken_over:
+                await self.take_over(site, timeout_s)
         before = self.on_slot(site.store, slot)
         if not before:
             return True
@@ -109,8 +111,13 @@ class WatchedRuns(Runs):
         before = [run for run in before if run.state in ("accepted", "running")]
         if any(run.exiting for run in before):
             await self._until_exited(before, timeout_s)
-        with contextlib.suppress(FetchworkError):
+        try:
             await self._replay()
+        except DatabaseUnavailable:
+            # the reports that wait there may be of these runs: nothing is over before they are delivered
+            raise
+        except FetchworkError as error:
+            event(log, logging.ERROR, "spool", problem=error)
         before = [run for run in before if run.state != "ended"]
         if not before:
             return True
@@ -146,14 +153,16 @@ class WatchedRuns(Runs):
                 await run.changed.wait()
         if run.state != "reserved":
             return
-        await run.site.store.database.scalar(
-            "withdraw",
-            timeout_s=CALL_S,
-            run_id=run.run_id,
-            token=run.token,
-            reason="the slot asked again without an answer",
-            hold_reason=None,
-        )
+        # a claim that PostgreSQL forgot in a crash is as good as taken back
+        with contextlib.suppress(NotFound, DatabaseRefused):
+            await run.site.store.database.scalar(
+                "withdraw",
+                timeout_s=CALL_S,
+                run_id=run.run_id,
+                token=run.token,
+                reason="the slot asked again without an answer",
+                hold_reason=None,
+            )
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
         self.ended(run.site.store, run.run_id)
 
@@ -179,7 +188,10 @@ class WatchedRuns(Runs):
         return alive
 
     def look(self) -> None:
-        """Look after starters that no pidfd could be had for."""
+        """Look after starters that no pidfd could be had for, and for jobs that no update has told of yet."""
+        for run in self:
+            if run.state == "running" and run.job_process is None and run.starter is not None:
+                run.job_process = orphans.child_of(run.starter)
         for starter in list(self._starters.values()):
             if starter.pidfd is None and not starter.gone.is_set() and not peer.is_alive(starter.identity):
                 self._is_gone(starter)
@@ -259,45 +271,34 @@ class WatchedRuns(Runs):
 
     def _has_orphan(self, run: LiveRun) -> bool:
         """Tell whether the job's process lives though its starter does not."""
-        return (
-            run.job_process is not None
-            and peer.is_alive(run.job_process)
-            and not (run.starter is not None and peer.is_alive(run.starter))
-        )
+        return orphans.is_orphan(run.job_process, run.starter)
 
     async def _end_orphan(self, run: LiveRun) -> None:
         """End a job that outlived its starter: its own result can't be learnt, and it must not run twice."""
         assert run.job_process is not None
-        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, pid=peer.pid_of(run.job_process))
-        for number, patience_s in ((signal.SIGTERM, ORPHAN_VACATE_S), (signal.SIGKILL, 2.0)):
-            try:
-                pidfd = os.pidfd_open(peer.pid_of(run.job_process))
-            except OSError:
-                return
-            try:
-                if not peer.is_alive(run.job_process):
-                    return
-                signal.pidfd_send_signal(pidfd, number)
-            except ProcessLookupError:
-                return
-            except OSError as error:
-                event(
-                    log,
-                    logging.WARNING,
-                    "orphan",
-                    run=run.run_id,
-                    job=run.job,
-                    problem=f"cannot be ended, its run waits for its end: {error.strerror}",
-                )
-                patience_s = 60.0
-            finally:
-                os.close(pidfd)
-            for _ in range(int(patience_s * 5)):
-                if not peer.is_alive(run.job_process):
-                    return
-                await asyncio.sleep(0.2)
+        pid = peer.pid_of(run.job_process)
+        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=pid)
+        told = None
+        while peer.is_alive(run.job_process) and run.state != "ended":
+            problem = await orphans.end(run.job_process)
+            if problem is None:
+                continue
+            if problem != told:
+                told = problem
+                why = f"cannot be ended, its run waits for its end: {problem}"
+                event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, problem=why)
+            await orphans.until_ended(run.job_process, ORPHAN_S)
 
     # -- after a restart
+
+    async def take_over(self, site: Site, timeout_s: float) -> None:
+        """Read what the database has of this host, and look what of it is there."""
+        self.strays.discard(site.store)
+        greeting = await site.store.hello(timeout_s)
+        known = [run for run in self if run.site.store is site.store]
+        rows = await site.store.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        await self.adopt(site, rows, known)
+        self._taken_over.add(site.store)
 
     async def adopt(self, site: Site, rows: list[dict[str, Any]], known: list[LiveRun]) -> None:
         """Take over the runs that the database has of this host (rows of ``host_runs``).
@@ -323,7 +324,7 @@ class WatchedRuns(Runs):
                 owner_uid=uids.get(row["owner"]),
                 has_policy=row["has_policy"],
                 starter=row["starter"],
-                job_process=self._job_process(row),
+                job_process=orphans.recorded_process(row),
             )
             self.offered(run)
             run.state = row["state"]
@@ -332,16 +333,6 @@ class WatchedRuns(Runs):
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
                 self._watch(run.starter, site.store, run.slot)
-
-    def _job_process(self, row: dict[str, Any]) -> str | None:
-        """The job's process of a run in the database, if it is still the same one."""
-        pid, start = row["job_pid"], row["job_start_date"]
-        if not pid or start is None:
-            return None
-        process, started_at = peer.identity(pid), peer.started_at(pid)
-        if process is None or started_at is None or abs(started_at - start) > START_SLACK_S:
-            return None
-        return process
 
     # -- ending
 

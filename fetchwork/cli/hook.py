@@ -14,9 +14,10 @@ import click
 from fetchwork import config as host_file
 from fetchwork import hookclient
 from fetchwork.errors import ConfigError, FetchworkError
-from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request
+from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request, one_line
 
 if TYPE_CHECKING:
+    from fetchwork.handlers.context import Runs, Site
     from fetchwork.handlers.store import Store
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
@@ -62,20 +63,37 @@ async def _answer(config: host_file.HostConfig, request: Request, end: float) ->
     from fetchwork.handlers.context import Caller, Runs
     from fetchwork.handlers.sites import make_sites
 
-    sites = make_sites(config, only=request.keyword)
+    sites = make_sites(config)
     site = sites.get(request.keyword.lower())
     if site is None:
         raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
     # the process itself holds the database's credentials: nobody has to be kept from anything. This process
     # took the hook's place, so its parent is the starter.
     caller = Caller(os.geteuid(), trusted=True, starter=identity(os.getppid()))
+    runs = Runs()
     try:
         if request.name == "fetch_work":
+            runs = await _look(config, sites, site, end)
             await _do_chores(site.store)
-        answer = await handlers.handle(handlers.Task(request, caller, site, Runs(), end))
+        answer = await handlers.handle(handlers.Task(request, caller, site, runs, end))
+    except FetchworkError as error:
+        return Reply(code="unavailable", message=one_line(str(error)))
     finally:
-        await site.store.database.close()
+        for each in sites.values():
+            await each.store.database.close()
     return answer.reply
+
+
+async def _look(config: host_file.HostConfig, sites: dict[str, Site], site: Site, end: float) -> Runs:
+    """What the fetch has to know of this host's runs, and do for them as there is no agent."""
+    from fetchwork.agent.replay import Replay
+    from fetchwork.agent.unwatched import UnwatchedRuns
+    from fetchwork.spool import Spool
+
+    spool = Spool(str(config.agent.spool))
+    runs = UnwatchedRuns(Replay(spool, sites, frozenset({0, os.geteuid()})))
+    await runs.look(site, max(0.1, min(CHORES_S, end - time.monotonic())))
+    return runs
 
 
 async def _do_chores(store: Store) -> None:

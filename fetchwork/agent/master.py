@@ -1,0 +1,72 @@
+"""The agent and condor_master: what it does when its master is gone, and how the next agent takes over.
+
+kill -9 of condor_master does not end the agent, which is lucky: startd and starters go within seconds, and
+who would look after the jobs that live on? So it stays until nothing of its runs is left, gives out no work
+that a dying startd would leave behind as an orphan, and makes room when another master's agent comes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from pathlib import Path
+
+from fetchwork.agent.client import status
+from fetchwork.agent.peer import credentials
+from fetchwork.errors import AgentUnavailable
+
+NAME = "condor_master"
+#: startd and starters notice their master's death within this
+LAST_HOOKS_S = 30.0
+#: an agent that makes room finishes its requests first
+TAKE_OVER_S = 15.0
+
+
+class Master:
+    """The condor_master that started this process, if one did."""
+
+    def __init__(self) -> None:
+        parent = os.getppid()
+        self._pid = parent if _name(parent) == NAME else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether there was one, and it has ended."""
+        return self._pid is not None and os.getppid() != self._pid
+
+
+def take_over(path: Path, connection: socket.socket) -> None:
+    """End the agent at the other end of ``connection`` if its master is gone; raises AgentUnavailable if not.
+
+    ``path`` is its socket.
+    """
+    pid = credentials(connection).pid
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if not status(path).get("master_gone"):
+            raise AgentUnavailable(f"another agent, pid {pid}, listens at '{path}'")
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        if not ended.poll(TAKE_OVER_S * 1000):
+            raise AgentUnavailable(f"agent {pid}, whose condor_master is gone, does not end")
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        raise AgentUnavailable(
+            f"agent {pid}, whose condor_master is gone, can't be ended: {error.strerror}"
+        ) from error
+    finally:
+        os.close(pidfd)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""

@@ -1,0 +1,72 @@
+"""Delivering what lies in the spool: by the agent now and then, in direct mode by each fetch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from fetchwork import handlers
+from fetchwork.errors import DatabaseUnavailable
+from fetchwork.handlers.context import Caller, Runs, Site, Task
+from fetchwork.log import event
+from fetchwork.spool import Report, Spool
+
+log = logging.getLogger(__name__)
+
+CALL_S = 5.0
+#: reports delivered at a time
+BATCH = 50
+#: a report that fails over our own fault so often is put aside
+MAX_FAILURES = 10
+
+
+class Replay:
+    """The spool of a host whose keywords are ``sites``; who is ``trusted`` may report any run."""
+
+    def __init__(self, spool: Spool, sites: dict[str, Site], trusted: frozenset[int]) -> None:
+        self.spool = spool
+        self.sites = sites
+        self.trusted = trusted
+        self._busy = asyncio.Lock()
+        self._failures: dict[str, int] = {}
+
+    async def deliver(self, runs: Runs) -> None:
+        """Deliver the reports that could not be, oldest first; ends with DatabaseUnavailable, if at all.
+
+        A report that is delivered twice, by two processes, counts once.
+        """
+        async with self._busy:
+            while True:
+                reports = await asyncio.to_thread(self.spool.read, BATCH)
+                for name, uid, reason in self.spool.rejected:
+                    event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
+                delivered = 0
+                for report in reports:
+                    delivered += await self._deliver(report, runs)
+                if not delivered:
+                    return
+
+    async def _deliver(self, report: Report, runs: Runs) -> int:
+        request = report.request
+        site = self.sites.get(request.keyword.lower())
+        if site is None:
+            await asyncio.to_thread(self.spool.reject, report, "its keyword is not in the host file")
+            return 1
+        caller = Caller(report.uid, report.uid in self.trusted)
+        answer = await handlers.handle(Task(request, caller, site, runs, time.monotonic() + CALL_S))
+        event(log, logging.INFO, "spool_job_exit", **answer.fields, uid=report.uid)
+        code, message = answer.reply.code, answer.reply.message
+        if not code:
+            await asyncio.to_thread(self.spool.delete, report)
+        elif code in ("bad_request", "denied"):
+            await asyncio.to_thread(self.spool.reject, report, message)
+        elif code == "unavailable":
+            raise DatabaseUnavailable(message)
+        else:
+            self._failures[report.name] = self._failures.get(report.name, 0) + 1
+            if self._failures[report.name] < MAX_FAILURES:
+                return 0
+            await asyncio.to_thread(self.spool.reject, report, message)
+        self._failures.pop(report.name, None)
+        return 1

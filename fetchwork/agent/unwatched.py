@@ -1,0 +1,55 @@
+"""The runs of a host without an agent ("direct mode"), as one fetch finds them in the database.
+
+Nobody delivers what lies in the spool and nobody watches jobs there but the fetches, each before it claims.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fetchwork.agent import orphans
+from fetchwork.agent.replay import Replay
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers.context import Runs, Site
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+
+class UnwatchedRuns(Runs):
+    """What a fetch has to know of its host's runs."""
+
+    def __init__(self, replay: Replay) -> None:
+        super().__init__()
+        self._replay = replay
+        self._orphans: list[dict[str, Any]] | None = None
+
+    async def look(self, site: Site, timeout_s: float) -> None:
+        """Deliver what lies in the spool, and see to it that no orphan's job is given away."""
+        try:
+            await self._replay.deliver(self)
+        except DatabaseUnavailable:
+            raise
+        except FetchworkError as error:
+            event(log, logging.ERROR, "spool", problem=error)
+        store = site.store
+        greeting = await store.hello(timeout_s)
+        rows = await store.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        self._orphans = [
+            row for row in rows if orphans.is_orphan(orphans.recorded_process(row), row["starter"])
+        ]
+        for row in self._orphans:
+            # it is alive, though no starter is left to tell so
+            await store.database.call(
+                "heartbeat", timeout_s=timeout_s, run_id=row["run_id"], token=row["token"], report={}
+            )
+
+    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+        """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""
+        if self._orphans is None:
+            await self.look(site, timeout_s)
+        assert self._orphans is not None
+        if any(row["slot"] == slot for row in self._orphans):
+            return False
+        return await super().slot_asks(site, slot, timeout_s)
