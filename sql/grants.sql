@@ -19,8 +19,8 @@ TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 -- what the views and the checks call in the reader's name
 GRANT EXECUTE ON FUNCTION
-    fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares,
-    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.is_log_of, fetchwork.waiting_kinds, fetchwork.prospects
+    fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares, fetchwork.event_window,
+    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.job_edge, fetchwork.history_edge, fetchwork.run_edge, fetchwork.is_log_of, fetchwork.waiting_kinds, fetchwork.prospects
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION
@@ -39,5 +39,5 @@ GRANT EXECUTE ON FUNCTION
 TO fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION
-    fetchwork.grant_owner, fetchwork.revoke_owner, fetchwork.set_queue, fetchwork.set_submitter, fetchwork.set_limit, fetchwork.set_setting, fetchwork.clear_host
+    fetchwork.grant_owner, fetchwork.revoke_owner, fetchwork.set_queue, fetchwork.set_submitter, fetchwork.set_limit, fetchwork.set_setting, fetchwork.clear_host, fetchwork.after_restore
 TO fetchwork_admin;

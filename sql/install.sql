@@ -5,6 +5,7 @@
 \ir migrations/0001_base.sql
 \ir migrations/0002_attributes.sql
 \ir migrations/0003_event_logs.sql
+\ir migrations/0004_restore.sql
 
 \ir functions/invoker.sql
 \ir functions/sees_all.sql
@@ -18,6 +19,9 @@
 \ir functions/attribute_of.sql
 \ir functions/value_kind.sql
 \ir functions/can_be_undefined.sql
+\ir functions/job_edge.sql
+\ir functions/history_edge.sql
+\ir functions/run_edge.sql
 \ir functions/log_clusters.sql
 \ir functions/is_log_of.sql
 \ir functions/expression_names.sql
@@ -88,6 +92,9 @@
 \ir functions/apply_policy.sql
 \ir functions/note_significant.sql
 \ir functions/preempt.sql
+\ir functions/server_identity.sql
+\ir functions/after_restore.sql
+\ir functions/event_window.sql
 \ir functions/reap.sql
 \ir functions/wake.sql
 \ir functions/fold.sql

@@ -142,19 +142,16 @@ def ads(
     wanted = _projection(view, projection)
     whole = not wanted or not selection.exact or stop is not None
     columns, params = ("*", []) if whole else _selected(view, wanted)
-    comparison = "<" if view.descending else ">"
-    order = ", ".join(f"{name} DESC" if view.descending else name for name in view.order)
-    key = ", ".join(view.order)
-    after: tuple[Any, ...] | None = None
     left = limit if limit >= 0 else None
+    place = yield from _Place.begin(view, selection)
     while left is None or left > 0:
         size = PAGE if left is None or not selection.exact else min(PAGE, left)
-        where, more = selection.sql, list(selection.params)
-        if after is not None:
-            where += f" AND ({key}) {comparison} ({', '.join(['%s'] * len(after))})"
-            more += after
-        sql = f"SELECT {columns} FROM fetchwork.{view.name} WHERE {where} ORDER BY {order} LIMIT {size}"  # noqa: S608
-        rows: Rows = yield Ask(sql, [*params, *more])
+        where, more = place.condition()
+        sql = (
+            f"SELECT {columns} FROM fetchwork.{view.name} WHERE {selection.sql} AND {where}"  # noqa: S608
+            f" ORDER BY {place.order} LIMIT {size}"
+        )
+        rows: Rows = yield Ask(sql, [*params, *selection.params, *more])
         items: list[Json] = []
         for row in rows:
             ad = view.ad(row)
@@ -169,9 +166,91 @@ def ads(
             left -= min(left, len(items))
         if items:
             yield Found(items)
-        if len(rows) < size:
+        if not (yield from place.advance(rows, size)):
             return
-        after = tuple(rows[-1][name] for name in view.order)
+
+
+class _Place:
+    """Where a reader is in a view, and how it goes on.
+
+    A short answer is asked for as a whole, page by page. The views keep strangers' rows back, and PostgreSQL
+    would read and sort all of such a view for each page of a long answer. So that is read in pieces, which are
+    ranges of an index: their ends are told by the view's edge function. Pieces grow while little is found in
+    them and shrink when there is much.
+    """
+
+    SHORT = 20 * PAGE
+    SMALLEST, LARGEST = PAGE, 64 * PAGE
+
+    def __init__(self, view: View, whole: bool) -> None:
+        self._view = view
+        self._whole = whole
+        self._pages = 0
+        self._size = self.SMALLEST
+        self._after: tuple[Any, ...] | None = None
+        self._from: tuple[Any, ...] = tuple(view.beginning)
+        self._until: tuple[Any, ...] | None = None
+        self.order = ", ".join(f"{name} DESC" if view.descending else name for name in view.order)
+
+    @classmethod
+    def begin(cls, view: View, selection: Constraint) -> Steps[_Place]:
+        """At the beginning; the planner's guess of the answer's length decides how it is read."""
+        told = yield Ask(
+            f"EXPLAIN (FORMAT JSON) SELECT FROM fetchwork.{view.name} WHERE {selection.sql}",  # noqa: S608
+            selection.params,
+        )
+        (plan,) = told[0].values()
+        place = cls(view, plan[0]["Plan"]["Plan Rows"] <= cls.SHORT)
+        if not place._whole:
+            yield from place._next_piece()
+        return place
+
+    def condition(self) -> tuple[str, list[Any]]:
+        """What the rows of the next page have to fulfil."""
+        parts, params = ["true"], []
+        before, behind = ("<", ">=") if self._view.descending else (">", "<=")
+        if self._after is not None:
+            parts.append(_compared(self._view.order, before, self._after))
+            params += self._after
+        elif not self._whole:
+            parts.append(_compared(self._view.order, before, self._from))
+            params += self._from
+        if self._until is not None:
+            parts.append(_compared(self._view.order, behind, self._until))
+            params += self._until
+        return " AND ".join(parts), params
+
+    def advance(self, rows: Rows, size: int) -> Steps[bool]:
+        """Go on behind a page; tells whether there can be more."""
+        if len(rows) == size:
+            self._after = tuple(rows[-1][name] for name in self._view.order)
+            self._pages += 1
+            self._size = max(self.SMALLEST, self._size // 2)
+            if self._whole and self._pages * PAGE > self.SHORT:
+                # the guess was wrong
+                self._whole = False
+                self._from = self._after[: len(self._view.beginning)]
+                yield from self._next_piece()
+            return True
+        if self._whole or self._until is None:
+            return False
+        self._after, self._from = None, self._until
+        self._size = min(self.LARGEST, self._size * 2)
+        yield from self._next_piece()
+        return True
+
+    def _next_piece(self) -> Steps[None]:
+        marks = ", ".join(["%s"] * (len(self._from) + 1))
+        rows = yield Ask(f"SELECT * FROM fetchwork.{self._view.edge}({marks})", [*self._from, self._size])  # noqa: S608
+        self._until = tuple(rows[0].values()) if rows else None
+
+
+def _compared(names: Sequence[str], sign: str, values: Sequence[Any]) -> str:
+    """A comparison of the first columns with as many values."""
+    some = names[: len(values)]
+    if len(some) == 1:
+        return f"{some[0]} {sign} %s"
+    return f"({', '.join(some)}) {sign} ({', '.join(['%s'] * len(some))})"
 
 
 def _projection(view: View, projection: Sequence[str]) -> frozenset[str]:

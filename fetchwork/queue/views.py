@@ -20,6 +20,9 @@ class View:
     attributes: Mapping[str, Kind]
     #: what makes a page follow the one before it
     order: Sequence[str]
+    #: the function that tells where a piece of so many rows ends, and where it begins to count
+    edge: str
+    beginning: Sequence[Any]
     descending: bool = False
 
     def columns(self) -> dict[str, Column]:
@@ -75,6 +78,8 @@ JOBS = View(
         "RemoteHost": "string",
     },
     order=("clusterid", "procid"),
+    edge="job_edge",
+    beginning=(-1, -1),
 )
 
 HISTORY = View(
@@ -89,6 +94,8 @@ HISTORY = View(
         "LastRemoteHost": "string",
     },
     order=("completed_at", "clusterid", "procid"),
+    edge="history_edge",
+    beginning=("infinity",),
     descending=True,
 )
 
@@ -111,5 +118,7 @@ RUNS = View(
         "ExitSignal": "integer",
     },
     order=("runid",),
+    edge="run_edge",
+    beginning=(2**63 - 1,),
     descending=True,
 )

@@ -113,17 +113,37 @@ def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue, slots: Di
     assert ids(queue.query("JobPrio % 2 == 0", limit=2)) == ["1.0", "1.2"]
 
 
+@pytest.mark.parametrize("short", [-1, 4, 10**6])
+@pytest.mark.parametrize("smallest", [1, 3, 50])
 def test_pages_follow_each_other_without_gap_or_repetition(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
+    """Read as a whole, in pieces, or at first as a whole and then in pieces."""
     monkeypatch.setattr("fetchwork.queue.steps.PAGE", 3)
+    monkeypatch.setattr("fetchwork.queue.steps._Place.SHORT", short)
+    monkeypatch.setattr("fetchwork.queue.steps._Place.SMALLEST", smallest)
+    monkeypatch.setattr("fetchwork.queue.steps._Place.LARGEST", 2 * smallest)
     for _ in range(4):
         slots.submit_many([{"JobPrio": n} for n in range(4)])
-    assert ids(queue.xquery()) == [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
-    assert ids(queue.xquery("ProcId % 3 == 0")) == [f"{c}.{p}" for c in range(1, 5) for p in (0, 3)]
+    every = [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
+    some = [f"{c}.{p}" for c in range(1, 5) for p in (0, 3)]
+    assert ids(queue.xquery()) == every
+    assert ids(queue.xquery("ProcId == 0 || ProcId == 3")) == some
+    assert ids(queue.xquery("ProcId % 3 == 0")) == some
+    assert ids(queue.xquery("ProcId > 7")) == []
+    assert ids(queue.xquery(limit=7)) == every[:7]
+    slots.finish(slots.started(), ExitCode=1, JobPid=7)
+    slots.finish(slots.started("slot2@h1"))
+    # as many as can be leave the queue at one moment
     slots.act("remove", "1", "2", "3", "4")
-    assert sorted(ids(queue.history())) == sorted(f"{c}.{p}" for c in range(1, 5) for p in range(4))
-    assert len(list(queue.history(match=5))) == 5
+    slots.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() WHERE cluster_id > 2")
+    last = ids(queue.history())
+    assert sorted(last) == every
+    assert last[:8] == [f"{c}.{p}" for c in (4, 3) for p in (3, 2, 1, 0)]
+    assert ids(queue.history("ProcId % 3 == 0")) == [job for job in last if job in some]
+    assert ids(queue.history(match=5)) == last[:5]
+    assert [ad["Outcome"] for ad in queue.epochs()] == ["completed", "completed"]
+    assert [ad["RemoteHost"] for ad in queue.epochs("ExitCode == 0")] == ["slot2@h1"]
 
 
 def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -> None:
@@ -157,7 +177,10 @@ def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
         queue.query(opts=fetchwork.QueryOpts.IncludeClusterAd)
 
 
-def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue) -> None:
+def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fetchwork.queue.steps.PAGE", 100)
+    monkeypatch.setattr("fetchwork.queue.steps._Place.SMALLEST", 100)
+
     def peak(jobs: int) -> int:
         queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Colour": f"{n:01000}"} for n in range(jobs)])
         tracemalloc.start()
@@ -167,7 +190,7 @@ def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue) -> None:
         return found
 
     sizes: list[int] = []
-    for jobs in (2000, 8000):
+    for jobs in (300, 1500):
         sizes.append(peak(jobs))
     assert sizes[1] < sizes[0] * 1.5
 
@@ -317,10 +340,9 @@ def test_names_of_the_bindings_are_there() -> None:
 def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQueue) -> None:
     slots.submit()
     assert len(queue.query()) == 1
-    slots.connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-        " AND datname = current_database() AND application_name = 'fetchwork'"
-    )
+    ours = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'fetchwork'"
+    # the second argument: wait until it is gone
+    assert slots.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}") == [(True,)]
     assert len(queue.query()) == 1
 
 

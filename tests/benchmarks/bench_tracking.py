@@ -1,0 +1,260 @@
+"""Snapshots of a queue with 1 000 000 jobs and 5 000 000 in history; and `fetchwork q` beside `condor_q`.
+
+    make bench-tracking
+    python tests/benchmarks/bench_tracking.py --jobs 100000 --history 500000 --without-condor
+
+First, at the database: how long each question takes that people and programs ask, the median of 15 answers, and the
+memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000 batches, some held;
+3 000 run. Jobs and history are written as rows, not submitted, because that would take an hour; what they look like is
+what the schema's functions leave behind.
+
+Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each tool is
+called ten times in turn, from start to exit.
+
+The last line is the slowest question's median; the goal is 50 ms.
+"""
+
+import argparse
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from fetchwork import schema
+from fetchwork.errors import HTCondorUnavailable
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue, steps, summaries
+
+SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
+OWNERS = 20
+KINDS = 200
+CLUSTER = 500  # jobs in a cluster
+RUNNING = 3000
+GOAL_MS = 50
+
+FILL = """
+INSERT INTO fetchwork.submitter (name) SELECT 'owner' || n FROM generate_series(0, {owners} - 1) AS n;
+
+INSERT INTO fetchwork.autocluster (signature, owner, submitter, queue, request_cpus, request_memory_mib, ad)
+SELECT md5(n::text)::uuid, 'owner' || n % {owners}, 'owner' || n % {owners}, 'default', 1, 128 + n,
+    jsonb_build_object('RequestCpus', 1, 'RequestMemory', 128 + n)
+FROM generate_series(1, {kinds}) AS n;
+
+INSERT INTO fetchwork.batch (owner, name)
+SELECT 'owner' || n % {owners}, 'batch' || n FROM generate_series(1, 2000) AS n;
+
+INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
+SELECT n, jsonb_build_object('Cmd', '/bin/sleep', 'Owner', 'owner' || n % {owners}, 'Iwd', '/home/owner', 'Out', 'out', 'Err', 'err',
+    'Requirements', '/Expr(TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory)/', 'RequestMemory', 128 + n % {kinds},
+    'JobBatchName', 'batch' || n % 2000), 'bench'
+FROM generate_series(1, ({jobs} + {history}) / {cluster}) AS n;
+
+INSERT INTO fetchwork.host (name) SELECT 'ep' || n FROM generate_series(1, 100) AS n;
+
+INSERT INTO fetchwork.job (cluster_id, proc_id, job_status, autocluster_id, batch_id, owner, queue, q_date, hold_reason, hold_code, hold_subcode, ad)
+SELECT c.cluster_id, n, CASE WHEN n % 50 = 0 THEN 5 ELSE 1 END, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1,
+    c.ad ->> 'Owner', 'default', now(), CASE WHEN n % 50 = 0 THEN 'no such file' END, CASE WHEN n % 50 = 0 THEN 6 END,
+    CASE WHEN n % 50 = 0 THEN 2 END, jsonb_build_object('Args', n::text)
+FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
+WHERE c.cluster_id <= {jobs} / {cluster};
+
+INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, state, job_status, slot, lease, deadline, started_at)
+SELECT j.cluster_id, j.proc_id, j.autocluster_id, 1 + j.cluster_id % 100, 'running', 2, 'slot' || j.proc_id || '@ep', interval '1 hour', now() + interval '1 hour', now()
+FROM fetchwork.job AS j WHERE j.proc_id = 1 OR j.proc_id = 2 OR j.proc_id = 3 ORDER BY j.cluster_id LIMIT {running};
+
+UPDATE fetchwork.job AS j SET job_status = 2, run_id = r.run_id
+FROM fetchwork.run AS r WHERE r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id;
+
+INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+SELECT j.autocluster_id, 0, nextval('fetchwork.place'), j.cluster_id, j.proc_id FROM fetchwork.job AS j WHERE j.job_status = 1;
+
+INSERT INTO fetchwork.job_history (
+    cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, q_date, completed_at, first_start_at, last_start_at,
+    num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost, wall_s, user_cpu_s, sys_cpu_s,
+    exit_by_signal, exit_code, slot, owner, queue, ad)
+SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1, now(), now() - make_interval(secs => c.cluster_id), now(), now(),
+    1, 1, 0, 0, 0, 0, 60, 1, 1, false, 0, 'slot1@ep', c.ad ->> 'Owner', 'default', jsonb_build_object('Args', n::text)
+FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
+WHERE c.cluster_id > {jobs} / {cluster};
+
+INSERT INTO fetchwork.run_history (run_id, cluster_id, proc_id, autocluster_id, host_id, state, outcome, weight, token, slot, claimed_at, started_at, ended_at, report)
+SELECT nextval('fetchwork.run_id'), h.cluster_id, h.proc_id, h.autocluster_id, 1, 'running', 'completed', 1, gen_random_uuid(), h.slot,
+    h.completed_at, h.completed_at, h.completed_at, '{{"ExitCode": 0}}'
+FROM fetchwork.job_history AS h;
+
+INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, at, info)
+SELECT e, h.cluster_id, h.proc_id, h.completed_at, '{{"ReturnValue": 0}}'
+FROM (SELECT * FROM fetchwork.job_history LIMIT {history} / 10) AS h CROSS JOIN unnest(ARRAY[0, 1, 5]) AS e;
+
+INSERT INTO fetchwork.tally (autocluster_id, batch_id, jobs, held, completed, removed)
+SELECT autocluster_id, batch_id, sum(jobs), sum(held), sum(completed), 0 FROM (
+    SELECT autocluster_id, batch_id, count(*) AS jobs, count(*) FILTER (WHERE job_status = 5) AS held, 0 AS completed FROM fetchwork.job GROUP BY 1, 2
+    UNION ALL
+    SELECT autocluster_id, batch_id, 0, 0, count(*) FROM fetchwork.job_history GROUP BY 1, 2
+) AS t GROUP BY 1, 2;
+
+SELECT setval('fetchwork.cluster_id', ({jobs} + {history}) / {cluster});
+"""
+
+
+def fill(conninfo: str, jobs: int, history: int) -> None:
+    """Write the rows, and let the planner know them."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        numbers = {
+            "jobs": jobs,
+            "history": history,
+            "cluster": CLUSTER,
+            "kinds": KINDS,
+            "owners": OWNERS,
+            "running": RUNNING,
+        }
+        for statement in FILL.format(**numbers).split(";\n"):
+            if statement.strip():
+                connection.execute(statement)
+        connection.execute("VACUUM ANALYZE")
+
+
+def median_ms(question: Callable[[], object], times: int = 15) -> float:
+    """The median of how long a question takes, the answer's way to the client included."""
+    taken = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        question()
+        taken.append((time.perf_counter() - begin) * 1000)
+    return statistics.median(taken)
+
+
+def questions(queue: Queue, jobs: int, history: int) -> dict[str, Callable[[], object]]:
+    """What people ask."""
+    idle = jobs // CLUSTER // 2
+    old = (jobs + history) // CLUSTER - 3
+    return {
+        "q --totals": lambda: queue.run(summaries.totals()),
+        "totals by owner": lambda: queue.run(summaries.totals("owner")),
+        "totals by autocluster": lambda: queue.run(summaries.totals("autocluster")),
+        "totals by batch (view)": lambda: queue.database.query("SELECT * FROM fetchwork.batches"),
+        "one job's state": lambda: list(queue.ads(f"ClusterId == {idle} && ProcId == 7")),
+        "one job's state, by SQL": lambda: queue.database.query(
+            "SELECT JobStatus FROM fetchwork.jobs WHERE ClusterId = %s AND ProcId = 7", [idle]
+        ),
+        "one cluster by batch": lambda: queue.run(summaries.batches(f"ClusterId == {idle}", queue.memory)),
+        "an owner's held jobs, 100": lambda: list(
+            queue.each(steps.query('Owner == "owner7" && JobStatus == 5', queue.memory, limit=100))
+        ),
+        "one job's history: ad": lambda: list(queue.history(f"ClusterId == {old} && ProcId == 7")),
+        "one job's history: runs": lambda: list(queue.epochs(f"ClusterId == {old} && ProcId == 7")),
+        "one job's history: events": lambda: list(queue.events(job=f"{old}.7", stop_after=0)),
+        "the last 20 of history": lambda: list(queue.history(match=20)),
+        "running jobs of an owner": lambda: list(
+            queue.ads('Owner == "owner7" && JobStatus == 2', ["ProcId", "RemoteHost"])
+        ),
+        "slots": lambda: queue.database.query("SELECT * FROM fetchwork.slots"),
+        "submitters": lambda: queue.database.query("SELECT * FROM fetchwork.submitters"),
+    }
+
+
+def memory_kib() -> int:
+    """The most that this process has needed so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def beside_condor(jobs: int, times: int) -> None:
+    """condor_q and fetchwork q, in turn, in one pool."""
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        # slots that run nothing, so that both queues stay as they are
+        config = "DAEMON_LIST = $(DAEMON_LIST) SCHEDD\nSTART = false\nMAX_JOBS_SUBMITTED = 1000000\n"
+        with PersonalPool(Path(directory) / "pool", slots=1, config=config) as pool:
+            description = "executable = /bin/sleep\narguments = $(Process)\nlog = /dev/null\nqueue {}\n"
+            place = pool.directory / "tmp"
+            place.mkdir(exist_ok=True)
+            (place / "sleep.sub").write_text(description.format(jobs))
+            (place / "sleep.sub").chmod(0o644)
+            told = pool.run_command(["condor_submit", "-terse", str(place / "sleep.sub")], user="alice")
+            cluster = told.stdout.split(".")[0].strip()
+            with Queue(pool.conninfo) as queue:
+                ours = queue.submit(description.format(jobs), owner="alice").cluster()
+            inside = "/opt/fetchwork/venv/bin/fetchwork"
+            rows = {
+                "totals": (["condor_q", "-all", "-totals"], [inside, "q", "--totals"]),
+                "one job's state": (
+                    ["condor_q", f"{cluster}.7", "-af", "JobStatus"],
+                    [inside, "q", f"{ours}.7", "-af", "JobStatus"],
+                ),
+                "all jobs": (["condor_q", "-all", "-nobatch"], [inside, "q", "-nobatch"]),
+            }
+            print(f"\n{jobs} idle jobs in each, wall time of the whole command, median of {times}:")
+            for what, (theirs, mine) in rows.items():
+                taken: tuple[list[float], list[float]] = ([], [])
+                for _ in range(times):
+                    for side, command in enumerate((theirs, mine)):
+                        taken[side].append(_seconds(pool, command))
+                condor, fetch = (statistics.median(side) * 1000 for side in taken)
+                print(f"  {what:<18} condor_q {condor:7.0f} ms   fetchwork q {fetch:7.0f} ms")
+
+
+def _seconds(pool: PersonalPool, command: list[str]) -> float:
+    # timed inside, where entering the pool's root costs nothing
+    script = (
+        "import subprocess, sys, time\nbegin = time.perf_counter()\n"
+        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\nprint(time.perf_counter() - begin)"
+    )
+    environment = {"FETCHWORK_DSN": pool.conninfo}
+    told = pool.run_command(["/opt/fetchwork/venv/bin/python", "-c", script, *command], env=environment)
+    return float(told.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--history", type=int, default=5_000_000)
+    parser.add_argument("--without-condor", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
+        server.start()
+        try:
+            conninfo = server.conninfo("postgres")
+            schema.init(conninfo)
+            begin = time.perf_counter()
+            fill(conninfo, arguments.jobs, arguments.history)
+            size = f"{arguments.jobs} jobs, {arguments.history} in history"
+            print(f"{size}: written in {time.perf_counter() - begin:.0f} s\n")
+            slowest = 0.0
+            with Queue(conninfo) as queue:
+                for what, question in questions(queue, arguments.jobs, arguments.history).items():
+                    question()
+                    taken = median_ms(question)
+                    slowest = max(slowest, taken)
+                    print(f"  {what:<28} {taken:8.2f} ms", flush=True)
+                before = memory_kib()
+                count = 0
+                begin = time.perf_counter()
+                growth = []
+                for _ in queue.xquery(projection=["ClusterId", "ProcId", "JobStatus", "Cmd"]):
+                    count += 1
+                    if count in (arguments.jobs // 10, arguments.jobs):
+                        growth.append(memory_kib() - before)
+                rate = count / (time.perf_counter() - begin)
+                print(
+                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB in the first"
+                    f" tenth and by {growth[1] - growth[0]} KiB in the rest"
+                )
+        finally:
+            server.stop("immediate")
+    if not arguments.without_condor:
+        try:
+            beside_condor(10_000, 10)
+        except HTCondorUnavailable as error:
+            print(f"\nnot beside condor_q: {error}")
+    print(f"\nslowest snapshot ms: {slowest:.1f}")
+
+
+if __name__ == "__main__":
+    main()
