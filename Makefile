@@ -10,8 +10,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# tests per worker that want HTCondor stay together on one (see tests/condor/conftest.py)
-WORKERS ?= 2
+# one more than cores: tests with a real HTCondor, which stay together on a worker, mostly wait
+WORKERS ?= 3
 TESTS ?= tests
 
 .PHONY: demo test lint lock postgres
@@ -20,7 +20,7 @@ demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
 
 test: $(INSTALLED) postgres
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(TESTS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations 15 $(TESTS)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff format --check
