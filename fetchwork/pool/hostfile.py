@@ -58,8 +58,10 @@ def host_tables(
             **({} if "type" in asked.get("slots", {}) else {"type": [type_]}),
         },
     }
+    # without an agent a fetch costs half a second of CPU, and each idle slot fetches as often as this says
+    delay_s = 1 if ours["agent"]["run"] == "master" else 3
     for keyword, table in ours["keyword"].items():
-        table |= {"hooks": str(directory / "hooks" / keyword), "fetch_delay_s": 1}
+        table |= {"hooks": str(directory / "hooks" / keyword), "fetch_delay_s": delay_s}
     return _merged(ours, asked)
 
 
