@@ -40,7 +40,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "The pool": {
         "slots": "Show the slots that fetch jobs.",
-        "match": "Show what a slot would get.",
+        "match": "Show which kinds of waiting jobs a slot would get.",
         "submitters": "Show who uses how much, and who is next.",
         "prio": "Set a submitter's priority factor or limit.",
         "queue": "Show, make and change queues.",

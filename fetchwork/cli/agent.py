@@ -37,6 +37,11 @@ def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -
     """Serve the hooks of this host, in the foreground, until SIGTERM.
 
     condor_master or systemd runs this. SIGHUP opens the log file anew, SIGQUIT ends it at once.
+
+    \b
+    Example:
+      fetchwork agent --config /etc/fetchwork/host.toml
+      fetchwork agent --status
     """
     config = host_file.load(file)
     if status:

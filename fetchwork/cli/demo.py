@@ -12,5 +12,9 @@ def cli(context: click.Context) -> None:
 
     The pool is made for it and removed afterwards. The exit status is 1 if a job did not
     complete as it should.
+
+    \b
+    Example:
+      fetchwork demo
     """
     context.exit(demo.run())

@@ -35,6 +35,10 @@ def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
 
     The hooks call this where no agent answers. They tell the rest in FETCHWORK_DIRECT_CONFIG,
     FETCHWORK_KEYWORD, FETCHWORK_SLOT, FETCHWORK_DEADLINE_MS and FETCHWORK_CHECK.
+
+    \b
+    Example:
+      fetchwork hook fetch_work --keyword FETCHWORK < slot.ad
     """
     started_at = time.monotonic()
     config = host_file.load(file or os.environ.get("FETCHWORK_DIRECT_CONFIG") or None)

@@ -11,7 +11,7 @@ from fetchwork.errors import ConfigError
 
 @click.group()
 def cli() -> None:
-    """The executables that HTCondor runs."""
+    """Install the hooks that HTCondor calls."""
 
 
 @cli.command()
@@ -37,6 +37,11 @@ def install(
 
     Each keyword has its own directory, named in the host file; with DIRECTORY only the hooks of one keyword
     are installed, there. It can be repeated at any time, also while slots are running jobs.
+
+    \b
+    Example:
+      fetchwork hooks install
+      fetchwork hooks install /usr/local/libexec/fetchwork/GPU --keyword GPU
     """
     host = config.load(file)
     names = list(host.keywords)

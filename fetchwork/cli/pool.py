@@ -65,6 +65,11 @@ def up(
     """Start the pool, having made it if it is not there.
 
     What no option says is as it was at the last start.
+
+    \b
+    Example:
+      fetchwork pool up
+      fetchwork pool -d /tmp/pool up --slots 8 --partitionable
     """
     options: dict[str, Any] = {
         "slots": slots,
@@ -84,7 +89,12 @@ def up(
 @click.pass_obj
 @click.pass_context
 def status(context: click.Context, directory: Path, as_json: bool) -> None:
-    """Show what runs; the exit status is 1 if something does not."""
+    """Show what runs; the exit status is 1 if something does not.
+
+    \b
+    Example:
+      fetchwork pool status
+    """
     pool = PersonalPool.attach(directory)
     _show(pool, as_json)
     if not pool.running:
@@ -95,7 +105,12 @@ def status(context: click.Context, directory: Path, as_json: bool) -> None:
 @click.option("--graceful", is_flag=True, help="Let jobs end by their own signal (SIGTERM) first.")
 @click.pass_obj
 def down(directory: Path, graceful: bool) -> None:
-    """Stop the pool; its data stays where it is."""
+    """Stop the pool; its data stays where it is.
+
+    \b
+    Example:
+      fetchwork pool down
+    """
     PersonalPool.attach(directory, say=_tell).stop("graceful" if graceful else "fast")
 
 

@@ -34,7 +34,7 @@ def test_every_command_has_help_and_an_example(name: str, capsys: pytest.Capture
     assert cli.run([*name.split(), "--help"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"^Usage: fetchwork " + name, text)
-    assert re.search(rf"Example:\n( +.*\n)*? +.*fetchwork (--\S+ \S+ )?{name.split()[0]}\b", text), text
+    assert re.search(rf"Example:.*\n( +.*\n)*? +.*fetchwork (--\S+ \S+ )?{name.split()[0]}\b", text), text
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -51,7 +51,7 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
             command = cli.main_group.get_command(context, name)
             assert command is not None
             first = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
-            assert first.startswith(text.rstrip(".")), name
+            assert first.startswith(text.rstrip(".")), f"{name}: {first!r}"
 
 
 @pytest.mark.parametrize(
