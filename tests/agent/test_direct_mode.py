@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from fetchwork.pool.hostfile import to_toml
+from fetchwork.spool import Spool
 from tests.agent.conftest import attributes_of, slot_ad, with_attributes
 
 UPDATE = {"JobState": "Running"}
@@ -24,7 +25,7 @@ def hook(conninfo, tmp_path):
                 {
                     "host": {"name": "vm"},
                     "database": {"main": {"conninfo": conninfo}},
-                    "agent": {"run": "none", "user": ""},
+                    "agent": {"run": "none", "user": "", "spool": str(tmp_path / "spool")},
                     "keyword": {"FW": {}},
                 }
             )
@@ -47,6 +48,7 @@ def hook(conninfo, tmp_path):
             check=False,
         )
 
+    Spool(str(tmp_path / "spool")).make()
     write(conninfo)
     hook.use_database = write
     return hook
