@@ -134,19 +134,31 @@ class Positions:
         self._hints.pop((autocluster_id, prio), None)
 
 
+#: of a submitter that nobody knows (HTCondor's DEFAULT_PRIO_FACTOR)
+DEFAULT_FACTOR = 1000.0
+
+
 @dataclass(slots=True)
 class Shares:
-    """Each submitter's effective priority and slots in use, and what this host added since it asked."""
+    """Each submitter's effective priority and slots in use, and what this host added since it asked.
+
+    Who needs a slot most is told by the sum of what a submitter used and what it uses, times its factor.
+    Real priority is used slots, decayed, so both are counted in slots, and endless jobs of all settle where
+    the shares are inverse to the factors. The product of the two, which is how HTCondor's negotiator cuts its
+    pie, settles at the inverse of the factors' square roots (tests/benchmarks/bench_fairness.py). The slots
+    in use keep a newcomer from getting all that is free until its usage shows.
+    """
 
     effective_prio: dict[str, float] = field(default_factory=dict)
     in_use: dict[str, float] = field(default_factory=dict)
+    factor: dict[str, float] = field(default_factory=dict)
     asked_at: float = float("-inf")
 
     def update(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
         """Take rows of ``fetchwork.shares``."""
-        self.effective_prio = {}
-        self.in_use = {}
+        self.effective_prio, self.in_use, self.factor = {}, {}, {}
         for row in rows:
+            self.factor[row["submitter"]] = row["prio_factor"]
             self.effective_prio[row["submitter"]] = row["effective_prio"]
             self.in_use[row["submitter"]] = row["running"]
         self.asked_at = now
@@ -157,7 +169,10 @@ class Shares:
 
     def need(self, submitter: str) -> float:
         """The submitter with the lowest gets the next slot."""
-        return (self.in_use.get(submitter, 0.0) + 1.0) * self.effective_prio.get(submitter, 500.0)
+        factor = self.factor.get(submitter, DEFAULT_FACTOR)
+        # nobody's real priority is below a half
+        used = self.effective_prio.get(submitter, 0.5 * factor)
+        return used + factor * (self.in_use.get(submitter, 0.0) + 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,19 @@ class Queue:
         return number
 
     def use(self, **slots_and_prio):
-        """Who has how many slots, at what effective priority."""
-        self.shares.update(
-            (
-                {"submitter": name, "running": running, "effective_prio": prio}
-                for name, (running, prio) in slots_and_prio.items()
-            ),
-            0.0,
-        )
+        """Who has how many slots, at what real priority, with what factor (1000 if none is said)."""
+        rows = []
+        for name, (running, prio, *factors) in slots_and_prio.items():
+            factor = factors[0] if factors else 1000.0
+            rows.append(
+                {
+                    "submitter": name,
+                    "running": running,
+                    "prio_factor": factor,
+                    "effective_prio": prio * factor,
+                }
+            )
+        self.shares.update(rows, 0.0)
 
     def order(self, slot=None, queues=("default",)):
         choices = choose(
@@ -74,16 +79,16 @@ def queue():
 
 def test_who_has_least_of_his_share_comes_first(queue):
     alice, bob = queue.wait("alice"), queue.wait("bob")
-    queue.use(alice=(3, 500.0), bob=(1, 1000.0))
-    # 4 x 500 beside 2 x 1000: the same, so the name decides; with one slot more it is bob's turn
+    queue.use(alice=(3, 2.0), bob=(1, 4.0))
+    # 3 + 2 beside 1 + 4: the same, so the name decides; with one slot more it is bob's turn
     assert queue.order() == [alice, bob]
     queue.shares.claimed("alice")
     assert queue.order() == [bob, alice]
 
 
-def test_running_jobs_stand_in_the_inverse_ratio_of_priorities(queue):
+def test_running_jobs_stand_in_the_inverse_ratio_of_factors(queue):
     queue.wait("alice"), queue.wait("bob"), queue.wait("carol")
-    queue.use(alice=(0, 1000.0), bob=(0, 2000.0), carol=(0, 4000.0))
+    queue.use(alice=(0, 40.0, 1.0), bob=(0, 20.0, 2.0), carol=(0, 10.0, 4.0))
     had = {1: 0, 2: 0, 3: 0}
     for _ in range(70):
         first = queue.order()[0]
