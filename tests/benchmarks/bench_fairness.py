@@ -1,0 +1,166 @@
+"""Slot time of three submitters with factors 1, 2 and 4 and endless equal jobs, on 16 simulated slots.
+
+    make bench-fairness
+    python tests/benchmarks/bench_fairness.py --seconds 60 --halflife 10
+
+Two simulated hosts with an agent each, on a server of their own. The shares are to be inverse to the factors,
+4 : 2 : 1, in the long run: some half-lives of the usage after the start, so the half-life is short here. What
+counts is the time that job processes really were alive, not what the queue says of it.
+
+Then a submitter that nobody knew, with the worst factor of the three, puts in one job.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from fetchwork import schema
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.hooks import connect_to
+
+FACTORS = {"group_one": 1, "group_two": 2, "group_four": 4}
+NEWCOMER = "group_late"
+HOSTS, SLOTS_EACH = 2, 8
+JOB_S = 2.0
+
+
+class Bench:
+    """A queue, two hosts, and what ran on them."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.connection = psycopg.connect(conninfo, autocommit=True)
+        self.conninfo = conninfo
+        self.ledger = Ledger()
+        self.clusters: dict[str, str] = {}
+
+    def prepare(self, halflife_s: float) -> None:
+        """Submitters with their factors, and the half-life."""
+        schema.init(self.conninfo)
+        call = self.connection.execute
+        call("SELECT fetchwork.set_setting('priority_halflife', %s::numeric)", [halflife_s])
+        for name, factor in {**FACTORS, NEWCOMER: max(FACTORS.values())}.items():
+            call("SELECT fetchwork.set_submitter(%s, %s)", [name, Jsonb({"prio_factor": factor})])
+
+    def submit(self, group: str, count: int) -> None:
+        """Equal jobs of one submitter, in one cluster."""
+        ad = {
+            "Cmd": "/bin/true",
+            "Owner": "nobody",
+            "Iwd": "/",
+            "AccountingGroup": group,
+            "SimulatedSeconds": JOB_S,
+        }
+        self.connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad)] * count])
+        row = self.connection.execute("SELECT max(cluster_id) FROM fetchwork.cluster").fetchone()
+        assert row is not None
+        self.clusters[str(row[0])] = group
+
+    def slot_time(self, since: float, until: float) -> dict[str, float]:
+        """Seconds that each submitter's job processes were alive in that time."""
+        used = dict.fromkeys(self.clusters.values(), 0.0)
+        for execution in self.ledger.executions:
+            lasted = min(execution.ended or until, until) - max(execution.started, since)
+            used[self.clusters[execution.job.split(".")[0]]] += max(0.0, lasted)
+        return used
+
+    async def run(self, directory: Path, warm_up_s: float, seconds: float) -> dict[str, float]:
+        """Measure both; figures by name."""
+        agents = [
+            AgentProcess(
+                directory, f"sim{number}", self.conninfo, keyword={"hold_fetch_s": 2, "fetch_delay_s": 1}
+            )
+            for number in range(1, HOSTS + 1)
+        ]
+        hosts = []
+        try:
+            for agent in agents:
+                await agent.start()
+                timing = Timing(unclaimed_delay_s=1.0, polling_interval_s=1.0)
+                hosts.append(
+                    Host(
+                        agent.name,
+                        connect_to(agent.socket),
+                        [SlotSpec()] * SLOTS_EACH,
+                        spool=agent.spool,
+                        behaviour=BEHAVIOURS["23.9"],
+                        timing=timing,
+                        ledger=self.ledger,
+                    )
+                )
+            for host in hosts:
+                host.start()
+            await asyncio.sleep(warm_up_s)
+            since = time.time()
+            await asyncio.sleep(seconds)
+            used = self.slot_time(since, time.time())
+            late_s = await self._newcomer()
+        finally:
+            for host in hosts:
+                await host.vanish()
+            for agent in agents:
+                await agent.stop()
+        whole = sum(used.values())
+        figures = {f"share_of_{group}": used[group] / whole for group in FACTORS}
+        figures["slots_in_use"] = whole / seconds
+        figures["one_to_two"] = used["group_one"] / used["group_two"]
+        figures["two_to_four"] = used["group_two"] / used["group_four"]
+        figures["one_to_four"] = used["group_one"] / used["group_four"]
+        fair = sum(1 / factor for factor in FACTORS.values())
+        figures["worst_deviation_percent"] = max(
+            abs(used[group] / whole * factor * fair - 1) * 100 for group, factor in FACTORS.items()
+        )
+        figures["newcomer_starts_after_job_lengths"] = late_s / JOB_S
+        return figures
+
+    async def _newcomer(self) -> float:
+        asked = time.time()
+        self.submit(NEWCOMER, 1)
+        [cluster] = [cluster for cluster, group in self.clusters.items() if group == NEWCOMER]
+        async with asyncio.timeout(60):
+            while True:
+                for execution in self.ledger.executions:
+                    if execution.job == f"{cluster}.0":
+                        return execution.started - asked
+                await asyncio.sleep(0.02)
+
+
+def main() -> None:
+    """Run it and print the figures, each a line `name: figure`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="measured, after three half-lives")
+    parser.add_argument("--halflife", type=float, default=10.0, help="of the usage, in seconds")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        server = PostgresServer(directory / "postgres")
+        server.start()
+        try:
+            server.create_database("queue")
+            bench = Bench(server.conninfo("queue"))
+            bench.prepare(options.halflife)
+            for group in FACTORS:
+                bench.submit(
+                    group, int((options.seconds + 5 * options.halflife) * HOSTS * SLOTS_EACH / JOB_S)
+                )
+            figures = asyncio.run(bench.run(directory, 3 * options.halflife, options.seconds))
+            bench.connection.close()
+        finally:
+            server.stop("immediate")
+    print(
+        f"{HOSTS * SLOTS_EACH} slots, jobs of {JOB_S:g} s, half-life {options.halflife:g} s", file=sys.stderr
+    )
+    for figure, value in figures.items():
+        print(f"{figure}: {value:.3f}")
+
+
+if __name__ == "__main__":
+    main()
