@@ -4,6 +4,7 @@
 #   make test       the whole test suite, that against real HTCondor included
 #   make lint       formatting, rules, types
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
+#   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ INSTALLED := .venv/.installed
 WORKERS ?= 3
 TESTS ?= tests
 
-.PHONY: demo test lint lock postgres
+.PHONY: demo test lint lock postgres soak
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -29,6 +30,9 @@ lint: $(INSTALLED)
 
 bench-%: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py
+
+soak: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/soak.py
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
