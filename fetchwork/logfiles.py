@@ -34,10 +34,10 @@ END = b"...\n"
 
 @dataclass(frozen=True)
 class Log:
-    """A log file, and the account whose rights count for it."""
+    """A log file, and the account whose rights count for it; None: the caller's own."""
 
     path: str
-    owner: str
+    owner: str | None
 
 
 class LogWriter:
@@ -68,9 +68,7 @@ class LogWriter:
         texts: dict[Log, list[bytes]] = {}
         for event in batch:
             log = (
-                Log(str(self._output), self._me)
-                if self._output
-                else self._logs.get((event.cluster, event.proc))
+                Log(str(self._output), None) if self._output else self._logs.get((event.cluster, event.proc))
             )
             if log is not None:
                 texts.setdefault(log, []).append(entry(event).encode())
@@ -115,7 +113,7 @@ class LogWriter:
         except (OSError, FetchworkError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._refused.add(log.path)
-            self.problems.append(f"cannot write event log '{log.path}' as {log.owner}: {reason}")
+            self.problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
             return 0
 
     def _append_as_owner(self, log: Log, entries: list[bytes]) -> int:
@@ -180,9 +178,9 @@ class LogWriter:
 
 
 @contextlib.contextmanager
-def acting_as(owner: str) -> Iterator[None]:
+def acting_as(owner: str | None) -> Iterator[None]:
     """Root takes on an account's identity inside the block; others are who they are."""
-    if os.geteuid() != 0:
+    if owner is None or os.geteuid() != 0:
         yield
         return
     try:

@@ -35,8 +35,8 @@ def cli(
 ) -> None:
     """Show the queue, and go on showing it; Ctrl-C ends it.
 
-    All jobs by owner, or with jobs, owners or a constraint these by batch. Where there is no terminal, a line for
-    every change.
+    All jobs by owner, DONE counted from now on; or with jobs, owners or a constraint these by batch. Where there is
+    no terminal, a line for every change.
 
     \b
     Example:
@@ -47,28 +47,46 @@ def cli(
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     try:
         if plain:
-            _lines(queue, constraint, interval, until_empty)
+            _lines(_Watch(queue, constraint), interval, until_empty)
         else:
-            _live(queue, constraint, interval, until_empty)
+            _live(_Watch(queue, constraint), interval, until_empty)
     except KeyboardInterrupt:
         # the way out
         return
 
 
-def _look(queue: Queue, constraint: str | None) -> list[dict[str, Any]]:
-    from fetchwork.queue import summaries
+class _Watch:
+    """Looks at the queue again and again."""
 
-    if constraint is None:
-        rows = queue.run(summaries.totals("owner"))
-        return [{**row, "name": row["owner"], "done": row["completed"]} for row in rows]
-    rows = queue.run(summaries.batches(constraint, queue.memory))
-    return [{**row, "name": f"{row['owner']} {row['batch']}", "ending": row["removed"]} for row in rows]
+    def __init__(self, queue: Queue, constraint: str | None) -> None:
+        self._queue = queue
+        self._constraint = constraint
+        # completed jobs of each owner, before; owners without jobs are of no interest until they have some
+        self._before: dict[str, int] | None = None
+        self._seen: set[str] = set()
+
+    def look(self) -> list[dict[str, Any]]:
+        """A row for each owner, or for each batch that the constraint selects."""
+        from fetchwork.queue import summaries
+
+        if self._constraint is not None:
+            rows = self._queue.run(summaries.batches(self._constraint, self._queue.memory))
+            return [{**row, "name": f"{row['owner']} {row['batch']}"} for row in rows]
+        rows = self._queue.run(summaries.totals("owner", empty=True))
+        if self._before is None:
+            self._before = {row["owner"]: row["completed"] for row in rows}
+        self._seen |= {row["owner"] for row in rows if row["jobs"]}
+        return [
+            {**row, "name": row["owner"], "done": row["completed"] - self._before.get(row["owner"], 0)}
+            for row in rows
+            if row["owner"] in self._seen
+        ]
 
 
-def _lines(queue: Queue, constraint: str | None, interval: float, until_empty: bool) -> None:
+def _lines(watch: _Watch, interval: float, until_empty: bool) -> None:
     before = None
     while True:
-        rows = _look(queue, constraint)
+        rows = watch.look()
         counts = {
             name: sum(row[name] for row in rows) for name in ("jobs", "idle", "running", "held", "done")
         }
@@ -82,12 +100,12 @@ def _lines(queue: Queue, constraint: str | None, interval: float, until_empty: b
         time.sleep(interval)
 
 
-def _live(queue: Queue, constraint: str | None, interval: float, until_empty: bool) -> None:
+def _live(watch: _Watch, interval: float, until_empty: bool) -> None:
     from rich.live import Live
 
     with Live(auto_refresh=False, screen=False) as live:
         while True:
-            rows = _look(queue, constraint)
+            rows = watch.look()
             live.update(_table(rows), refresh=True)
             if until_empty and not any(row["jobs"] for row in rows):
                 return

@@ -42,8 +42,11 @@ def batches(constraint: Any, memory: Memory) -> Steps[list[Json]]:
     return rows
 
 
-def totals(by: str | None = None) -> Steps[list[Json]]:
-    """Counts of all jobs that one may see, from kept counters: as a whole, or by 'owner', 'autocluster', 'queue'."""
+def totals(by: str | None = None, *, empty: bool = False) -> Steps[list[Json]]:
+    """Counts of all jobs that one may see, from kept counters: in all, or by 'owner', 'autocluster', 'queue'.
+
+    ``empty``: with those that have no job in the queue any more.
+    """
     key = {"owner": "owner", "autocluster": "autoclusterid", "queue": "fetchworkqueue", None: None}[by]
     counts = ", ".join(
         f"coalesce(sum({name}), 0)::bigint AS {name}" for name in ("jobs", *COUNTS, "completed", "removed")
@@ -56,8 +59,8 @@ def totals(by: str | None = None) -> Steps[list[Json]]:
         if by == "autocluster"
         else ""
     )
+    some = "" if empty else "HAVING sum(jobs) > 0"
     rows = yield Ask(
-        f"SELECT {key} AS {by}{more}, {counts} FROM fetchwork.totals GROUP BY {key}"  # noqa: S608
-        f" HAVING sum(jobs) > 0 ORDER BY {key}"
+        f"SELECT {key} AS {by}{more}, {counts} FROM fetchwork.totals GROUP BY {key} {some} ORDER BY {key}"  # noqa: S608
     )
     return list(rows)

@@ -1,0 +1,277 @@
+"""wait, watch, events, userlog, tail: what people and old programs follow jobs with."""
+
+import os
+import pwd
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import htcondor2
+import pytest
+
+from fetchwork import waiting
+from fetchwork.logfiles import LogWriter
+from fetchwork.queue import Queue
+from tests.direct_queue import DirectQueue
+from tests.queue.conftest import Told
+
+Run = Callable[..., Told]
+
+
+def after(seconds: float, function: Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(seconds, function)
+    timer.start()
+    return timer
+
+
+# -- wait ------------------------------------------------------------------------------------------------
+
+
+def test_wait_ends_with_the_jobs_and_tells_how(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    slots.finish(slots.started())
+    timer = after(0.3, lambda: slots.finish(slots.started()))
+    told = fetchwork("wait", "1")
+    timer.join()
+    assert told.status == 0
+    assert told.out == "2 jobs, 2 succeeded\n"
+    assert "2 of 2 jobs have ended: job 1.1 ended with exit code 0" in told.err
+
+
+def test_wait_s_status_tells_failure_and_removal(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 3)
+    slots.finish(slots.started(), ExitCode=4, JobPid=7)
+    assert fetchwork("wait", "1.0").status == 1
+    timer = after(0.2, lambda: slots.act("remove", "1.1"))
+    told = fetchwork("wait", "1.1")
+    timer.join()
+    assert (told.status, told.out) == (1, "1 jobs, 1 removed\n")
+    slots.finish(slots.started(), ExitSignal=9, ExitBySignal=True, JobPid=7)
+    told = fetchwork("wait", "1", "--json")
+    assert told.status == 1
+    assert '"failed": 2' in told.out
+
+
+def test_wait_gives_up_when_its_time_is_over(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit()
+    told = fetchwork("wait", "1", "--timeout", "0.2")
+    assert (told.status, told.out) == (124, "1 jobs, 1 idle\n")
+
+
+def test_wait_for_some_of_them_or_until_one_is_held(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 3)
+    slots.finish(slots.started())
+    assert fetchwork("wait", "1", "-n", "1", "--quiet").status == 0
+    slots.act("hold", "1.1", "1.2")
+    assert fetchwork("wait", "1", "--held").status == 1
+
+
+def test_wait_for_a_job_that_never_was_is_an_error(fetchwork: Run) -> None:
+    told = fetchwork("wait", "77.0")
+    assert (told.status, told.err) == (
+        1,
+        "fetchwork: error: job 77.0 is neither in the queue nor in its history\n",
+    )
+
+
+def test_nothing_that_happens_around_the_snapshot_is_counted_twice(
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots.submit_many([{}] * 2)
+    snapshot = waiting.snapshot
+
+    def late(*arguments: object) -> waiting.Progress:
+        # ends after the cursor was taken, before the snapshot
+        slots.finish(slots.started())
+        found = snapshot(*arguments)  # type: ignore[arg-type]
+        slots.finish(slots.started())
+        return found
+
+    monkeypatch.setattr(waiting, "snapshot", late)
+    last = list(waiting.follow(queue, ["1"], 5))[-1]
+    assert (last.total, last.succeeded, last.waiting) == (2, 2, {})
+
+
+def test_the_bar_is_drawn_on_a_terminal(conninfo: str, slots: DirectQueue) -> None:
+    slots.submit()
+    slots.finish(slots.started())
+    script = f"{sys.executable} -m fetchwork wait 1"
+    told = subprocess.run(
+        ["script", "-qec", script, "/dev/null"],
+        env={**os.environ, "FETCHWORK_DSN": conninfo, "TERM": "xterm"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1/1" in told.stdout
+    assert "━" in told.stdout
+
+
+# -- watch -----------------------------------------------------------------------------------------------
+
+
+def test_watch_prints_a_line_for_each_change_where_there_is_no_terminal(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    slots.submit()
+    timer = after(0.5, lambda: slots.finish(slots.started()))
+    told = fetchwork("watch", "--interval", "0.05", "--until-empty")
+    timer.join()
+    lines = [line[9:] for line in told.out.splitlines()]
+    assert lines[0] == "1 jobs: 1 idle, 0 running, 0 held, 0 done"
+    assert lines[-1] == "0 jobs: 0 idle, 0 running, 0 held, 1 done"
+    assert told.status == 0
+
+
+def test_watch_draws_a_table_on_a_terminal(conninfo: str, slots: DirectQueue) -> None:
+    slots.submit_many([{"JobBatchName": "night"}] * 2)
+    slots.act("remove", "1.1")
+    timer = after(2.0, lambda: slots.act("remove", "1"))
+    told = subprocess.run(
+        ["script", "-qec", f"{sys.executable} -m fetchwork watch alice -i 0.1 --until-empty", "/dev/null"],
+        env={**os.environ, "FETCHWORK_DSN": conninfo, "TERM": "xterm", "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    timer.join()
+    assert "alice night" in told.stdout
+    assert "TOTAL" in told.stdout
+
+
+# -- events ----------------------------------------------------------------------------------------------
+
+
+def test_events_are_shown_and_followed_from_a_cursor(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit()
+    slots.finish(slots.started(), ExitCode=3, JobPid=7)
+    lines = fetchwork("events", "--cursor").out.splitlines()
+    assert [line.split()[4] for line in lines] == ["SUBMIT", "EXECUTE", "JOB_TERMINATED"]
+    assert lines[2].endswith("Normal termination (return value 3)")
+    assert fetchwork("events", "--after", lines[1].split()[0]).out.count("\n") == 1
+    timer = after(0.2, slots.submit)
+    told = fetchwork("events", "--after", "now", "--timeout", "1", "--json")
+    timer.join()
+    assert '"job' not in told.out
+    assert '"Cluster": 2' in told.out
+    assert fetchwork("events", "1", "--log-format").out.startswith("000 (001.000.000) ")
+
+
+# -- userlog ---------------------------------------------------------------------------------------------
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def types_in(log: Path) -> list[int]:
+    with htcondor2.JobEventLog(str(log)) as reader:
+        return [int(event.type) for event in reader.events(stop_after=0)]
+
+
+def test_each_job_s_events_go_to_its_own_log_once(fetchwork: Run, slots: DirectQueue, public: Path) -> None:
+    one, other = public / "one.log", public / "other.log"
+    slots.submit_many(
+        [{"UserLog": str(one)}, {"UserLog": str(other)}, {}], {"Cmd": "/bin/true", "Owner": WRITER}
+    )
+    state = str(public / "state.json")
+    assert fetchwork("userlog", "--state", state).out == "2 entries written\n"
+    slots.finish(slots.started())
+    assert fetchwork("userlog", "--state", state).out == "2 entries written\n"
+    assert fetchwork("userlog", "--state", state).out == "0 entries written\n"
+    assert (types_in(one), types_in(other)) == ([0, 1, 5], [0])
+    assert one.owner() == WRITER
+
+
+#: an account without rights whose logs this process may write
+WRITER = "nobody" if os.geteuid() == 0 else ME
+
+
+@pytest.fixture
+def public(public_directory: Callable[[], Path]) -> Path:
+    """A directory that the writer may write to."""
+    directory = public_directory()
+    if os.geteuid() == 0:
+        os.chown(directory, pwd.getpwnam(WRITER).pw_uid, -1)
+    return directory
+
+
+def test_a_writer_killed_before_it_remembers_does_not_write_twice(
+    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, state = public / "a.log", public / "state.json"
+    slots.submit_many([{"UserLog": str(log)}] * 2, {"Cmd": "/bin/true", "Owner": WRITER})
+    writer = LogWriter(queue, state)
+    writer.write(queue.events(stop_after=0))
+    slots.act("hold", "1")
+    slots.act("release", "1")
+    held = list(queue.events(after=writer.cursor, stop_after=0))
+    # killed between writing and remembering
+    monkeypatch.setattr(writer, "_save", lambda: None)
+    assert writer.write(held[:3]) == 3
+    with log.open("a") as file:
+        file.write("013 (001.000.000) 2026-11-2")
+    again = LogWriter(queue, state)
+    assert again.write(queue.events(after=again.cursor, stop_after=0)) == 1
+    assert types_in(log) == [0, 0, 12, 12, 13, 13]
+    assert log.read_text().count("...\n") == 6
+
+
+def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
+    """The path is the submitter's choice; the rights are the owner's."""
+    log = tmp_path / "root-only" / "a.log"
+    log.parent.mkdir(mode=0o700)
+    slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": "daemon"})
+    writer = LogWriter(queue, tmp_path / "state.json")
+    assert writer.write(queue.events(stop_after=0)) == 0
+    assert not log.exists()
+    if os.geteuid() == 0:
+        assert writer.problems == [f"cannot write event log '{log}' as daemon: Permission denied"]
+
+
+def test_a_fifo_and_a_device_are_no_logs(queue: Queue, slots: DirectQueue, public: Path) -> None:
+    fifo = public / "fifo"
+    os.mkfifo(fifo)
+    fifo.chmod(0o666)
+    slots.submit_many(
+        [{"UserLog": str(fifo)}, {"UserLog": "/dev/null"}], {"Cmd": "/bin/true", "Owner": WRITER}
+    )
+    writer = LogWriter(queue, public / "state.json")
+    assert writer.write(queue.events(stop_after=0)) == 0
+    assert len(writer.problems) == 1
+    assert "not a regular file" in writer.problems[0]
+
+
+def test_all_events_can_go_to_one_file(fetchwork: Run, slots: DirectQueue, tmp_path: Path) -> None:
+    slots.submit_many([{"Owner": "alice"}, {"Owner": "bob"}])
+    slots.submit()
+    log = tmp_path / "all.log"
+    assert fetchwork("userlog", "1", "-o", str(log), "--state", str(tmp_path / "s")).status == 0
+    assert types_in(log) == [0, 0]
+
+
+def test_a_broken_state_file_is_one_line(fetchwork: Run, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("nonsense")
+    told = fetchwork("userlog", "--state", str(tmp_path / "s"))
+    assert told.status == 1
+    assert told.err.startswith(f"fetchwork: error: state file '{tmp_path}/s' can't be read")
+
+
+# -- tail ------------------------------------------------------------------------------------------------
+
+
+def test_tail_shows_what_was_kept_with_the_run(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit()
+    output = {"stdout": "last words\n", "stderr": "a warning"}
+    slots.finish(slots.started(), ExitCode=0, JobPid=7, FetchWorkOutput=output)
+    told = fetchwork("tail", "1.0")
+    assert (told.out, told.err) == ("last words\n", "a warning\n")
+    assert fetchwork("tail", "1", "--stderr").out == ""
+    assert '"stdout": "last words\\n"' in fetchwork("tail", "1.0", "--json").out
+
+
+def test_tail_of_a_job_that_kept_nothing_says_so(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit()
+    told = fetchwork("tail", "1.0")
+    assert told.status == 1
+    assert told.err.startswith("fetchwork: error: no output is kept for job 1.0")
