@@ -68,11 +68,12 @@ def started_at(pid: int) -> float | None:
 
 
 def owner_of(pid: int) -> int | None:
-    """The account that a process runs as."""
+    """The account that a process runs as (its real uid), None if it can't be seen."""
     try:
-        return Path(f"/proc/{pid}").stat().st_uid
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     except OSError:
         return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("Uid:")), None)
 
 
 def uid_of(account: str) -> int | None:

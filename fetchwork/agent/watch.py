@@ -271,7 +271,12 @@ class WatchedRuns(Runs):
 
     def _has_orphan(self, run: LiveRun) -> bool:
         """Tell whether the job's process lives though its starter does not."""
-        return orphans.is_orphan(run.job_process, run.starter)
+        if run.job_process is None or not orphans.is_orphan(run.job_process, run.starter):
+            return False
+        # the job's user tells which process it is, and is believed of that user's processes only: an agent
+        # that is root would else end whatever it is told to
+        uid = run.owner_uid if run.site.check_accounts else os.geteuid()
+        return peer.owner_of(peer.pid_of(run.job_process)) == uid
 
     async def _end_orphan(self, run: LiveRun) -> None:
         """End a job that outlived its starter: its own result can't be learnt, and it must not run twice."""

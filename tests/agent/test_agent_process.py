@@ -17,6 +17,8 @@ from fetchwork.wire import ReplyReader, Request, encode_request
 from tests.agent.conftest import slot_ad, with_attributes
 
 KEYWORD = "FW"
+#: the account of the tests' jobs, if this process may become another
+OWNER = "nobody" if os.geteuid() == 0 else None
 
 
 @pytest.fixture
@@ -300,7 +302,7 @@ async def test_orphan_is_ended_before_its_job_runs_again(agent, submit, job_of, 
     # kill -9 of condor_master: starter and startd go, the job stays
     job = submit()
     run = await Run.begin(agent, startd)
-    with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; sleep 60 & wait; wait"]) as orphan:
+    with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; sleep 60 & wait; wait"], user=OWNER) as orphan:
         try:
             await run.hook("update_job_info", JobState="Running", JobPid=orphan.pid)
             run.starter.kill()
@@ -315,6 +317,21 @@ async def test_orphan_is_ended_before_its_job_runs_again(agent, submit, job_of, 
         finally:
             with contextlib.suppress(ProcessLookupError):
                 orphan.kill()
+
+
+async def test_process_of_another_account_is_nobodys_orphan(agent, submit, job_of, startd):
+    # a job's user could name any process of the host
+    job = submit()
+    run = await Run.begin(agent, startd)
+    with subprocess.Popen(["/bin/sleep", "60"], user="daemon" if OWNER else None) as other:
+        try:
+            pid = other.pid if OWNER else 1
+            await run.hook("update_job_info", JobState="Running", JobPid=pid)
+            run.starter.kill()
+            await until(lambda: job_of(job)["jobstatus"] == 1)
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 async def test_agent_that_comes_back_sees_that_the_starter_went_meanwhile(
