@@ -1,0 +1,296 @@
+"""Which job a real slot gets and when, and what becomes of it by policy: by an agent, on real HTCondor."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fetchwork.pool import PersonalPool
+from fetchwork.queue import Queue
+
+TIMEOUT_S = 60
+# an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
+REFUSES_ALICE = 'START = TARGET.FetchWorkRunId =?= undefined || TARGET.Owner == "bob"'
+
+
+class Site:
+    """A pool, and the queue that it draws from."""
+
+    def __init__(self, pool: PersonalPool) -> None:
+        self.pool = pool
+        self.queue = Queue(pool.conninfo)
+
+    def submit(self, script: str, count: int = 1, **ad: Any) -> list[str]:
+        """Jobs of alice's that run a shell script; their ids."""
+        common = {"Cmd": "/bin/sh", "Arguments": f"-c '{script}'", "Owner": "alice", "Iwd": "/tmp", **ad}
+        result = self.queue.submit([common] * count)
+        return [f"{result.cluster()}.{proc}" for proc in range(count)]
+
+    def one(self, sql: str, *parameters: Any) -> dict[str, Any] | None:
+        rows = self.queue.database.query(sql, list(parameters))
+        return rows[0] if rows else None
+
+    def until(self, what: str, found: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
+        end = time.monotonic() + timeout_s
+        while not (value := found()):
+            if time.monotonic() > end:
+                jobs = self.queue.database.query(
+                    "SELECT jobid, jobstatus, lastreason, holdreason FROM fetchwork.jobs"
+                )
+                pytest.fail(f"not within {timeout_s} s: {what}; the queue: {jobs}")
+            time.sleep(0.02)
+        return value
+
+    def running(self, job: str) -> dict[str, Any]:
+        """The job's run, once an update has told its process."""
+        row = self.until(
+            f"job {job} runs",
+            lambda: self.one(
+                "SELECT * FROM fetchwork.runs WHERE jobid = %s AND outcome IS NULL AND jobpid IS NOT NULL",
+                job,
+            ),
+        )
+        return dict(row)
+
+    def ended(self, job: str) -> dict[str, Any]:
+        """What history has of it."""
+        row = self.until(
+            f"job {job} ends", lambda: self.one("SELECT * FROM fetchwork.history WHERE jobid = %s", job)
+        )
+        return dict(row)
+
+    def outcomes(self, job: str) -> list[str]:
+        """How its runs have ended, the oldest first."""
+        rows = self.queue.database.query(
+            "SELECT outcome FROM fetchwork.runs WHERE jobid = %s AND outcome IS NOT NULL ORDER BY runid",
+            [job],
+        )
+        return [row["outcome"] for row in rows]
+
+    def file(self, name: str) -> Any:
+        """A file in the jobs' /tmp that every account may write to."""
+        path = self.pool.directory / "tmp" / name
+        path.touch()
+        path.chmod(0o666)
+        return path
+
+
+@pytest.fixture(scope="module")
+def site_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., Site]]:
+    """Starts pools with an agent; each is stopped before the next starts."""
+    sites: list[Site] = []
+
+    def stop() -> None:
+        for site in sites:
+            site.queue.close()
+            site.pool.stop()
+        sites.clear()
+
+    def make(**settings: Any) -> Site:
+        stop()
+        sites.append(Site(make_pool(**settings)))
+        return sites[-1]
+
+    yield make
+    stop()
+
+
+# ---- without disturbance: how soon
+
+
+@pytest.fixture
+def undisturbed() -> Iterator[Callable[[], None]]:
+    """What starts from here on goes before all else on the machine; what is yielded ends that."""
+
+    def calm() -> None:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(5))
+    yield calm
+    calm()
+
+
+def test_work_starts_at_once_and_short_jobs_follow_each_other_closely(
+    site_with: Callable[..., Site], undisturbed: Callable[[], None]
+) -> None:
+    site = site_with(slots=1)
+    load = os.getloadavg()[0]
+    undisturbed()
+    times = site.file("times")
+    site.until("a fetch is held", lambda: held_fetches(site.pool))
+
+    # an idle pool: the agent holds the slot's fetch
+    delays = []
+    for number in range(5):
+        submitted = time.time()
+        (job,) = site.submit("date +%s.%N >> /tmp/times")
+        site.ended(job)
+        delays.append(float(times.read_text().split()[number]) - submitted)
+        site.until("a fetch is held again", lambda: held_fetches(site.pool))
+
+    # a chain of one-second jobs: the time between the end of one and the start of the next
+    times.write_text("")
+    site.submit("date +%s.%N >> /tmp/times; sleep 1; date +%s.%N >> /tmp/times", count=6)
+    site.until("six jobs end", lambda: len(times.read_text().split()) == 12)
+    stamps = [float(stamp) for stamp in times.read_text().split()]
+    gaps = [start - end for end, start in zip(stamps[1::2], stamps[2::2], strict=False)]
+
+    # each process that HTCondor starts takes twice its time on a machine that is busy with something else
+    busy = max(load, os.getloadavg()[0]) > (os.cpu_count() or 1)
+    told = f"start after {milliseconds(delays)}, gaps {milliseconds(gaps)}{', busy machine' * busy}"
+    print(told)
+    assert statistics.median(delays) < 0.5, told
+    assert statistics.median(gaps) < (0.4 if busy else 0.15), told
+
+
+def held_fetches(pool: PersonalPool) -> int:
+    from fetchwork.agent.client import status
+
+    return int(status(str(pool.directory / "run/agent.sock"))["held_fetches"])
+
+
+def milliseconds(times: list[float]) -> str:
+    return ", ".join(f"{each * 1000:.0f}" for each in times) + " ms"
+
+
+# ---- policies, refusals, preemption
+
+
+@pytest.fixture(scope="module")
+def site(site_with: Callable[..., Site]) -> Site:
+    """Two static slots."""
+    return site_with(slots=2)
+
+
+def test_job_that_fails_is_tried_again_as_its_description_says(site: Site) -> None:
+    site.file("tries")
+    description = """
+        executable = /bin/sh
+        arguments = "-c 'echo try >> /tmp/tries; test `wc -l < /tmp/tries` -ge 3'"
+        initialdir = /tmp
+        max_retries = 5
+        queue
+    """
+    result = site.queue.submit(description, owner="alice")
+    ended = site.ended(f"{result.cluster()}.0")
+    assert (ended["jobstatus"], ended["exitcode"]) == (4, 0)
+    assert (ended["numjobstarts"], ended["numjobcompletions"]) == (3, 3)
+
+
+def test_job_that_fails_too_often_ends_with_its_last_exit_code(site: Site) -> None:
+    description = """
+        executable = /bin/sh
+        arguments = "-c 'exit 7'"
+        initialdir = /tmp
+        max_retries = 1
+        queue
+    """
+    result = site.queue.submit(description, owner="alice")
+    ended = site.ended(f"{result.cluster()}.0")
+    assert (ended["jobstatus"], ended["exitcode"], ended["numjobstarts"]) == (4, 7, 2)
+
+
+def test_running_job_is_removed_by_its_own_policy(site: Site) -> None:
+    policy = "/Expr(JobStatus == 2 && time() - EnteredCurrentStatus > 3)/"
+    (job,) = site.submit("sleep 1000", PeriodicRemove=policy)
+    run = site.running(job)
+    ended = site.ended(job)
+    assert ended["jobstatus"] == 3
+    assert "PeriodicRemove" in ended["lastreason"]
+    assert site.outcomes(job) == ["removed"]
+    assert not process_lives(run["jobpid"], "sleep")
+
+
+def process_lives(pid: int, name: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm") as comm:
+            return comm.read().strip() in (name, "sh")
+    except FileNotFoundError:
+        return False
+
+
+def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site) -> None:
+    database = site.queue.database
+    database.call("set_queue", name="default", changes={"preempt_prio": 10})
+    try:
+        low = site.submit("sleep 1000", count=2)
+        for job in low:
+            site.running(job)
+        (near,) = site.submit("sleep 1000", JobPrio=9)
+        (high,) = site.submit("sleep 3", JobPrio=10)
+        site.running(high)
+        (victim,) = (job for job in low if "vacated" in site.outcomes(job))
+        row = site.one(
+            "SELECT numevicted, numnotstarted, numlost FROM fetchwork.jobs WHERE jobid = %s", victim
+        )
+        assert row == {"numevicted": 0, "numnotstarted": 0, "numlost": 0}
+        # it had no right to a slot by preemption, but it comes before the victim
+        site.ended(high)
+        site.running(near)
+        assert site.one("SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s", victim) == {"jobstatus": 1}
+    finally:
+        database.call("set_queue", name="default", changes={"preempt_prio": None})
+        left = database.query("SELECT jobid FROM fetchwork.jobs")
+        database.call("remove", jobs=[job["jobid"] for job in left])
+        site.until(
+            "the slots are free",
+            lambda: not database.query("SELECT FROM fetchwork.runs WHERE outcome IS NULL"),
+        )
+
+
+def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
+    site_with: Callable[..., Site],
+) -> None:
+    site = site_with(slots=1, config=REFUSES_ALICE)
+    site.queue.database.call("set_setting", name="refusal_rest", value=2)
+    (alices,) = site.submit("true", JobPrio=10)
+
+    def rest() -> dict[str, Any] | None:
+        return site.one("SELECT refusals, rest_until_at FROM fetchwork.rests")
+
+    first = site.until("the startd refuses it", rest)
+    assert first["refusals"] == 1
+    (bobs,) = site.submit("true", Owner="bob")
+    assert site.ended(bobs)["jobstatus"] == 4
+    second = site.until("it is offered again", lambda: (found := rest()) and found["refusals"] == 2 and found)
+    offers = site.queue.database.query(
+        "SELECT claimed_at, outcome FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [alices]
+    )
+    assert [offer["outcome"] for offer in offers] == ["rejected", "rejected"]
+    assert (offers[1]["claimed_at"] - offers[0]["claimed_at"]).total_seconds() >= 2
+    assert (second["rest_until_at"] - offers[1]["claimed_at"]).total_seconds() >= 4
+    job = site.one("SELECT jobstatus, numnotstarted FROM fetchwork.jobs WHERE jobid = %s", alices)
+    assert job == {"jobstatus": 1, "numnotstarted": 0}
+
+
+# ---- a partitionable slot
+
+
+def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
+    site_with: Callable[..., Site],
+) -> None:
+    site = site_with(slots=4, partitionable=True)
+    long = site.submit("sleep 8", count=2, RequestCpus=1, RequestMemory=64)
+    (large,) = site.submit("sleep 8", RequestCpus=2, RequestMemory=64)
+    (too_large,) = site.submit("true", RequestCpus=3, RequestMemory=64, JobPrio=-1)
+    slots = {site.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
+    assert slots == {"slot1_1", "slot1_2", "slot1_3"}
+    # 4 cores are in use at the same moment, and what does not fit waits
+    alive = site.queue.database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
+    assert {row["jobid"] for row in alive} == {*long, large}
+    assert site.ended(too_large)["jobstatus"] == 4
+
+    # one dynamic slot works off a row of short jobs under one claim
+    short = site.submit("true", count=6, RequestCpus=4, RequestMemory=64)
+    for job in short:
+        site.ended(job)
+    log = (site.pool.condor.log / "StartLog").read_text()
+    rows = site.queue.database.query(
+        "SELECT DISTINCT split_part(remotehost, '@', 1) AS slot FROM fetchwork.runs WHERE jobid = ANY (%s)",
+        [short],
+    )
+    assert len(rows) < 6, "each job had a new dynamic slot"
+    assert "Aborting" not in log
