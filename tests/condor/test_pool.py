@@ -19,10 +19,11 @@ from fetchwork.pool.process import Process, processes
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 
 
-@pytest.fixture
-def own_pool(root: CondorRoot, suite: str, public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
-    """A pool that a test may stop."""
+@pytest.fixture(scope="module")
+def up(root: CondorRoot, suite: str, public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
+    """A pool that runs."""
     pool = PersonalPool(public_directory() / "pool", slots=1, suite=suite)
+    pool.start()
     yield pool
     pool.stop()
 
@@ -41,39 +42,49 @@ def run(*words: str, **options: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([FETCHWORK, *words], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def test_started_twice_is_one_pool(own_pool: PersonalPool) -> None:
-    own_pool.start()
-    first = own_pool.processes()
-    own_pool.start()
-    PersonalPool.attach(own_pool.directory).start()
-    assert own_pool.processes() == first
-    assert own_pool.running
+def test_started_twice_is_one_pool(up: PersonalPool) -> None:
+    first = up.processes()
+    up.start()
+    PersonalPool.attach(up.directory).start()
+    assert up.processes() == first
+    assert up.running
 
 
-def test_stop_leaves_nothing_running(own_pool: PersonalPool) -> None:
-    own_pool.start()
-    assert left_of(own_pool.directory)
-    own_pool.stop()
-    assert left_of(own_pool.directory) == []
-    assert not own_pool.running
+def test_context_of_an_attached_pool_does_not_stop_it(up: PersonalPool) -> None:
+    with PersonalPool.attach(up.directory) as attached:
+        assert attached.settings == up.settings
+        assert attached.conninfo == up.conninfo
+    assert up.running
 
 
-def test_stopped_pool_starts_again_with_what_was_in_its_database(own_pool: PersonalPool) -> None:
-    own_pool.start()
-    with Database(own_pool.conninfo) as database:
+def test_running_pool_is_not_started_with_other_settings(up: PersonalPool, suite: str) -> None:
+    with pytest.raises(PoolError, match="runs with other settings: stop it first"):
+        PersonalPool(up.directory, slots=2, suite=suite).start()
+    assert up.running
+
+
+def test_password_of_the_administrator_is_in_no_file_that_others_may_read(up: PersonalPool) -> None:
+    password = up.postgres.password.encode()
+    told = [
+        path
+        for path in up.directory.rglob("*")
+        if path.is_file() and path.stat().st_mode & 0o004 and password in path.read_bytes()
+        # what stands above may be closed
+        if all(parent.stat().st_mode & 0o001 for parent in path.parents)
+    ]
+    assert told == []
+
+
+def test_stopped_pool_leaves_nothing_running_and_starts_again_with_its_database(up: PersonalPool) -> None:
+    with Database(up.conninfo) as database:
         job = database.scalar("submit", cmd="/bin/true", owner="alice", requirements="false")
-    own_pool.stop()
-    own_pool.start()
-    with Database(own_pool.conninfo) as database:
+    assert left_of(up.directory)
+    up.stop()
+    assert left_of(up.directory) == []
+    assert not up.running
+    up.start()
+    with Database(up.conninfo) as database:
         assert database.query("SELECT jobid FROM fetchwork.jobs") == [{"jobid": job}]
-
-
-def test_context_of_an_attached_pool_does_not_stop_it(own_pool: PersonalPool) -> None:
-    own_pool.start()
-    with PersonalPool.attach(own_pool.directory) as attached:
-        assert attached.settings == own_pool.settings
-        assert attached.conninfo == own_pool.conninfo
-    assert own_pool.running
 
 
 def test_pool_without_a_directory_is_gone_after_its_context(root: CondorRoot, suite: str) -> None:
@@ -81,26 +92,6 @@ def test_pool_without_a_directory_is_gone_after_its_context(root: CondorRoot, su
         assert pool.running
     assert not pool.directory.exists()
     assert left_of(pool.directory) == []
-
-
-def test_running_pool_is_not_started_with_other_settings(own_pool: PersonalPool, suite: str) -> None:
-    own_pool.start()
-    with pytest.raises(PoolError, match="runs with other settings: stop it first"):
-        PersonalPool(own_pool.directory, slots=2, suite=suite).start()
-    assert own_pool.running
-
-
-def test_password_of_the_administrator_is_in_no_file_that_others_may_read(own_pool: PersonalPool) -> None:
-    own_pool.start()
-    password = own_pool.postgres.password.encode()
-    told = [
-        path
-        for path in own_pool.directory.rglob("*")
-        if path.is_file() and path.stat().st_mode & 0o004 and password in path.read_bytes()
-        # what stands above may be closed
-        if all(parent.stat().st_mode & 0o001 for parent in path.parents)
-    ]
-    assert told == []
 
 
 def test_commands_bring_a_pool_up_show_it_and_take_it_down(

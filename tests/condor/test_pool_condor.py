@@ -116,7 +116,7 @@ def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> N
     master, job = condor.master, sleeping_job(condor)
     assert master and job
     master.signal(signal.SIGKILL)
-    until(lambda: not family_member(condor, "condor_starter"))
+    assert master.wait(5)
     assert job.alive
 
     condor.stop()
