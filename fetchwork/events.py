@@ -196,7 +196,7 @@ class Reader:
     @staticmethod
     def now() -> Steps[str]:
         """The cursor of this moment."""
-        rows = yield Ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS horizon")
+        rows = yield Ask("SELECT horizon::text FROM fetchwork.event_window('0', 0, 0)")
         return str(Cursor(int(rows[0]["horizon"]), 0))
 
     def events(self, stop_after: float | None) -> Steps[None]:
@@ -221,19 +221,20 @@ class Reader:
             self.position = Cursor.parse((yield from self.now()))
             self._from_now = False
         start = self.position or Cursor(0, 0)
-        # the last dropped event, the horizon and the events are of one snapshot; the first two come in any case
+        # how far it goes and the events are of one snapshot; the first comes in any case
+        # those of single jobs are few, and looked up by job
+        most = PAGE if self._filter == "true" else None
         rows = yield Ask(
-            "SELECT kept.xid::text AS kept_xid, kept.eventid AS kept_id,"
-            " pg_snapshot_xmin(pg_current_snapshot())::text AS horizon, e.*"
-            " FROM fetchwork.events_kept AS kept LEFT JOIN ("
+            "SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, e.*"
+            " FROM fetchwork.event_window(%s::xid8, %s, %s::integer) AS w LEFT JOIN LATERAL ("
             " SELECT xid::text::bigint AS xid, eventid, eventtypenumber, clusterid, procid, runid,"
             " extract(epoch FROM event_at)::double precision AS epoch, info::text AS info"
             " FROM fetchwork.events"
-            " WHERE xid < pg_snapshot_xmin(pg_current_snapshot()) AND (xid, eventid) > (%s::xid8, %s)"
+            " WHERE (xid, eventid) > (%s::xid8, %s) AND (xid, eventid) <= (w.until_xid, w.until_id)"
             f" AND {self._filter}"
-            f" ORDER BY events.xid, eventid LIMIT {PAGE}"
+            " ORDER BY events.xid, eventid"
             ") AS e ON true",
-            [str(start.xid), start.event_id, *self._params],
+            [str(start.xid), start.event_id, most, str(start.xid), start.event_id, *self._params],
         )
         kept = Cursor(int(rows[0]["kept_xid"]), rows[0]["kept_id"])
         if self.position is not None and self.position < kept:
@@ -241,11 +242,12 @@ class Reader:
                 f"events behind cursor '{self.position}' are not kept any more: those up to '{kept}' were dropped;"
                 f" allowed: read the jobs' state anew and go on after '{kept}'"
             )
-        horizon = Cursor(int(rows[0]["horizon"]), 0)
+        more = rows[0]["more"]
+        until = Cursor(int(rows[0]["until_xid"]), rows[0]["until_id"])
         if rows[0]["eventid"] is None:
-            # whatever lies below the horizon has been seen or is of other jobs; but never step back
-            self.position = max(start, horizon)
-            return [], False
+            # whatever lies below has been seen or is of other jobs; but never step back
+            self.position = max(start, until)
+            return [], more
         events = [
             JobEvent(
                 xid=row["xid"],
@@ -259,9 +261,7 @@ class Reader:
             )
             for row in rows
         ]
-        more = len(rows) == PAGE
-        last = Cursor(rows[-1]["xid"], rows[-1]["eventid"])
-        self.position = last if more else max(last, horizon)
+        self.position = until
         return events, more
 
 

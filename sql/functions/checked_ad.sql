@@ -37,6 +37,9 @@ BEGIN
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
                 AND NOT (lower(e.key) = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"'))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+        WHEN jsonb_typeof(e.value) IN ('number', 'array', 'object')
+                AND jsonb_path_exists(e.value, '$.** ? (@.type() == "number" && (@ > 9223372036854775807 || @ < -9223372036854775808))')
+            THEN format('attribute "%s" is a number of more than 64 bits, or holds one; allowed: an expression such as "/Expr(1E+300)/"', e.key)
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))

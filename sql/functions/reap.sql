@@ -16,6 +16,7 @@ DECLARE
     dead record;
     its fetchwork.run;
     ended integer := 0;
+    here text := fetchwork.server_identity();
     patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork reap', 0)) THEN
@@ -29,7 +30,10 @@ BEGIN
         SET lease_until = clock_timestamp() + fetchwork.host_lease(h)
         WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
     END IF;
-    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp();
+    IF beat.server <> here THEN
+        PERFORM fetchwork.after_restore();
+    END IF;
+    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp(), server = here;
 
     FOR dead IN
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.deadline >= clock_timestamp() AS host_silent

@@ -1,0 +1,270 @@
+"""The schema's life: upgrades, the DBA's road, dump and restore, another server."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from fetchwork import schema
+from fetchwork.errors import SchemaMismatch
+from fetchwork.pool.postgres import SUPERUSER, PostgresServer
+from tests.conftest import Connect
+from tests.direct_queue import EXITED, DirectQueue
+
+MakeDatabase = Callable[[], str]
+
+
+@pytest.fixture
+def empty_database(postgres: PostgresServer) -> Iterator[MakeDatabase]:
+    """Makes empty databases."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"empty_{os.getpid()}_{len(made)}")
+        postgres.query(f'CREATE DATABASE "{made[-1]}"')
+        return postgres.conninfo(made[-1])
+
+    yield make
+    for name in made:
+        postgres.query(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def program(server: PostgresServer, name: str, conninfo: str, *options: str, given: str | None = None) -> str:
+    """What a client program of the server's own version prints."""
+    path = server.programs / name
+    if not path.exists():
+        pytest.skip(f"this PostgreSQL has no {name}")
+    told = subprocess.run(
+        [str(path), *options, "-h", "127.0.0.1", "-p", str(server.port), "-U", SUPERUSER, "-d", str(conninfo_to_dict(conninfo)["dbname"])],
+        env={**os.environ, "PGPASSWORD": server.password},
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+CATALOG = {
+    "columns": "SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns WHERE table_schema = 'fetchwork'",
+    "constraints": "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'fetchwork'::regnamespace",
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'fetchwork'",
+    "functions": "SELECT oid::regprocedure::text, pg_get_functiondef(oid), proacl::text FROM pg_proc WHERE pronamespace = 'fetchwork'::regnamespace",
+    "views": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'fetchwork'",
+    "tables": "SELECT relname, relkind::text, reloptions::text, relacl::text FROM pg_class WHERE relnamespace = 'fetchwork'::regnamespace",
+    "migrations": "SELECT version, name FROM fetchwork.migration",
+    "attributes": "SELECT * FROM fetchwork.attribute",
+    "settings": "SELECT * FROM fetchwork.setting",
+}
+
+
+def catalog(conninfo: str) -> dict[str, list[tuple[object, ...]]]:
+    """All that makes up the schema."""
+    with psycopg.connect(conninfo) as connection:
+        return {name: sorted(connection.execute(statement).fetchall(), key=str) for name, statement in CATALOG.items()}
+
+
+def test_psql_makes_what_fetchwork_makes(postgres: PostgresServer, empty_database: MakeDatabase) -> None:
+    by_hand, by_program = empty_database(), empty_database()
+    install = schema.sql_directory() / "install.sql"
+    program(postgres, "psql", by_hand, "-q", "-X", "-1", "-v", "ON_ERROR_STOP=1", "-f", str(install))
+    schema.init(by_program)
+    assert catalog(by_hand) == catalog(by_program)
+    assert schema.upgrade(by_hand) == []
+
+
+def test_the_list_names_every_file(tmp_path: Path) -> None:
+    migrations, replaced = schema.files()
+    listed = {migration.path for migration in migrations} | set(replaced)
+    assert listed == {path for path in schema.sql_directory().rglob("*.sql") if path.name != "install.sql"}
+    assert [migration.version for migration in migrations] == list(range(1, len(migrations) + 1))
+
+
+def test_an_upgrade_changes_nothing_in_a_schema_that_is_up_to_date(conninfo: str) -> None:
+    before = catalog(conninfo)
+    assert schema.upgrade(conninfo) == []
+    assert catalog(conninfo) == before
+
+
+def at_once(*calls: Callable[[], object]) -> list[object]:
+    """What each returned or raised."""
+    results: list[object] = []
+
+    def run(call: Callable[[], object]) -> None:
+        try:
+            results.append(call())
+        except Exception as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_two_that_make_the_schema_at_once_make_it_once(empty_database: MakeDatabase) -> None:
+    conninfo = empty_database()
+    results = at_once(lambda: schema.init(conninfo), lambda: schema.init(conninfo))
+    assert sorted(results, key=str) == sorted([[], list(range(1, schema.latest() + 1))], key=str)
+
+
+def test_two_upgrades_at_once_while_people_work_are_harmless(conninfo: str, connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    results = at_once(
+        lambda: schema.upgrade(conninfo),
+        lambda: schema.upgrade(conninfo),
+        lambda: [queue.submit() for _ in range(20)],
+    )
+    assert [result for result in results if isinstance(result, Exception)] == []
+    queue.check()
+
+
+def test_migrations_apply_to_a_database_that_is_full_of_jobs(conninfo: str, connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    queue.submit_many([{} for _ in range(50)])
+    queue.finish(queue.started("slot1@h1"), **EXITED, ExitCode=0)
+    run = queue.started("slot2@h1")
+    # as it was before the latest one
+    queue.connection.execute("DELETE FROM fetchwork.migration WHERE version = 4")
+    queue.connection.execute("DROP FUNCTION fetchwork.event_window")
+    queue.connection.execute("ALTER TABLE fetchwork.event_floor DROP COLUMN xid_offset")
+    queue.connection.execute("ALTER TABLE fetchwork.heartbeat DROP COLUMN server")
+    assert schema.status(conninfo).pending == (4,)
+    assert schema.upgrade(conninfo) == [4]
+    assert schema.status(conninfo).pending == ()
+    assert queue.finish(run) == "completed"
+    queue.check()
+
+
+def test_a_schema_of_a_later_fetchwork_is_left_alone(conninfo: str, connect: Connect) -> None:
+    connect().execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
+    with pytest.raises(SchemaMismatch, match="the database has schema version 9999, this fetchwork speaks up to"):
+        schema.upgrade(conninfo)
+
+
+def test_there_is_nothing_to_upgrade_in_an_empty_database(empty_database: MakeDatabase) -> None:
+    with pytest.raises(SchemaMismatch, match="the database has no schema 'fetchwork': run `fetchwork db init`"):
+        schema.upgrade(empty_database())
+
+
+# Another server
+
+
+def window(queue: DirectQueue, cursor: tuple[str, int]) -> tuple[list[int], tuple[str, int]]:
+    """The events behind a cursor as a reader asks for them, and its next cursor."""
+    (row,) = queue.rows("SELECT until_xid::text, until_id FROM fetchwork.event_window(%s::xid8, %s, 1000)", *cursor)
+    ids = queue.rows(
+        "SELECT EventId FROM fetchwork.events WHERE (xid, EventId) > (%s::xid8, %s) AND (xid, EventId) <= (%s::xid8, %s) ORDER BY xid, EventId",
+        *cursor,
+        *row,
+    )
+    return [event for (event,) in ids], row
+
+
+def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
+    postgres: PostgresServer, conninfo: str, connect: Connect, empty_database: MakeDatabase
+) -> None:
+    old = DirectQueue(connect())
+    old.submit_many([{} for _ in range(4)])
+    old.finish(old.started("slot1@h1"), **EXITED, ExitCode=0)
+    live = old.started("slot2@h1")
+    # the old server has seen a billion transactions more than the one that the dump goes to
+    old.connection.execute("UPDATE fetchwork.event SET xid = (xid::text::bigint + 1000000000)::text::xid8")
+    old.connection.execute("UPDATE fetchwork.heartbeat SET server = '1/00000001'")
+    seen = old.rows("SELECT EventId FROM fetchwork.events ORDER BY xid, EventId")
+    cursor = old.rows("SELECT xid::text, event_id FROM fetchwork.event ORDER BY xid DESC, event_id DESC LIMIT 1")[0]
+
+    there = empty_database()
+    dump = program(postgres, "pg_dump", conninfo)
+    program(postgres, "psql", there, "-q", "-X", "-v", "ON_ERROR_STOP=1", given=dump)
+    with psycopg.connect(there, autocommit=True) as connection:
+        new = DirectQueue(connection)
+        new.check()
+        # someone is quicker than the first agent
+        early = new.submit()
+        assert new.call("tick")[0]["reaped"] == 0
+        new.check()
+        late = new.submit()
+        events, cursor = window(new, cursor)
+        assert [new.rows("SELECT ClusterId FROM fetchwork.events WHERE EventId = %s", event)[0][0] for event in events] == [
+            int(early.split(".")[0]),
+            int(late.split(".")[0]),
+        ]
+        everything, _ = window(new, ("0", 0))
+        assert everything == [event for (event,) in seen] + events
+        # the run's host comes back or does not
+        assert new.status(live.job) == 2
+        new.pass_time(61)
+        new.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp()")
+        assert new.scalar("reap") == 1
+        assert new.status(live.job) == 1
+        assert window(new, cursor)[0] != []
+        new.check()
+
+
+def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    queue.submit()
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET server = 'this/00000001', reaped_at = clock_timestamp()")
+    # of the timeline that was given up
+    cursor = (str(queue.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 5000000")), 7)
+    queue.scalar("reap")
+    queue.submit()
+    assert len(window(queue, cursor)[0]) == 1
+
+
+def test_a_server_that_stays_the_same_changes_nothing(queue: DirectQueue) -> None:
+    for _ in range(3):
+        queue.scalar("reap")
+    assert queue.value("SELECT xid_offset FROM fetchwork.event_floor") == 0
+
+
+def test_putting_events_behind_twice_is_harmless(connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    queue.submit()
+    everything, cursor = window(queue, ("0", 0))
+    for _ in range(2):
+        queue.scalar("after_restore")
+    queue.submit()
+    assert len(window(queue, cursor)[0]) >= 1
+    assert window(queue, ("0", 0))[0][: len(everything)] == everything
+
+
+def test_a_page_of_events_ends_where_it_says_and_goes_on_there(queue: DirectQueue) -> None:
+    for _ in range(5):
+        queue.submit()
+    cursor: tuple[str, int] = ("0", 0)
+    got: list[int] = []
+    while True:
+        (row,) = queue.rows("SELECT until_xid::text, until_id, more FROM fetchwork.event_window(%s::xid8, %s, 2)", *cursor)
+        got += [
+            event
+            for (event,) in queue.rows(
+                "SELECT EventId FROM fetchwork.events WHERE (xid, EventId) > (%s::xid8, %s) AND (xid, EventId) <= (%s::xid8, %s) ORDER BY xid, EventId",
+                *cursor,
+                *row[:2],
+            )
+        ]
+        cursor = row[:2]
+        if not row[2]:
+            break
+    assert got == [1, 2, 3, 4, 5]
+
+
+def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+    queue.submit()
+    slow = another(autocommit=False)
+    slow.submit()  # 1. not committed
+    queue.submit()  # 2.
+    events, cursor = window(queue, ("0", 0))
+    assert events == [1]
+    slow.connection.commit()  # 3.
+    assert window(queue, cursor)[0] == [2, 3]
