@@ -144,11 +144,15 @@ class Condor:
         """Whether its master runs."""
         return self.master is not None
 
-    def start(self) -> None:
-        """Start the master and wait until the startd is there; nothing happens if it runs."""
+    def start(self, *, sweep: bool = True) -> None:
+        """Start the master and wait until the startd is there; nothing happens if it runs.
+
+        What a master that was killed left behind is ended first, unless ``sweep`` is false.
+        """
         if self.running:
             return
-        self._sweep()
+        if sweep:
+            self._sweep()
         address = self.log / ".startd_address"
         address.unlink(missing_ok=True)
         environment = {**self._environment(), "LC_ALL": "C.UTF-8"}

@@ -70,15 +70,18 @@ ORDER BY remotehost
 """
 
 RESULTS = """
-SELECT clusterid, procid, jobid, owner, jobbatchname AS batch, lastremotehost AS slot, exitcode,
-    remotewallclocktime AS run_s, 'Completed' AS status, jobstatus = 4 AS completed,
-    (ad ->> 'DemoExitCode')::integer AS expected, NULL AS reason
-FROM fetchwork.history
-UNION ALL
-SELECT clusterid, procid, jobid, owner, jobbatchname, NULL, NULL, NULL,
-    (ARRAY['Idle', 'Running', 'Removed', 'Completed', 'Held', '', 'Suspended'])[jobstatus], false,
-    NULL, coalesce(holdreason, lastreason)
-FROM fetchwork.jobs
+SELECT
+    jobid, owner, batch, slot, exitcode, run_s, reason, expected, jobstatus = 4 AS completed,
+    (ARRAY['Idle', 'Running', 'Removed', 'Completed', 'Held', '', 'Suspended'])[jobstatus] AS status
+FROM (
+    SELECT clusterid, procid, jobid, owner, jobstatus, jobbatchname AS batch, lastremotehost AS slot, exitcode,
+        remotewallclocktime AS run_s, lastreason AS reason, (ad ->> 'DemoExitCode')::integer AS expected
+    FROM fetchwork.history
+    UNION ALL
+    SELECT clusterid, procid, jobid, owner, jobstatus, jobbatchname, NULL, NULL,
+        NULL, coalesce(holdreason, lastreason), NULL
+    FROM fetchwork.jobs
+) AS everything
 ORDER BY clusterid, procid
 """
 
