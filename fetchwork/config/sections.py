@@ -137,7 +137,7 @@ class Agent(_Section):
         None, description="an account such as 'condor', not root; '' = the account that runs condor_master"
     )
     pool_size: int = _number(2, 1, 32, "connections to each database")
-    lease_s: int = _number(120, 15, 3600, "whole seconds after which a silent host's runs are given up")
+    lease_s: int = _number(120, 5, 3600, "whole seconds after which a silent host's runs are given up")
     max_held_fetches: int = _number(256, 0, 4096, "fetches that may wait in the agent at once")
 
 

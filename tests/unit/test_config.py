@@ -228,7 +228,7 @@ BAD = {
         SMALLEST + "[agent]\nlease_s = 1\n",
         "host.toml:6:agent.lease_s",
         "1 is not allowed",
-        "15 to 3600",
+        "5 to 3600",
     ),
     "old HTCondor": (
         SMALLEST + '[host]\nhtcondor = "9.0.1"\n',
