@@ -1,18 +1,18 @@
 """One host's clock is an hour off: leases and fences are the database's, so nothing happens."""
 
-import pytest
-
 from tests.faults.harness import Site
 
+LEASE_S = 6
 HOUR_S = 3600
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, -HOUR_S])
-async def test_host_whose_clock_is_off_works_like_the_others(site: Site, ahead_s: int) -> None:
+async def test_hosts_whose_clocks_are_off_work_like_the_others(site: Site) -> None:
+    site.agent = {"lease_s": LEASE_S}
     await site.add_host("right", slots=2)
-    wrong = await site.add_host("wrong", slots=2, clock_ahead_s=ahead_s)
+    await site.add_host("ahead", slots=2, clock_ahead_s=HOUR_S)
+    await site.add_host("behind", slots=2, clock_ahead_s=-HOUR_S)
     site.submit([0.2] * 12)
-    site.submit([17.0] * 4)
+    site.submit([LEASE_S + 2.0] * 6)
     await site.until_done(60)
     assert site.faults() == []
     assert site.overlaps() == []
@@ -23,8 +23,7 @@ async def test_host_whose_clock_is_off_works_like_the_others(site: Site, ahead_s
             " GROUP BY h.name"
         )
     )
-    assert by_host["wrong"] >= 2
-    assert wrong.agent.running
+    assert min(by_host.get(name, 0) for name in ("right", "ahead", "behind")) >= 2
     # times on record are the database's
     assert site.value(
         "SELECT bool_and(ended_at BETWEEN now() - interval '3 minutes' AND now()) FROM fetchwork.run_history"

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from tests.faults.harness import TIMING, Site
 
-LEASE_S = 15
+LEASE_S = 6
 UPDATE_S = 2.0
 
 
 async def test_job_of_a_host_that_is_cut_off_does_not_run_twice_for_long(site: Site) -> None:
+    site.agent = {"lease_s": LEASE_S}
     site.timing = replace(TIMING, starter_update_interval_s=UPDATE_S)
     cut = await site.add_host("cut", slots=1)
     site.submit([60.0])
@@ -33,8 +34,11 @@ async def test_job_of_a_host_that_is_cut_off_does_not_run_twice_for_long(site: S
 
 
 async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -> None:
+    # no update comes that would end it before
+    site.agent = {"lease_s": LEASE_S}
+    site.timing = replace(TIMING, starter_initial_update_interval_s=100.0)
     cut = await site.add_host("cut", slots=1)
-    site.submit([18.0], SimulatedExitCode=3)
+    site.submit([9.0], SimulatedExitCode=3)
     await site.until_running()
     await site.until(lambda: site.state() == 2)
     await cut.proxy.set_mode("cut")
