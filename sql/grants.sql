@@ -2,7 +2,9 @@
 --
 -- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
 -- fetchwork_reader      sees everything but tokens
--- fetchwork_agent       what agents and hooks in direct mode do; sees everything but other hosts' tokens
+-- fetchwork_agent       what agents and hooks in direct mode do; sees everything, tokens too: an agent that comes back asks for its host's runs by the
+--                       host's name (host_runs), and who has this role may give any. Agents whom one does not trust with each other's jobs draw from
+--                       databases of their own
 -- fetchwork_admin       all of that, limits, factors, grants
 
 REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;

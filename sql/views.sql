@@ -214,7 +214,11 @@ SELECT
     r.run_id AS runid,
     CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN fetchwork.job_id(r.cluster_id, r.proc_id) END AS jobid,
     CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN a.owner END AS remoteowner,
-    s.ad,
+    CASE
+        WHEN (SELECT fetchwork.sees_all(current_user)) THEN s.ad
+        ELSE s.ad - ARRAY['RemoteOwner', 'RemoteUser', 'RemoteGroup', 'RemoteNegotiatingGroup', 'AccountingGroup', 'JobId', 'GlobalJobId', 'ClientMachine',
+            'PublicClaimId', 'PublicClaimIds', 'ChildRemoteOwner', 'ChildRemoteUser', 'ChildAccountingGroup', 'ChildJobId', 'ChildGlobalJobId']
+    END AS ad,
     s.queues AS fetchworkqueues
 FROM fetchwork.slot AS s
 JOIN fetchwork.host AS h ON h.host_id = s.host_id

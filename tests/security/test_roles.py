@@ -181,7 +181,7 @@ def test_nobody_alters_functions_views_or_the_schema(busy: DirectQueue, login: C
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "value_kind",
-    "can_be_undefined", "log_jobs", "event_window",
+    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "job_edge", "run_edge", "history_edge", "waiting_kinds", "prospects",
 }  # fmt: skip
 OF_SUBMITTERS = {"submit", "submit_many", "submit_cluster", "reserve_cluster", "hold", "release", "remove", "vacate", "edit"}
 OF_AGENTS = {
@@ -262,6 +262,13 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: Dir
         notices.clear()
     # an error that shows the value is the same leak
     alice.rows("SELECT 1 / (length(owner) - 3) FROM fetchwork.jobs")  # bob's name has 3 letters
+
+
+def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+    alice = login("fw_alice")
+    assert len(alice.call("prospects", cluster=1, proc=2)) == 1
+    assert alice.call("prospects", cluster=2, proc=2) == []
+    assert {row["first_job"] for row in alice.call("waiting_kinds")} == {"1.2", None}
 
 
 # Submitting
@@ -397,8 +404,7 @@ def test_an_agent_neither_submits_nor_sets_anything(busy: DirectQueue, login: Ca
 
 
 def test_an_agent_may_ask_for_the_tokens_of_a_host(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    # What the role is trusted with, written down in grants.sql: an agent that comes back has to learn its runs. One role for each host does not
-    # change it; what does is a database for each group of hosts.
+    # what the role is trusted with, as grants.sql says
     assert len(login("fw_agent").rows("SELECT token FROM fetchwork.host_runs(%s)", busy.host())) == 2
     denied(login("fw_alice"), "SELECT token FROM fetchwork.host_runs(1)")
     denied(login("fw_reader"), "SELECT token FROM fetchwork.host_runs(1)")
