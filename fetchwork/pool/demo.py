@@ -74,8 +74,9 @@ SELECT
     jobid, owner, batch, slot, exitcode, run_s, reason, expected, jobstatus = 4 AS completed,
     (ARRAY['Idle', 'Running', 'Removed', 'Completed', 'Held', '', 'Suspended'])[jobstatus] AS status
 FROM (
-    SELECT clusterid, procid, jobid, owner, jobstatus, jobbatchname AS batch, lastremotehost AS slot, exitcode,
-        remotewallclocktime AS run_s, lastreason AS reason, (ad ->> 'DemoExitCode')::integer AS expected
+    SELECT clusterid, procid, jobid, owner, jobstatus, jobbatchname AS batch, lastremotehost AS slot,
+        exitcode, remotewallclocktime AS run_s, lastreason AS reason,
+        (ad ->> 'DemoExitCode')::integer AS expected
     FROM fetchwork.history
     UNION ALL
     SELECT clusterid, procid, jobid, owner, jobstatus, jobbatchname, NULL, NULL,
