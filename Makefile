@@ -2,6 +2,7 @@
 #
 #   make demo       20 jobs through a private pool, from SQL and submit description to results
 #   make test       the whole test suite, that against real HTCondor included
+#   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
 #   make lint       formatting, rules, types
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
@@ -15,13 +16,20 @@ INSTALLED := .venv/.installed
 WORKERS ?= 3
 TESTS ?= tests
 
-.PHONY: demo test lint lock postgres soak
+.PHONY: demo test test-lowest lint lock postgres soak
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
 
 test: $(INSTALLED) postgres
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations 15 $(TESTS)
+
+test-lowest: postgres
+	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	@$(PYTHON) tests/write_lowest.py > .venv-lowest/lowest.txt
+	@.venv-lowest/bin/pip install -qq --disable-pip-version-check -r .venv-lowest/lowest.txt hatchling editables
+	@.venv-lowest/bin/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/faults tests
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff format --check
