@@ -1,6 +1,8 @@
 """The SQL functions as the tests call them: one method each, with the arguments that most tests leave alone."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import psycopg
@@ -36,7 +38,9 @@ class DirectQueue:
             sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in arguments
         )
         statement = sql.SQL("SELECT * FROM fetchwork.{}({})").format(sql.Identifier(function), named)
-        values = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()}
+        values = {
+            name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()
+        }
         with self.connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(statement, values).fetchall()
 
@@ -65,7 +69,8 @@ class DirectQueue:
         """A cluster; its jobs' ids."""
         common = {"Cmd": "/bin/true", "Owner": "alice"} if common is None else common
         rows = self.connection.execute(
-            "SELECT job_id FROM fetchwork.submit_many(%s::jsonb[], %s)", [list(map(json.dumps, ads)), Jsonb(common)]
+            "SELECT job_id FROM fetchwork.submit_many(%s::jsonb[], %s)",
+            [list(map(json.dumps, ads)), Jsonb(common)],
         )
         return [row[0] for row in rows]
 
@@ -84,7 +89,8 @@ class DirectQueue:
     def column(self, column: str, job: str) -> Any:
         """A column of the job's row in the table of those that are in the queue."""
         return self.value(
-            f"SELECT j.{column} FROM fetchwork.job AS j WHERE fetchwork.job_id(j.cluster_id, j.proc_id) = %s", job
+            f"SELECT j.{column} FROM fetchwork.job AS j WHERE fetchwork.job_id(j.cluster_id, j.proc_id) = %s",
+            job,
         )
 
     def events(self, job: str) -> list[int]:
@@ -92,7 +98,8 @@ class DirectQueue:
         return [
             row[0]
             for row in self.rows(
-                "SELECT EventTypeNumber FROM fetchwork.events WHERE fetchwork.job_id(ClusterId, ProcId) = %s ORDER BY EventId", job
+                "SELECT EventTypeNumber FROM fetchwork.events WHERE fetchwork.job_id(ClusterId, ProcId) = %s ORDER BY EventId",
+                job,
             )
         ]
 
@@ -104,14 +111,18 @@ class DirectQueue:
 
     def host(self, name: str = "h1", *, agent: bool = True) -> int:
         """Its id, after it has said hello."""
-        greeting = self.call("hello", host=name, **({"agent_version": "1", "agent_id": "0" * 32} if agent else {}))
+        greeting = self.call(
+            "hello", host=name, **({"agent_version": "1", "agent_id": "0" * 32} if agent else {})
+        )
         return int(greeting[0]["host_id"])
 
     def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:
         """What could run there."""
         return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})
 
-    def claim(self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any) -> Claimed | None:
+    def claim(
+        self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any
+    ) -> Claimed | None:
         """The first candidate that yields a job."""
         host_id = host_id or self.host(slot.partition("@")[2])
         wanted = self.candidates(host_id, slot)
@@ -163,6 +174,13 @@ class DirectQueue:
         return self.of(run, "finish", hook_reason=hook_reason, report=report, verdict=verdict)
 
     # ---- time and truth
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """One transaction, whose statements are given up after so long."""
+        with self.connection.transaction():
+            self.connection.execute(f"SET LOCAL statement_timeout = {seconds * 1000:.0f}")
+            yield
 
     def set(self, name: str, value: float) -> None:
         """Change a setting."""

@@ -47,6 +47,8 @@ def kept_database(server: PostgresServer) -> str:
     if server.query("SELECT 1 FROM pg_database WHERE datname = 'kept'") != "1":
         server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
         server.query(_SAVE, "kept")
+        # what waits for ever is a defect
+        server.query("ALTER DATABASE kept SET statement_timeout = '20s'")
     conninfo = server.conninfo("kept")
     with psycopg.connect(conninfo) as connection:
         connection.execute(_PUT_BACK)

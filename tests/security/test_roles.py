@@ -67,12 +67,24 @@ def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
         root.call("grant_owner", role=f"fw_{name}", owner=name)
         login(f"fw_{name}").submit_many(
             [{"Args": f"{SECRET} {n}", "SubmitEventNotes": SECRET} for n in range(3)],
-            {"Cmd": "/bin/true", "Owner": name, "JobBatchName": f"batch-{name}", "Requirements": f'/Expr(Secret == "{SECRET}")/', "Secret": name},
+            {
+                "Cmd": "/bin/true",
+                "Owner": name,
+                "JobBatchName": f"batch-{name}",
+                "Requirements": f'/Expr(Secret == "{SECRET}")/',
+                "Secret": name,
+            },
         )
     for n, kind in enumerate(root.candidates(root.host())):
         for ends in (True, False):
             (row,) = root.call(
-                "claim", host_id=root.host(), slot=f"slot{n}{ends:d}@h1", autoclusters=[kind["autocluster_id"]], prios=[0], hints=[0], limited=[False]
+                "claim",
+                host_id=root.host(),
+                slot=f"slot{n}{ends:d}@h1",
+                autoclusters=[kind["autocluster_id"]],
+                prios=[0],
+                hints=[0],
+                limited=[False],
             )
             of_run = {"run_id": row["run_id"], "token": row["token"]}
             root.call("start", **of_run, starter="1:1")
@@ -96,11 +108,16 @@ VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches
 def owners_seen(queue: DirectQueue, view: str) -> set[str]:
     """Whose rows one sees."""
     if view == "events":
-        return {"alice" if cluster == 1 else "bob" for (cluster,) in queue.rows("SELECT ClusterId FROM fetchwork.events")}
+        return {
+            "alice" if cluster == 1 else "bob"
+            for (cluster,) in queue.rows("SELECT ClusterId FROM fetchwork.events")
+        }
     return {owner for (owner,) in queue.rows(f"SELECT Owner FROM fetchwork.{view}")}
 
 
-def test_a_submitter_sees_his_own_jobs_and_nobody_elses(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_a_submitter_sees_his_own_jobs_and_nobody_elses(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     for view in VIEWS:
         assert owners_seen(busy, view) == {"alice", "bob"}, view
         assert owners_seen(login("fw_alice"), view) == {"alice"}, view
@@ -108,7 +125,9 @@ def test_a_submitter_sees_his_own_jobs_and_nobody_elses(busy: DirectQueue, login
 
 
 @pytest.mark.parametrize("role", ["fw_reader", "fw_agent", "fw_admin"])
-def test_readers_agents_and_administrators_see_all_jobs(busy: DirectQueue, login: Callable[[str], DirectQueue], role: str) -> None:
+def test_readers_agents_and_administrators_see_all_jobs(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
+) -> None:
     queue = login(role)
     for view in VIEWS:
         assert owners_seen(queue, view) == {"alice", "bob"}, view
@@ -118,12 +137,25 @@ def test_who_has_no_role_sees_nothing(busy: DirectQueue, login: Callable[[str], 
     nobody = login("fw_nobody")
     for view in [*VIEWS, "slots", "hosts", "submitters", "queues", "settings"]:
         assert "permission denied" in denied(nobody, f"SELECT * FROM fetchwork.{view}")
-    assert "permission denied" in denied(nobody, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')")
+    assert "permission denied" in denied(
+        nobody, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')"
+    )
 
 
-def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    slots = [{"name": f"slot{n}@h1", "fetched_at": 1e9, "ad": {"Cpus": 1, "RemoteOwner": "x", "ClaimId": "<1.1.1.1>#1#secret"}} for n in ("00", "10")]
-    busy.connection.execute("SELECT fetchwork.report_slots(%s, %s)", [busy.host(), psycopg.types.json.Jsonb(slots)])
+def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    slots = [
+        {
+            "name": f"slot{n}@h1",
+            "fetched_at": 1e9,
+            "ad": {"Cpus": 1, "RemoteOwner": "x", "ClaimId": "<1.1.1.1>#1#secret"},
+        }
+        for n in ("00", "10")
+    ]
+    busy.connection.execute(
+        "SELECT fetchwork.report_slots(%s, %s)", [busy.host(), psycopg.types.json.Jsonb(slots)]
+    )
     rows = login("fw_alice").rows("SELECT RemoteOwner, JobId FROM fetchwork.slots")
     assert {owner for owner, _ in rows} == {"alice", None}
     assert {job for _, job in rows} == {"1.1", None}
@@ -132,7 +164,12 @@ def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(busy: DirectQueue,
 
 
 def test_no_view_and_no_column_shows_a_token(busy: DirectQueue) -> None:
-    tokens = {str(token) for (token,) in busy.rows("SELECT token FROM fetchwork.run UNION ALL SELECT token FROM fetchwork.run_history")}
+    tokens = {
+        str(token)
+        for (token,) in busy.rows(
+            "SELECT token FROM fetchwork.run UNION ALL SELECT token FROM fetchwork.run_history"
+        )
+    }
     assert len(tokens) == 4
     views = [name for (name,) in busy.rows("SELECT viewname FROM pg_views WHERE schemaname = 'fetchwork'")]
     assert len(views) > 10
@@ -165,12 +202,17 @@ def test_nobody_writes_through_a_view(busy: DirectQueue, login: Callable[[str], 
         denied(login(role), "UPDATE fetchwork.queues SET paused = true")
 
 
-def test_nobody_alters_functions_views_or_the_schema(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_nobody_alters_functions_views_or_the_schema(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     for role in ROLES:
         queue = login(role)
         denied(queue, "CREATE TABLE fetchwork.mine (x integer)")
         denied(queue, "CREATE FUNCTION fetchwork.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'")
-        denied(queue, "CREATE OR REPLACE FUNCTION fetchwork.invoker() RETURNS name LANGUAGE sql AS 'SELECT ''postgres''::name'")
+        denied(
+            queue,
+            "CREATE OR REPLACE FUNCTION fetchwork.invoker() RETURNS name LANGUAGE sql AS 'SELECT ''postgres''::name'",
+        )
         denied(queue, "DROP VIEW fetchwork.jobs")
         denied(queue, "DROP SCHEMA fetchwork CASCADE")
         denied(queue, "ALTER FUNCTION fetchwork.is_admin(name) SECURITY DEFINER")
@@ -183,7 +225,17 @@ FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "value_kind",
     "can_be_undefined", "event_window", "log_clusters", "is_log_of", "job_edge", "run_edge", "history_edge", "waiting_kinds", "prospects",
 }  # fmt: skip
-OF_SUBMITTERS = {"submit", "submit_many", "submit_cluster", "reserve_cluster", "hold", "release", "remove", "vacate", "edit"}
+OF_SUBMITTERS = {
+    "submit",
+    "submit_many",
+    "submit_cluster",
+    "reserve_cluster",
+    "hold",
+    "release",
+    "remove",
+    "vacate",
+    "edit",
+}
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "autocluster_ads", "claim", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "run_policy", "finish", "slot_is_free", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
@@ -194,14 +246,17 @@ OF_ADMINISTRATORS = {
 }  # fmt: skip
 
 
-def test_each_function_is_for_those_whom_it_is_for(root: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_each_function_is_for_those_whom_it_is_for(
+    root: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     login("fw_alice")
     may: dict[str, set[str]] = {}
     for role in ROLES:
         may[role] = {
             name
             for (name,) in root.rows(
-                "SELECT proname FROM pg_proc WHERE pronamespace = 'fetchwork'::regnamespace AND has_function_privilege(%s, oid, 'EXECUTE')", role
+                "SELECT proname FROM pg_proc WHERE pronamespace = 'fetchwork'::regnamespace AND has_function_privilege(%s, oid, 'EXECUTE')",
+                role,
             )
         }
     assert may == {
@@ -226,7 +281,9 @@ def test_every_security_definer_function_has_a_search_path_of_its_own(root: Dire
 
 
 @pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate"])
-def test_a_job_of_someone_else_does_not_exist(busy: DirectQueue, login: Callable[[str], DirectQueue], function: str) -> None:
+def test_a_job_of_someone_else_does_not_exist(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], function: str
+) -> None:
     alice = login("fw_alice")
     before = busy.rows("SELECT * FROM fetchwork.job ORDER BY cluster_id, proc_id")
     theirs = denied(alice, f"SELECT fetchwork.{function}(ARRAY['2.2'])")
@@ -234,20 +291,28 @@ def test_a_job_of_someone_else_does_not_exist(busy: DirectQueue, login: Callable
     assert theirs.replace("2.2", "9.9") == denied(alice, f"SELECT fetchwork.{function}(ARRAY['9.9'])")
     denied(alice, f"SELECT fetchwork.{function}(ARRAY['2'])")
     denied(alice, f"SELECT fetchwork.{function}(ARRAY['1.2', '2.2'])")
-    assert "may not change jobs of Owner 'bob'" in denied(alice, f"SELECT fetchwork.{function}(NULL, owner => 'bob')")
+    assert "may not change jobs of Owner 'bob'" in denied(
+        alice, f"SELECT fetchwork.{function}(NULL, owner => 'bob')"
+    )
     assert busy.rows("SELECT * FROM fetchwork.job ORDER BY cluster_id, proc_id") == before
 
 
-def test_a_job_of_someone_else_can_not_be_edited(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_a_job_of_someone_else_can_not_be_edited(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     denied(login("fw_alice"), "SELECT fetchwork.edit(ARRAY['2.2'], '{\"Args\": \"x\"}')")
     assert SECRET in busy.value("SELECT ad ->> 'Args' FROM fetchwork.jobs WHERE JobId = '2.2'")
 
 
-def test_an_administrator_changes_everybodys_jobs(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_an_administrator_changes_everybodys_jobs(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     assert login("fw_admin").act("hold", "1.2", "2.2") == 2
 
 
-def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     alice = login("fw_alice")
     alice.connection.execute(
         "CREATE FUNCTION pg_temp.leak(value text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS"
@@ -255,7 +320,15 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: Dir
     )
     notices: list[str] = []
     alice.connection.add_notice_handler(lambda diagnostic: notices.append(str(diagnostic.message_primary)))
-    for view, column in [("jobs", "ad"), ("history", "ad"), ("runs", "owner"), ("events", "info"), ("autoclusters", "ad"), ("totals", "owner"), ("batches", "jobbatchname")]:
+    for view, column in [
+        ("jobs", "ad"),
+        ("history", "ad"),
+        ("runs", "owner"),
+        ("events", "info"),
+        ("autoclusters", "ad"),
+        ("totals", "owner"),
+        ("batches", "jobbatchname"),
+    ]:
         alice.rows(f"SELECT 1 FROM fetchwork.{view} WHERE pg_temp.leak({column}::text)")
         assert notices, view
         assert not [notice for notice in notices if "bob" in notice.replace(SECRET, "")], view
@@ -264,7 +337,9 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: Dir
     alice.rows("SELECT 1 / (length(owner) - 3) FROM fetchwork.jobs")  # bob's name has 3 letters
 
 
-def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     alice = login("fw_alice")
     assert len(alice.call("prospects", cluster=1, proc=2)) == 1
     assert alice.call("prospects", cluster=2, proc=2) == []
@@ -289,21 +364,31 @@ def test_nobody_submits_as_an_owner_that_he_may_not_name(
 ) -> None:
     alice = login("fw_alice")
     assert message in denied(alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => %s)", owner)
-    assert message in denied(alice, "SELECT fetchwork.submit_many(ARRAY[jsonb_build_object('Owner', %s::text)], '{\"Cmd\": \"/bin/true\", \"Owner\": \"alice\"}')", owner)
+    assert message in denied(
+        alice,
+        'SELECT fetchwork.submit_many(ARRAY[jsonb_build_object(\'Owner\', %s::text)], \'{"Cmd": "/bin/true", "Owner": "alice"}\')',
+        owner,
+    )
     # the second job's own part
     assert message in denied(
         alice,
-        "SELECT fetchwork.submit_cluster('{\"Cmd\": \"/bin/true\", \"Owner\": \"alice\"}', ARRAY['{}'::jsonb, jsonb_build_object('oWNER', %s::text)])",
+        'SELECT fetchwork.submit_cluster(\'{"Cmd": "/bin/true", "Owner": "alice"}\', ARRAY[\'{}\'::jsonb, jsonb_build_object(\'oWNER\', %s::text)])',
         owner,
     )
 
 
-def test_root_is_refused_to_administrators_too(root: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_root_is_refused_to_administrators_too(
+    root: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     for queue in (login("fw_admin"), root):
-        assert "nobody may name root" in denied(queue, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')")
+        assert "nobody may name root" in denied(
+            queue, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')"
+        )
 
 
-def test_who_was_granted_no_owner_submits_nothing(root: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_who_was_granted_no_owner_submits_nothing(
+    root: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     assert "allowed: nobody yet: an administrator calls fetchwork.grant_owner" in denied(
         login("fw_alice"), "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')"
     )
@@ -317,16 +402,22 @@ def test_a_grant_taken_back_is_gone(busy: DirectQueue, login: Callable[[str], Di
 
 
 @pytest.mark.parametrize("group", ["bob", "physics.bob"])
-def test_nobody_is_charged_for_someone_elses_jobs(busy: DirectQueue, login: Callable[[str], DirectQueue], group: str) -> None:
+def test_nobody_is_charged_for_someone_elses_jobs(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], group: str
+) -> None:
     alice = login("fw_alice")
     submit = "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', accounting_group => %s)"
     assert f"may not charge AccountingGroup '{group}'" in denied(alice, submit, group)
-    assert "may not charge" in denied(alice, "SELECT fetchwork.edit(ARRAY['1.2'], jsonb_build_object('AccountingGroup', %s::text))", group)
+    assert "may not charge" in denied(
+        alice, "SELECT fetchwork.edit(ARRAY['1.2'], jsonb_build_object('AccountingGroup', %s::text))", group
+    )
     for allowed in ("physics", "physics.alice", "alice"):
         alice.rows(submit, allowed)
 
 
-def test_an_owners_rights_are_not_learned_by_asking_for_another_role(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_an_owners_rights_are_not_learned_by_asking_for_another_role(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     alice = login("fw_alice")
     assert alice.value("SELECT fetchwork.own_owners('fw_bob')") == []
     assert alice.value("SELECT fetchwork.own_owners('fw_alice')") == ["alice"]
@@ -341,17 +432,24 @@ def test_nobody_becomes_someone_else(busy: DirectQueue, login: Callable[[str], D
         denied(alice, f"SET ROLE {role}")
         denied(alice, f"SET SESSION AUTHORIZATION {role}")
         denied(alice, "SELECT set_config('role', %s, false)", role)
-    alice.connection.execute("CREATE FUNCTION pg_temp.as_admin() RETURNS name LANGUAGE sql SET role = fetchwork_submitter AS 'SELECT fetchwork.invoker()'")
+    alice.connection.execute(
+        "CREATE FUNCTION pg_temp.as_admin() RETURNS name LANGUAGE sql SET role = fetchwork_submitter AS 'SELECT fetchwork.invoker()'"
+    )
     # a role that she is a member of she may take, and has what that has: nothing
     assert alice.value("SELECT pg_temp.as_admin()") == "fetchwork_submitter"
-    denied(alice, "CREATE FUNCTION pg_temp.as_bob() RETURNS name LANGUAGE sql SET role = fw_bob AS 'SELECT fetchwork.invoker()'")
+    denied(
+        alice,
+        "CREATE FUNCTION pg_temp.as_bob() RETURNS name LANGUAGE sql SET role = fw_bob AS 'SELECT fetchwork.invoker()'",
+    )
 
 
 def test_a_role_that_is_set_counts_and_not_the_login(busy: DirectQueue) -> None:
     busy.connection.execute("SET ROLE fw_alice")
     try:
         assert owners_seen(busy, "jobs") == {"alice"}
-        assert "may not submit as Owner 'bob'" in denied(busy, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')")
+        assert "may not submit as Owner 'bob'" in denied(
+            busy, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')"
+        )
     finally:
         busy.connection.execute("RESET ROLE")
 
@@ -364,15 +462,31 @@ def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(
     for schema in ("of_alice", "pg_temp"):
         alice.connection.execute(f"CREATE TABLE {schema}.job (owner text)")
         alice.connection.execute(f"CREATE TABLE {schema}.pg_roles (oid oid, rolname name)")
-        alice.connection.execute(f"CREATE FUNCTION {schema}.is_admin(role name) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
-        alice.connection.execute(f"CREATE FUNCTION {schema}.lower(text) RETURNS text LANGUAGE sql AS $$ SELECT 'x'::text $$")
-        alice.connection.execute(f"CREATE FUNCTION {schema}.pg_has_role(name, text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
-        alice.connection.execute(f"CREATE FUNCTION {schema}.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
-    alice.connection.execute("CREATE OPERATOR of_alice.= (LEFTARG = text, RIGHTARG = text, FUNCTION = of_alice.equal)")
-    alice.connection.execute("CREATE OPERATOR of_alice.!~ (LEFTARG = text, RIGHTARG = text, FUNCTION = of_alice.equal)")
+        alice.connection.execute(
+            f"CREATE FUNCTION {schema}.is_admin(role name) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+        )
+        alice.connection.execute(
+            f"CREATE FUNCTION {schema}.lower(text) RETURNS text LANGUAGE sql AS $$ SELECT 'x'::text $$"
+        )
+        alice.connection.execute(
+            f"CREATE FUNCTION {schema}.pg_has_role(name, text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+        )
+        alice.connection.execute(
+            f"CREATE FUNCTION {schema}.equal(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+        )
+    alice.connection.execute(
+        "CREATE OPERATOR of_alice.= (LEFTARG = text, RIGHTARG = text, FUNCTION = of_alice.equal)"
+    )
+    alice.connection.execute(
+        "CREATE OPERATOR of_alice.!~ (LEFTARG = text, RIGHTARG = text, FUNCTION = of_alice.equal)"
+    )
     alice.connection.execute("SET search_path = of_alice, pg_temp, pg_catalog, fetchwork")
-    assert "may not submit as Owner 'bob'" in denied(alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')")
-    assert "nobody may name root" in denied(alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')")
+    assert "may not submit as Owner 'bob'" in denied(
+        alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')"
+    )
+    assert "nobody may name root" in denied(
+        alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')"
+    )
     denied(alice, "SELECT fetchwork.remove(ARRAY['2.2'])")
     assert {owner for (owner,) in alice.rows("SELECT Owner FROM fetchwork.jobs")} == {"alice"}
     busy.connection.execute("DROP SCHEMA of_alice CASCADE")
@@ -381,16 +495,24 @@ def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(
 # Agents
 
 
-def test_an_agent_changes_no_run_without_its_token(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_an_agent_changes_no_run_without_its_token(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     agent = login("fw_agent")
     run_id = busy.value("SELECT run_id FROM fetchwork.run LIMIT 1")
     for function in ("accept", "reject", "starter_gone"):
-        assert "this is not its token" in denied(agent, f"SELECT fetchwork.{function}(%s, %s)", run_id, uuid.uuid4())
-    assert "this is not its token" in denied(agent, "SELECT fetchwork.finish(%s, %s, 'exit', '{\"ExitCode\": 0}')", run_id, uuid.uuid4())
+        assert "this is not its token" in denied(
+            agent, f"SELECT fetchwork.{function}(%s, %s)", run_id, uuid.uuid4()
+        )
+    assert "this is not its token" in denied(
+        agent, "SELECT fetchwork.finish(%s, %s, 'exit', '{\"ExitCode\": 0}')", run_id, uuid.uuid4()
+    )
     assert agent.value("SELECT fetchwork.run_policy(%s, %s)", run_id, uuid.uuid4()) is None
 
 
-def test_an_agent_neither_submits_nor_sets_anything(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_an_agent_neither_submits_nor_sets_anything(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     agent = login("fw_agent")
     for statement in (
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')",
@@ -403,7 +525,9 @@ def test_an_agent_neither_submits_nor_sets_anything(busy: DirectQueue, login: Ca
         denied(agent, statement)
 
 
-def test_an_agent_may_ask_for_the_tokens_of_a_host(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_an_agent_may_ask_for_the_tokens_of_a_host(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
     # what the role is trusted with, as grants.sql says
     assert len(login("fw_agent").rows("SELECT token FROM fetchwork.host_runs(%s)", busy.host())) == 2
     denied(login("fw_alice"), "SELECT token FROM fetchwork.host_runs(1)")

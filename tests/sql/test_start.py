@@ -29,9 +29,14 @@ def test_a_start_makes_the_job_running_with_an_event(queue: DirectQueue, run: Cl
     queue.of(run, "accept")
     assert queue.start(run, slot="slot1_1@h1") is None
     assert queue.status(run.job) == 2
-    assert queue.rows("SELECT RemoteHost, NumJobStarts, RunId FROM fetchwork.jobs") == [("slot1_1@h1", 1, run.run_id)]
+    assert queue.rows("SELECT RemoteHost, NumJobStarts, RunId FROM fetchwork.jobs") == [
+        ("slot1_1@h1", 1, run.run_id)
+    ]
     assert queue.events(run.job) == [0, 1]
-    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 1") == {"ExecuteHost": "h1", "SlotName": "slot1_1@h1"}
+    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 1") == {
+        "ExecuteHost": "h1",
+        "SlotName": "slot1_1@h1",
+    }
 
 
 def test_a_start_is_the_accept_where_that_got_lost(queue: DirectQueue, run: Claimed) -> None:
@@ -149,7 +154,9 @@ def test_the_rest_after_a_refusal_grows_to_its_limit(queue: DirectQueue, run: Cl
     for _ in range(5):
         assert again is not None
         queue.of(again, "reject")
-        rests.append(queue.value("SELECT round(extract(epoch FROM rest_until - now()))::int FROM fetchwork.slot_rest"))
+        rests.append(
+            queue.value("SELECT round(extract(epoch FROM rest_until - now()))::int FROM fetchwork.slot_rest")
+        )
         queue.pass_time(3600)
         again = queue.claim()
     assert rests == [10, 20, 40, 60, 60]
@@ -177,14 +184,20 @@ def test_a_withdrawn_offer_is_another_slots_at_once(queue: DirectQueue, run: Cla
 
 
 def test_a_job_that_can_be_printed_nowhere_is_held(queue: DirectQueue, run: Claimed) -> None:
-    assert queue.of(run, "withdraw", reason="too large", hold_reason="its ad has 20000 bytes", code=22) is True
-    assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode FROM fetchwork.jobs") == [(5, "its ad has 20000 bytes", 22)]
+    assert (
+        queue.of(run, "withdraw", reason="too large", hold_reason="its ad has 20000 bytes", code=22) is True
+    )
+    assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode FROM fetchwork.jobs") == [
+        (5, "its ad has 20000 bytes", 22)
+    ]
 
 
 # Could not start
 
 
-def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(queue: DirectQueue, run: Claimed) -> None:
+def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(
+    queue: DirectQueue, run: Claimed
+) -> None:
     delays = []
     again: Claimed | None = run
     for n in range(3):
@@ -192,7 +205,9 @@ def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(
         assert queue.of(again, "refuse_start", reason="Cmd '/bin/tru' is not there", code=14) is True
         assert queue.outcome(again) == "could_not_start"
         if n < 2:
-            delays.append(queue.value("SELECT round(extract(epoch FROM not_before - now()))::int FROM fetchwork.job"))
+            delays.append(
+                queue.value("SELECT round(extract(epoch FROM not_before - now()))::int FROM fetchwork.job")
+            )
             assert queue.claim() is None
             queue.pass_time(10)
             queue.scalar("wake")
@@ -235,8 +250,7 @@ def test_a_start_that_meets_a_removal_waits_and_is_refused(
 ) -> None:
     person = another(autocommit=False)
     assert person.act("remove", run.job) == 1  # 1. not committed
-    queue.connection.execute("SET statement_timeout = '300ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.start(run)  # 2. the fence waits for the answer
     person.connection.commit()  # 3.
     assert queue.start(run) == f"run {run.run_id} is over: via fetchwork rm (by postgres)"
@@ -247,8 +261,7 @@ def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(
 ) -> None:
     fence = another(autocommit=False)
     assert fence.start(run) is None  # 1. not committed
-    queue.connection.execute("SET statement_timeout = '300ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.act("remove", run.job)  # 2.
     fence.connection.commit()  # 3.
     assert queue.act("remove", run.job) == 1
@@ -257,14 +270,15 @@ def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(
     assert queue.finish(run) == "removed"
 
 
-def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     job = queue.submit()
     host_id = queue.host()
     claimer = another(autocommit=False)
     run = claimer.claim(host_id=host_id)  # 1. not committed
     assert run is not None
-    queue.connection.execute("SET statement_timeout = '300ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled):
+    with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.act("remove", job)  # 2.
     claimer.connection.commit()  # 3.
     assert queue.act("remove", job) == 1
@@ -272,11 +286,12 @@ def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(queue: Direc
     assert queue.status(job) == 3
 
 
-def test_a_claim_that_meets_a_removal_passes_its_job_over(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_a_claim_that_meets_a_removal_passes_its_job_over(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     first, second = queue.submit_many([{}, {}])
     person = another(autocommit=False)
     person.act("remove", first)  # 1. not committed
-    queue.connection.execute("SET statement_timeout = '2s'")
     run = queue.claim()  # 2. does not wait
     assert run is not None
     assert run.job == second

@@ -27,9 +27,17 @@ REFUSED = [
     ({}, "FWINV", 'attribute "Cmd" is missing or empty; allowed: the path of the executable'),
     ({"Cmd": ""}, "FWINV", 'attribute "Cmd" is missing or empty'),
     ({"Cmd": 7, "Owner": "alice"}, "FWINV", 'attribute "Cmd" is 7; allowed: a string'),
-    ({"Cmd": "/Expr(strcat(\"/bin\", \"/sh\"))/", "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "/Expr('),
-    ({"Cmd": "true", "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "true" and there is no Iwd; allowed: an absolute path'),
-    ({"Cmd": "/bin/a\nb", "Owner": "alice"}, "FWINV", 'attribute "Cmd" has a control character; allowed: none'),
+    ({"Cmd": '/Expr(strcat("/bin", "/sh"))/', "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "/Expr('),
+    (
+        {"Cmd": "true", "Owner": "alice"},
+        "FWINV",
+        'attribute "Cmd" is "true" and there is no Iwd; allowed: an absolute path',
+    ),
+    (
+        {"Cmd": "/bin/a\nb", "Owner": "alice"},
+        "FWINV",
+        'attribute "Cmd" has a control character; allowed: none',
+    ),
     ({**JOB, "Iwd": "home"}, "FWINV", 'attribute "Iwd" is "home"; allowed: an absolute path'),
     ({**JOB, "Iwd": "/tmp\t"}, "FWINV", 'attribute "Iwd" has a control character'),
     ({**JOB, "Out": 1}, "FWINV", 'attribute "Out" is 1; allowed: a string'),
@@ -43,35 +51,87 @@ REFUSED = [
     ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: nobody may name root"),
     ({"Cmd": "/bin/true", "Owner": "ROOT"}, "FWDEN", "Owner 'ROOT' is refused"),
     ({**JOB, "FetchWorkQueue": "gpu"}, "FWINV", "queue 'gpu' does not exist; allowed: default"),
-    ({**JOB, "a b": 1}, "FWINV", 'attribute name "a b" is not one; allowed: letters, digits and _, not a digit first'),
-    ({**JOB, 'x = 1\nOwner = "root"\ny': 1}, "FWINV", 'attribute name "x = 1\\nOwner = \\"root\\"\\ny" is not one'),
+    (
+        {**JOB, "a b": 1},
+        "FWINV",
+        'attribute name "a b" is not one; allowed: letters, digits and _, not a digit first',
+    ),
+    (
+        {**JOB, 'x = 1\nOwner = "root"\ny': 1},
+        "FWINV",
+        'attribute name "x = 1\\nOwner = \\"root\\"\\ny" is not one',
+    ),
     ({**JOB, "1x": 1}, "FWINV", 'attribute name "1x" is not one'),
     ({**JOB, "": 1}, "FWINV", 'attribute name "" is not one'),
-    ({**JOB, "undefined": 1}, "FWINV", 'attribute name "undefined" is a word of the ClassAd language; allowed: any other name'),
+    (
+        {**JOB, "undefined": 1},
+        "FWINV",
+        'attribute name "undefined" is a word of the ClassAd language; allowed: any other name',
+    ),
     ({**JOB, "Error": 1}, "FWINV", 'attribute name "Error" is a word of the ClassAd language'),
-    ({**JOB, "HookKeyword": "X"}, "FWINV", 'attribute "HookKeyword" is set by fetchwork alone; allowed: leave it out'),
+    (
+        {**JOB, "HookKeyword": "X"},
+        "FWINV",
+        'attribute "HookKeyword" is set by fetchwork alone; allowed: leave it out',
+    ),
     ({**JOB, "hookkeyword": "X"}, "FWINV", 'attribute "hookkeyword" is set by fetchwork alone'),
     ({**JOB, "FetchWorkToken": "X"}, "FWINV", 'attribute "FetchWorkToken" is set by fetchwork alone'),
     ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork alone'),
     ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork alone'),
-    ({**JOB, "ContainerImage": "debian"}, "FWINV", 'attribute "ContainerImage" = "debian" can\'t be honoured: fetched work has no container'),
+    (
+        {**JOB, "ContainerImage": "debian"},
+        "FWINV",
+        'attribute "ContainerImage" = "debian" can\'t be honoured: fetched work has no container',
+    ),
     ({**JOB, "wantdocker": True}, "FWINV", 'attribute "WantDocker" = true can\'t be honoured'),
-    ({**JOB, "TransferInput": "a,b"}, "FWINV", 'attribute "TransferInput" = "a,b" can\'t be honoured: fetched work has no file transfer'),
-    ({**JOB, "ShouldTransferFiles": "YES"}, "FWINV", 'attribute "ShouldTransferFiles" = "YES" can\'t be honoured'),
-    ({**JOB, "LeaveJobInQueue": "/Expr(JobStatus == 4)/"}, "FWINV", 'attribute "LeaveJobInQueue" = "/Expr(JobStatus == 4)/" can\'t be honoured'),
-    ({**JOB, "MinHosts": 2}, "FWINV", 'attribute "MinHosts" = 2 can\'t be honoured: a fetched job runs in one slot'),
+    (
+        {**JOB, "TransferInput": "a,b"},
+        "FWINV",
+        'attribute "TransferInput" = "a,b" can\'t be honoured: fetched work has no file transfer',
+    ),
+    (
+        {**JOB, "ShouldTransferFiles": "YES"},
+        "FWINV",
+        'attribute "ShouldTransferFiles" = "YES" can\'t be honoured',
+    ),
+    (
+        {**JOB, "LeaveJobInQueue": "/Expr(JobStatus == 4)/"},
+        "FWINV",
+        'attribute "LeaveJobInQueue" = "/Expr(JobStatus == 4)/" can\'t be honoured',
+    ),
+    (
+        {**JOB, "MinHosts": 2},
+        "FWINV",
+        'attribute "MinHosts" = 2 can\'t be honoured: a fetched job runs in one slot',
+    ),
     ({**JOB, "JobPrio": "high"}, "FWINV", 'attribute "JobPrio" is "high"; allowed: an integer'),
     ({**JOB, "JobPrio": 1.5}, "FWINV", 'attribute "JobPrio" is 1.5; allowed: an integer'),
     ({**JOB, "JobPrio": 10**12}, "FWINV", 'attribute "JobPrio" is 1000000000000; allowed: an integer'),
-    ({**JOB, "RequestMemory": -1}, "FWINV", 'attribute "RequestMemory" is -1; allowed: a number not below 0, or an expression'),
+    (
+        {**JOB, "RequestMemory": -1},
+        "FWINV",
+        'attribute "RequestMemory" is -1; allowed: a number not below 0, or an expression',
+    ),
     ({**JOB, "RequestCpus": "2"}, "FWINV", 'attribute "RequestCpus" is "2"; allowed: a number'),
-    ({**JOB, "ConcurrencyLimits": "lic:many"}, "FWINV", 'attribute "ConcurrencyLimits" is "lic:many"; allowed: NAME or NAME:AMOUNT'),
+    (
+        {**JOB, "ConcurrencyLimits": "lic:many"},
+        "FWINV",
+        'attribute "ConcurrencyLimits" is "lic:many"; allowed: NAME or NAME:AMOUNT',
+    ),
     ({**JOB, "ConcurrencyLimits": "lic:-3"}, "FWINV", 'attribute "ConcurrencyLimits" is "lic:-3"'),
-    ({**JOB, "ConcurrencyLimits": "/Expr(TARGET.x)/"}, "FWINV", 'attribute "ConcurrencyLimits" is "/Expr(TARGET.x)/"; allowed: a string'),
+    (
+        {**JOB, "ConcurrencyLimits": "/Expr(TARGET.x)/"},
+        "FWINV",
+        'attribute "ConcurrencyLimits" is "/Expr(TARGET.x)/"; allowed: a string',
+    ),
     ({**JOB, "AccountingGroup": 5}, "FWINV", 'attribute "AccountingGroup" is 5; allowed: a string'),
     ({**JOB, "JobBatchName": ["x"]}, "FWINV", 'attribute "JobBatchName" is ["x"]; allowed: a string'),
     ({**JOB, "Foo": "/Expr(1 \x01)/"}, "FWINV", 'attribute "Foo" has a control character in its expression'),
-    ({**JOB, "Foo": 1, "foo": 2}, "FWINV", 'attribute "Foo" is there twice, as "Foo" and "foo"; allowed: once'),
+    (
+        {**JOB, "Foo": 1, "foo": 2},
+        "FWINV",
+        'attribute "Foo" is there twice, as "Foo" and "foo"; allowed: once',
+    ),
     ({**JOB, "cmd": "/bin/sh"}, "FWINV", 'attribute "Cmd" is there twice'),
     ({**JOB, "Environment": "x" * 10000}, "FWINV", "the job ad is too large: up to 108"),
     ([], "FWINV", "a job ad is not a JSON object; allowed:"),
@@ -80,7 +140,9 @@ REFUSED = [
 ]
 
 
-def test_an_ad_that_no_slot_could_run_is_refused_with_what_is_wrong_and_what_is_allowed(queue: DirectQueue) -> None:
+def test_an_ad_that_no_slot_could_run_is_refused_with_what_is_wrong_and_what_is_allowed(
+    queue: DirectQueue,
+) -> None:
     for ad, state, begin in REFUSED:
         told = refusal(queue, ad)
         assert told[0] == state, (ad, told)
@@ -123,12 +185,28 @@ def test_a_jobs_own_attribute_wins_over_the_common_one_however_it_is_spelled(que
 
 
 def test_what_condor_submit_writes_and_the_queue_knows_itself_is_dropped(queue: DirectQueue) -> None:
-    queue.submit({"JobStatus": 1, "ClusterId": 9, "QDate": 5, "User": "root@x", "LeaveJobInQueue": False, "TransferInput": ""})
+    queue.submit(
+        {
+            "JobStatus": 1,
+            "ClusterId": 9,
+            "QDate": 5,
+            "User": "root@x",
+            "LeaveJobInQueue": False,
+            "TransferInput": "",
+        }
+    )
     assert queue.value("SELECT ad FROM fetchwork.jobs") == JOB
 
 
 def test_policy_that_says_nothing_is_dropped_so_that_nobody_evaluates_it(queue: DirectQueue) -> None:
-    silent = {"OnExitHold": False, "OnExitRemove": True, "PeriodicHold": False, "PeriodicRelease": False, "PeriodicRemove": False, "Rank": 0.0}
+    silent = {
+        "OnExitHold": False,
+        "OnExitRemove": True,
+        "PeriodicHold": False,
+        "PeriodicRelease": False,
+        "PeriodicRemove": False,
+        "Rank": 0.0,
+    }
     assert not queue.column("has_policy", queue.submit(silent))
     assert queue.column("has_policy", queue.submit({"PeriodicHold": "/Expr(NumJobStarts > 3)/"}))
 
@@ -173,12 +251,18 @@ def test_submit_takes_named_parameters_and_returns_the_id(queue: DirectQueue) ->
         "Requirements": "/Expr(TARGET.HasGPU)/", "Rank": "/Expr(TARGET.Mips)/", "JobPrio": 3, "JobBatchName": "b",
         "AccountingGroup": "physics.alice", "Department": "physics",
     }  # fmt: skip
-    assert queue.rows("SELECT Submitter, JobPrio, JobBatchName FROM fetchwork.jobs") == [("physics.alice", 3, "b")]
+    assert queue.rows("SELECT Submitter, JobPrio, JobBatchName FROM fetchwork.jobs") == [
+        ("physics.alice", 3, "b")
+    ]
 
 
 def test_submit_many_answers_in_the_order_of_the_ads(queue: DirectQueue) -> None:
     assert queue.submit_many([{"Args": str(n)} for n in range(3)]) == ["1.0", "1.1", "1.2"]
-    assert queue.rows("SELECT ProcId, ad ->> 'Args' FROM fetchwork.jobs ORDER BY ProcId") == [(0, "0"), (1, "1"), (2, "2")]
+    assert queue.rows("SELECT ProcId, ad ->> 'Args' FROM fetchwork.jobs ORDER BY ProcId") == [
+        (0, "0"),
+        (1, "1"),
+        (2, "2"),
+    ]
 
 
 def test_what_a_clusters_jobs_have_in_common_is_stored_once(queue: DirectQueue) -> None:
@@ -187,11 +271,18 @@ def test_what_a_clusters_jobs_have_in_common_is_stored_once(queue: DirectQueue) 
     assert queue.rows("SELECT ad FROM fetchwork.job ORDER BY proc_id") == [({"Args": "1"},), ({"Args": "2"},)]
 
 
-def test_a_reserved_cluster_takes_its_id_and_grows_in_the_transaction_that_made_it(queue: DirectQueue) -> None:
+def test_a_reserved_cluster_takes_its_id_and_grows_in_the_transaction_that_made_it(
+    queue: DirectQueue,
+) -> None:
     cluster = queue.scalar("reserve_cluster")
     submit = "SELECT fetchwork.submit_cluster(%s, %s::jsonb[], %s)"
     with queue.connection.transaction():
-        assert queue.value(submit, Jsonb({**JOB, "Out": f"/tmp/{cluster}"}), [json.dumps({"Args": "0"})], cluster) == cluster
+        assert (
+            queue.value(
+                submit, Jsonb({**JOB, "Out": f"/tmp/{cluster}"}), [json.dumps({"Args": "0"})], cluster
+            )
+            == cluster
+        )
         assert queue.value(submit, None, [json.dumps({"Args": "1"}), "{}"], cluster) == cluster
     assert queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ProcId") == [("1.0",), ("1.1",), ("1.2",)]
     with pytest.raises(psycopg.Error, match="cluster 1 was not made in this transaction"):
@@ -210,7 +301,9 @@ def test_a_draining_queue_takes_no_new_jobs_and_keeps_those_it_has(queue: Direct
 
 
 def test_a_job_may_be_as_large_as_the_startd_reads_and_no_larger(queue: DirectQueue) -> None:
-    assert refusal(queue, {**JOB, "Arguments": "x" * 9600})[1].endswith("allowed: 10240 (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)")
+    assert refusal(queue, {**JOB, "Arguments": "x" * 9600})[1].endswith(
+        "allowed: 10240 (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)"
+    )
     queue.submit({"Arguments": "x" * 9000})
     # what is not printed for the starter costs nothing
     queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 2000)})/"})

@@ -40,7 +40,18 @@ def program(server: PostgresServer, name: str, conninfo: str, *options: str, giv
     if not path.exists():
         pytest.skip(f"this PostgreSQL has no {name}")
     told = subprocess.run(
-        [str(path), *options, "-h", "127.0.0.1", "-p", str(server.port), "-U", SUPERUSER, "-d", str(conninfo_to_dict(conninfo)["dbname"])],
+        [
+            str(path),
+            *options,
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(server.port),
+            "-U",
+            SUPERUSER,
+            "-d",
+            str(conninfo_to_dict(conninfo)["dbname"]),
+        ],
         env={**os.environ, "PGPASSWORD": server.password},
         input=given,
         capture_output=True,
@@ -67,7 +78,10 @@ CATALOG = {
 def catalog(conninfo: str) -> dict[str, list[tuple[object, ...]]]:
     """All that makes up the schema."""
     with psycopg.connect(conninfo) as connection:
-        return {name: sorted(connection.execute(statement).fetchall(), key=str) for name, statement in CATALOG.items()}
+        return {
+            name: sorted(connection.execute(statement).fetchall(), key=str)
+            for name, statement in CATALOG.items()
+        }
 
 
 def test_psql_makes_what_fetchwork_makes(postgres: PostgresServer, empty_database: MakeDatabase) -> None:
@@ -146,12 +160,16 @@ def test_migrations_apply_to_a_database_that_is_full_of_jobs(conninfo: str, conn
 
 def test_a_schema_of_a_later_fetchwork_is_left_alone(conninfo: str, connect: Connect) -> None:
     connect().execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
-    with pytest.raises(SchemaMismatch, match="the database has schema version 9999, this fetchwork speaks up to"):
+    with pytest.raises(
+        SchemaMismatch, match="the database has schema version 9999, this fetchwork speaks up to"
+    ):
         schema.upgrade(conninfo)
 
 
 def test_there_is_nothing_to_upgrade_in_an_empty_database(empty_database: MakeDatabase) -> None:
-    with pytest.raises(SchemaMismatch, match="the database has no schema 'fetchwork': run `fetchwork db init`"):
+    with pytest.raises(
+        SchemaMismatch, match="the database has no schema 'fetchwork': run `fetchwork db init`"
+    ):
         schema.upgrade(empty_database())
 
 
@@ -160,7 +178,9 @@ def test_there_is_nothing_to_upgrade_in_an_empty_database(empty_database: MakeDa
 
 def window(queue: DirectQueue, cursor: tuple[str, int]) -> tuple[list[int], tuple[str, int]]:
     """The events behind a cursor as a reader asks for them, and its next cursor."""
-    (row,) = queue.rows("SELECT until_xid::text, until_id FROM fetchwork.event_window(%s::xid8, %s, 1000)", *cursor)
+    (row,) = queue.rows(
+        "SELECT until_xid::text, until_id FROM fetchwork.event_window(%s::xid8, %s, 1000)", *cursor
+    )
     ids = queue.rows(
         "SELECT EventId FROM fetchwork.events WHERE (xid, EventId) > (%s::xid8, %s) AND (xid, EventId) <= (%s::xid8, %s) ORDER BY xid, EventId",
         *cursor,
@@ -180,7 +200,9 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
     old.connection.execute("UPDATE fetchwork.event SET xid = (xid::text::bigint + 1000000000)::text::xid8")
     old.connection.execute("UPDATE fetchwork.heartbeat SET server = '1/00000001'")
     seen = old.rows("SELECT EventId FROM fetchwork.events ORDER BY xid, EventId")
-    cursor = old.rows("SELECT xid::text, event_id FROM fetchwork.event ORDER BY xid DESC, event_id DESC LIMIT 1")[0]
+    cursor = old.rows(
+        "SELECT xid::text, event_id FROM fetchwork.event ORDER BY xid DESC, event_id DESC LIMIT 1"
+    )[0]
 
     there = empty_database()
     dump = program(postgres, "pg_dump", conninfo)
@@ -194,7 +216,10 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
         new.check()
         late = new.submit()
         events, cursor = window(new, cursor)
-        assert [new.rows("SELECT ClusterId FROM fetchwork.events WHERE EventId = %s", event)[0][0] for event in events] == [
+        assert [
+            new.rows("SELECT ClusterId FROM fetchwork.events WHERE EventId = %s", event)[0][0]
+            for event in events
+        ] == [
             int(early.split(".")[0]),
             int(late.split(".")[0]),
         ]
@@ -213,7 +238,9 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
 def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(connect: Connect) -> None:
     queue = DirectQueue(connect())
     queue.submit()
-    queue.connection.execute("UPDATE fetchwork.heartbeat SET server = 'this/00000001', reaped_at = clock_timestamp()")
+    queue.connection.execute(
+        "UPDATE fetchwork.heartbeat SET server = 'this/00000001', reaped_at = clock_timestamp()"
+    )
     # of the timeline that was given up
     cursor = (str(queue.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 5000000")), 7)
     queue.scalar("reap")
@@ -244,7 +271,9 @@ def test_a_page_of_events_ends_where_it_says_and_goes_on_there(queue: DirectQueu
     cursor: tuple[str, int] = ("0", 0)
     got: list[int] = []
     while True:
-        (row,) = queue.rows("SELECT until_xid::text, until_id, more FROM fetchwork.event_window(%s::xid8, %s, 2)", *cursor)
+        (row,) = queue.rows(
+            "SELECT until_xid::text, until_id, more FROM fetchwork.event_window(%s::xid8, %s, 2)", *cursor
+        )
         got += [
             event
             for (event,) in queue.rows(
@@ -259,7 +288,9 @@ def test_a_page_of_events_ends_where_it_says_and_goes_on_there(queue: DirectQueu
     assert got == [1, 2, 3, 4, 5]
 
 
-def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
     queue.submit()
     slow = another(autocommit=False)
     slow.submit()  # 1. not committed
