@@ -15,14 +15,14 @@ __version__ = "0.1.0"
 # needs another import and nothing else
 _HOMES = {
     "AsyncQueue": "fetchwork.queue",
-    "JobAction": "htcondor2",
-    "JobEventLog": "fetchwork.events",
-    "JobEventType": "htcondor2",
-    "JobStatus": "htcondor2",
+    "JobAction": "fetchwork.bindings",
+    "JobEventLog": "fetchwork.eventlog",
+    "JobEventType": "fetchwork.bindings",
+    "JobStatus": "fetchwork.bindings",
     "PersonalPool": "fetchwork.pool",
-    "QueryOpts": "htcondor2",
+    "QueryOpts": "fetchwork.bindings",
     "Queue": "fetchwork.queue",
-    "Submit": "htcondor2",
+    "Submit": "fetchwork.bindings",
 }
 __all__ = ["Schedd", "__version__", *_HOMES]
 
@@ -31,9 +31,6 @@ def __getattr__(name: str) -> "Any":
     if name in _HOMES:
         import importlib
 
-        if _HOMES[name] == "htcondor2":
-            # imports it without its warning that there is no condor_config
-            importlib.import_module("fetchwork.classads")
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "Schedd":
         return __getattr__("Queue")

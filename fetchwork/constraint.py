@@ -33,7 +33,7 @@ Kind = Literal["integer", "real", "string", "boolean"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a view: ``sql`` is its name there, and its values are of one kind, or NULL for undefined."""
+    """A column of a view: ``sql`` is its name there; its values are of one kind, or NULL for undefined."""
 
     sql: str
     kind: Kind
@@ -293,7 +293,8 @@ class _Parser:
         self._expect(end)
 
 
-# -- translating -----------------------------------------------------------------------------------------------
+# -- translating
+# -----------------------------------------------------------------------------------------------
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SQL_OPERATORS = {"==": "=", "!=": "<>", "is": "=", "isnt": "<>"}
@@ -397,7 +398,8 @@ def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rai
     for sign in (operator, _OPPOSITE[operator]):
         # CASE, because only there is the order of evaluation promised: a cast must not meet another type
         text = (
-            f"CASE fetchwork.value_kind({held.text}) WHEN '{kind}' THEN {told} {_SQL_OPERATORS.get(sign, sign)} %s"
+            f"CASE fetchwork.value_kind({held.text}) WHEN '{kind}' THEN {told}"
+            f" {_SQL_OPERATORS.get(sign, sign)} %s"
             " WHEN 'unclear' THEN true ELSE false END"
         )
         rails.append(_Sql(text, (*held.params, *held.params, value)))

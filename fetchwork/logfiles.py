@@ -27,7 +27,6 @@ from typing import Any
 from fetchwork.errors import FetchworkError
 from fetchwork.events import JobEvent
 from fetchwork.queue import Queue
-from fetchwork.userlog import entry
 
 END = b"...\n"
 
@@ -59,7 +58,7 @@ class LogWriter:
         self.cursor = self._load()
 
     def write(self, events: Iterable[JobEvent]) -> int:
-        """Append events, in their order, and remember how far it came; returns the number of entries written."""
+        """Append events, in their order, and remember how far it came; returns how many were written."""
         batch = list(events)
         if not batch:
             return 0
@@ -71,7 +70,7 @@ class LogWriter:
                 Log(str(self._output), None) if self._output else self._logs.get((event.cluster, event.proc))
             )
             if log is not None:
-                texts.setdefault(log, []).append(entry(event).encode())
+                texts.setdefault(log, []).append(str(event).encode())
             if event.type_number in (5, 9):
                 self._logs.pop((event.cluster, event.proc), None)
         count = sum(self._append(log, entries) for log, entries in texts.items())
@@ -79,7 +78,8 @@ class LogWriter:
         self._save()
         return count
 
-    # -- which log is a job's ---------------------------------------------------------------------------------
+    # -- which log is a job's
+    # ---------------------------------------------------------------------------------
 
     def _find_logs(self, events: list[JobEvent]) -> None:
         unknown = {(e.cluster, e.proc) for e in events} - self._logs.keys()
@@ -88,7 +88,8 @@ class LogWriter:
         clusters, procs = (list(column) for column in zip(*unknown, strict=True))
         one = (
             "SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log FROM fetchwork.{}"
-            " WHERE clusterid = ANY(%s) AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
+            " WHERE clusterid = ANY(%s) AND (clusterid, procid) IN (SELECT * FROM"
+            " unnest(%s::integer[], %s::integer[]))"
         )
         rows = self._queue.database.query(
             f"{one.format('jobs')} UNION ALL {one.format('history')}", [clusters, clusters, procs] * 2
@@ -102,7 +103,8 @@ class LogWriter:
                 continue
             self._logs[row["clusterid"], row["procid"]] = Log(path, owner)
 
-    # -- writing ----------------------------------------------------------------------------------------------
+    # -- writing
+    # ----------------------------------------------------------------------------------------------
 
     def _append(self, log: Log, entries: list[bytes]) -> int:
         if log.path in self._refused:
@@ -158,7 +160,8 @@ class LogWriter:
         self._written[path] = entries
         return entries
 
-    # -- the state file -----------------------------------------------------------------------------------------
+    # -- the state file
+    # -----------------------------------------------------------------------------------------
 
     def _load(self) -> str | None:
         try:

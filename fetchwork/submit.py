@@ -18,16 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fetchwork import classads
+from fetchwork import bindings, classads
 from fetchwork.errors import ClassAdError, SubmitError
-
-with warnings.catch_warnings():
-    # HTCondor warns that there is no condor_config and, in this series, that these bindings will go
-    warnings.simplefilter("ignore")
-    import htcondor
-
-# the module's names are made at run time, from a compiled one
-_bindings: Any = htcondor
 
 Json = dict[str, Any]
 
@@ -41,7 +33,8 @@ _NO_TRANSFER = "fetched work has no file transfer; jobs see the file system of t
 _MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
 _ONE_SLOT = "a fetched job runs in one slot"
 
-#: commands that fetched work does not do and that leave no trace in the ad -> values that ask for nothing, why
+#: commands that fetched work does not do and that leave no trace in the ad -> values that ask for nothing,
+#: why
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "transfer_executable": (("false", "no", "0"), _NO_TRANSFER),
     "copy_to_spool": (("false", "no", "0"), _NO_TRANSFER),
@@ -57,12 +50,32 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
 
 # commands that HTCondor knows although, alone, they change nothing in the ad; used to notice a misspelt one
 _NO_MARK = {
-    "allow_environment_v1", "deferral_prep_time", "deferral_window", "err", "executable", "in", "job_prio", "out",
-    "gpus_maximum_capability", "gpus_minimum_capability", "gpus_minimum_memory", "gpus_minimum_runtime",
-    "require_gpus", "rlimit", "skip_filechecks", "stream_error", "stream_input", "stream_output",
-    "submit_fail_empty_matches", "submit_match_directories", "submit_warn_duplicate_matches",
-    "submit_warn_empty_matches", "transfer_error", "transfer_input", "transfer_output",
-}  # fmt: skip
+    "allow_environment_v1",
+    "deferral_prep_time",
+    "deferral_window",
+    "err",
+    "executable",
+    "in",
+    "job_prio",
+    "out",
+    "gpus_maximum_capability",
+    "gpus_minimum_capability",
+    "gpus_minimum_memory",
+    "gpus_minimum_runtime",
+    "require_gpus",
+    "rlimit",
+    "skip_filechecks",
+    "stream_error",
+    "stream_input",
+    "stream_output",
+    "submit_fail_empty_matches",
+    "submit_match_directories",
+    "submit_warn_duplicate_matches",
+    "submit_warn_empty_matches",
+    "transfer_error",
+    "transfer_input",
+    "transfer_output",
+}
 
 
 @dataclass(frozen=True)
@@ -271,14 +284,14 @@ def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]
         with warnings.catch_warnings():
             # of interest to people with a schedd
             warnings.simplefilter("ignore")
-            submit = _bindings.Submit(text)
+            submit = bindings.old.Submit(text)
             _refuse_unhonoured(submit)
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
                 # the bindings make one job of it
                 raise StopIteration
             ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=proc_id))
             first = _to_json(next(ads))
-    except (_bindings.HTCondorException, RuntimeError, ValueError) as error:
+    except (bindings.old.HTCondorException, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()) or _bad_line(text)
         raise SubmitError(f"HTCondor's submit refuses it: {reason}") from None
     except StopIteration:
@@ -292,7 +305,7 @@ def _rest(ads: Iterator[Any]) -> Iterator[Json]:
             ad = next(ads)
         except StopIteration:
             return
-        except (_bindings.HTCondorException, RuntimeError, ValueError) as error:
+        except (bindings.old.HTCondorException, RuntimeError, ValueError) as error:
             raise SubmitError(f"HTCondor's submit refuses it: {' '.join(str(error).split())}") from None
         yield {name: value for name, value in _to_json(ad).items() if name not in _PER_JOB}
 

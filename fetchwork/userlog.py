@@ -7,39 +7,39 @@ The format is HTCondor's own text form with ISO dates in local time, which condo
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from fetchwork.events import JobEvent
-
-
-def entry(event: JobEvent) -> str:
-    """The event as an entry of an event log, its last line ``...`` included."""
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.epoch))
-    body = _BODIES.get(event.type_number, _generic)(event)
-    return f"{event.type_number:03} ({event.cluster:03}.{event.proc:03}.000) {moment} {body}...\n"
+Event = Mapping[str, Any]
 
 
-def _text(event: JobEvent, name: str, default: str = "") -> str:
+def entry(type_number: int, job: tuple[int, int], epoch: float, event: Event) -> str:
+    """An event (its attributes) as an entry of an event log, its last line ``...`` included."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
+    body = _BODIES.get(type_number, _generic)(event)
+    return f"{type_number:03} ({job[0]:03}.{job[1]:03}.000) {moment} {body}...\n"
+
+
+def _text(event: Event, name: str, default: str = "") -> str:
     # a line break in a reason would end the entry, or forge another
     return " ".join(str(event.get(name, default)).split())
 
 
-def _submit(event: JobEvent) -> str:
+def _submit(event: Event) -> str:
     notes = _text(event, "LogNotes")
     return f"Job submitted from host: {_address(_text(event, 'SubmitHost'))}\n" + (
         f"    {notes}\n" if notes else ""
     )
 
 
-def _execute(event: JobEvent) -> str:
+def _execute(event: Event) -> str:
     slot = _text(event, "SlotName")
     return f"Job executing on host: {_address(_text(event, 'ExecuteHost'))}\n" + (
         f"\tSlotName: {slot}\n" if slot else ""
     )
 
 
-def _evicted(event: JobEvent) -> str:
+def _evicted(event: Event) -> str:
     again = bool(event.get("TerminatedAndRequeued", False))
     first = "(0) Job terminated and was requeued" if again else "(0) Job was not checkpointed."
     lines = [f"\t{first}", *_usage(event, ("Run",)), *_bytes(("Run",))]
@@ -50,19 +50,19 @@ def _evicted(event: JobEvent) -> str:
     return "Job was evicted.\n" + "".join(f"{line}\n" for line in lines)
 
 
-def _terminated(event: JobEvent) -> str:
+def _terminated(event: Event) -> str:
     scopes = ("Run", "Total")
     lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes)]
     return "Job terminated.\n" + "".join(f"{line}\n" for line in lines)
 
 
-def _ending(event: JobEvent) -> list[str]:
+def _ending(event: Event) -> list[str]:
     if event.get("TerminatedBySignal") is None:
         return [f"\t(1) Normal termination (return value {int(event.get('ReturnValue') or 0)})"]
     return [f"\t(0) Abnormal termination (signal {int(event['TerminatedBySignal'])})", "\t(0) No core file"]
 
 
-def _usage(event: JobEvent, scopes: tuple[str, ...]) -> list[str]:
+def _usage(event: Event, scopes: tuple[str, ...]) -> list[str]:
     used = f"Usr {_days(event.get('RunUserCpu'))}, Sys {_days(event.get('RunSysCpu'))}"
     none = f"Usr {_days(0)}, Sys {_days(0)}"
     return [
@@ -83,7 +83,7 @@ def _days(seconds: Any) -> str:
     return f"{days} {rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
 
 
-def _image_size(event: JobEvent) -> str:
+def _image_size(event: Event) -> str:
     lines = [f"Image size of job updated: {int(event.get('Size') or 0)}"]
     for name, unit in (("MemoryUsage", "MB"), ("ResidentSetSize", "KB")):
         value = event.get(name)
@@ -92,30 +92,30 @@ def _image_size(event: JobEvent) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _aborted(event: JobEvent) -> str:
+def _aborted(event: Event) -> str:
     return f"Job was aborted.\n\t{_text(event, 'Reason', 'no reason given')}\n"
 
 
-def _suspended(event: JobEvent) -> str:
+def _suspended(event: Event) -> str:
     count = int(event.get("NumberOfPIDs") or 1)
     return f"Job was suspended.\n\tNumber of processes actually suspended: {count}\n"
 
 
-def _unsuspended(_: JobEvent) -> str:
+def _unsuspended(_: Event) -> str:
     return "Job was unsuspended.\n"
 
 
-def _held(event: JobEvent) -> str:
+def _held(event: Event) -> str:
     code, subcode = (int(event.get(name) or 0) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return f"Job was held.\n\t{_text(event, 'HoldReason')}\n\tCode {code} Subcode {subcode}\n"
 
 
-def _released(event: JobEvent) -> str:
+def _released(event: Event) -> str:
     return f"Job was released.\n\t{_text(event, 'Reason')}\n"
 
 
-def _generic(event: JobEvent) -> str:
-    return f"{_text(event, 'Info', event.type.name)}\n"
+def _generic(event: Event) -> str:
+    return f"{_text(event, 'Info', 'Something happened.')}\n"
 
 
 def _address(host: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.errors import NotFound
-from fetchwork.events import JobEvent, Reader
+from fetchwork.events import JobEvent
 from fetchwork.queue import Queue
+from fetchwork.queue.reader import Reader
 
 # what an event makes of a job that is still in the queue
 _STATUS = {1: 2, 4: 1, 10: 7, 11: 2, 12: 5, 13: 1}

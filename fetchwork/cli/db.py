@@ -37,8 +37,8 @@ def cli(context: click.Context, dsn: str | None) -> None:
 def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
     """Make the schema in a database that has none.
 
-    Needs the right to create a schema, and roles where the four of fetchwork are not there. In a database that
-    has the schema it does what upgrade does.
+    Needs the right to create a schema, and roles where the four of fetchwork are not there. In a database
+    that has the schema it does what upgrade does.
 
     \b
     Example:
@@ -107,11 +107,13 @@ def status(context: click.Context, as_json: bool) -> None:
         click.echo("no schema 'fetchwork' in this database: run `fetchwork db init`")
     elif found.newer:
         click.echo(
-            f"schema version {max(found.installed)} is newer than this fetchwork, which speaks {max(found.known)}"
+            f"schema version {max(found.installed)} is newer than this fetchwork, which speaks"
+            f" {max(found.known)}"
         )
     elif found.pending:
         click.echo(
-            f"schema version {max(found.installed)}; to do: {', '.join(map(str, found.pending))}; run `fetchwork db upgrade`"
+            f"schema version {max(found.installed)}; to do: {', '.join(map(str, found.pending))}; run"
+            " `fetchwork db upgrade`"
         )
     else:
         click.echo(f"schema version {max(found.installed)}: up to date")

@@ -62,5 +62,5 @@ def cli(
                 detail = more[0].strip().partition(") ")[2]
             # the entry's number means nothing to most people; its name does
             _, _, rest = first.partition(") ")
-            line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]}{' ' + detail if detail else ''}"
+            line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]} {detail}".rstrip()
         click.echo(f"{event.cursor} {line}" if show_cursor else line)

@@ -11,9 +11,20 @@ from fetchwork.cli import options, output
 from fetchwork.queue import Queue
 
 PROJECTION = [
-    "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "CompletionDate", "EnteredCurrentStatus", "Cmd", "Args",
-    "Arguments", "RemoteWallClockTime", "ExitCode", "ExitSignal",
-]  # fmt: skip
+    "ClusterId",
+    "ProcId",
+    "Owner",
+    "QDate",
+    "JobStatus",
+    "CompletionDate",
+    "EnteredCurrentStatus",
+    "Cmd",
+    "Args",
+    "Arguments",
+    "RemoteWallClockTime",
+    "ExitCode",
+    "ExitSignal",
+]
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -74,6 +85,7 @@ def _list(ads: Iterator[dict[str, Any]]) -> None:
         ending = f"-{signal}" if signal is not None else "" if code is None else str(code)
         click.echo(
             f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
-            f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11} {output.STATUS[ad['JobStatus']]:<2} {ending:>4}"
+            f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11}"
+            f" {output.STATUS[ad['JobStatus']]:<2} {ending:>4}"
             f" {output.moment(ad['EnteredCurrentStatus']):<12} {output.command_line(ad)}"
         )

@@ -18,7 +18,7 @@ _FORMAT = re.compile(r"--?(?:af|autoformat)(?::(?P<letters>[a-zA-Z,]*))?$")
 
 
 class HTCondorCommand(click.Command):
-    """A command with HTCondor's option ``-af[:letters] ATTR ...``, which takes every word up to the next option."""
+    """A command with HTCondor's ``-af[:letters] ATTR ...``, which takes every word up to the next option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest: list[str] = []
@@ -107,7 +107,8 @@ def autoformat_note(function: Function) -> Function:
         metavar="ATTR...",
         expose_value=False,
         help="Print these attributes, a job a line. -af:h with a heading, :j with the job id first,"
-        " :l as 'Attr = value', :t or :, between values, :n a line each, :V strings in quotes, :r unevaluated.",
+        " :l as 'Attr = value', :t or :, between values, :n a line each, :V strings in quotes, :r"
+        " unevaluated.",
     )(function)
 
 

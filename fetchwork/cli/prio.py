@@ -33,7 +33,8 @@ def cli(
 ) -> None:
     """Set a submitter's priority factor or limit.
 
-    A submitter is an accounting group, or an owner without one. Also concurrency limits (HTCondor's <NAME>_LIMIT).
+    A submitter is an accounting group, or an owner without one. Also concurrency limits (HTCondor's
+    <NAME>_LIMIT).
 
     \b
     Example:

@@ -12,9 +12,21 @@ from fetchwork.cli import options, output
 from fetchwork.queue import Queue
 
 PROJECTION = [
-    "ClusterId", "ProcId", "Owner", "QDate", "JobStatus", "JobPrio", "Cmd", "Args", "Arguments", "HoldReason",
-    "EnteredCurrentStatus", "RemoteWallClockTime", "JobCurrentStartDate", "RemoteHost",
-]  # fmt: skip
+    "ClusterId",
+    "ProcId",
+    "Owner",
+    "QDate",
+    "JobStatus",
+    "JobPrio",
+    "Cmd",
+    "Args",
+    "Arguments",
+    "HoldReason",
+    "EnteredCurrentStatus",
+    "RemoteWallClockTime",
+    "JobCurrentStartDate",
+    "RemoteHost",
+]
 
 #: jobs that one call looks into
 MOST_ANALYZED = 10
@@ -167,7 +179,8 @@ def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
             click.echo(f"{job}{ad['Owner']:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
         elif running:
             click.echo(
-                f"{job}{ad['Owner']:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12} {ad.get('RemoteHost', '')}"
+                f"{job}{ad['Owner']:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12}"
+                f" {ad.get('RemoteHost', '')}"
             )
         else:
             click.echo(

@@ -40,7 +40,8 @@ def cli(
 ) -> None:
     """Show, make and change queues.
 
-    A host's keyword says which queues its slots draw from. With a NAME that does not exist yet the queue is made.
+    A host's keyword says which queues its slots draw from. With a NAME that does not exist yet the queue is
+    made.
 
     \b
     Example:
@@ -74,7 +75,8 @@ def cli(
         " coalesce(sum(t.idle), 0)::bigint AS idle, coalesce(sum(t.running), 0)::bigint AS running,"
         " coalesce(sum(t.held), 0)::bigint AS held FROM fetchwork.queues AS q"
         " LEFT JOIN fetchwork.totals AS t ON t.fetchworkqueue = q.name"
-        " WHERE %s::text IS NULL OR q.name = %s GROUP BY q.name, q.paused, q.draining, q.maxrunning, q.preemptratio, q.preemptprio"
+        " WHERE %s::text IS NULL OR q.name = %s GROUP BY q.name, q.paused, q.draining, q.maxrunning,"
+        " q.preemptratio, q.preemptprio"
         " ORDER BY q.name",
         [name, name],
     )

@@ -39,7 +39,8 @@ def cli(queue: Queue, jobs: tuple[str, ...], constraints: tuple[str, ...], limit
         row["runid"]: row
         for row in queue.database.query(
             "SELECT runid, extract(epoch FROM claimed_at)::float8 AS claimed,"
-            " extract(epoch FROM started_at)::float8 AS started, extract(epoch FROM ended_at)::float8 AS ended"
+            " extract(epoch FROM started_at)::float8 AS started, extract(epoch FROM"
+            " ended_at)::float8 AS ended"
             " FROM fetchwork.runs WHERE runid = ANY(%s)",
             [[ad["RunId"] for ad in found]],
         )

@@ -31,7 +31,8 @@ def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> N
     """
     if by_host:
         rows = queue.database.query(
-            "SELECT machine, agent_version, alive, extract(epoch FROM seen_at)::float8 AS seen, runs, bad_starts,"
+            "SELECT machine, agent_version, alive, extract(epoch FROM seen_at)::float8 AS seen,"
+            " runs, bad_starts,"
             " bad_reason, black_hole_since_at IS NOT NULL AS black_hole FROM fetchwork.hosts"
             " WHERE cardinality(%s::text[]) = 0 OR machine = ANY(%s) ORDER BY machine",
             [list(hosts), list(hosts)],

@@ -30,7 +30,8 @@ from fetchwork.queue import Queue
     "--ads",
     "are_ads",
     is_flag=True,
-    help="FILE holds job ads: JSON, or old-syntax ads with blank lines between them. Taken for granted for *.ad, *.ads and *.json.",
+    help="FILE holds job ads: JSON, or old-syntax ads with blank lines between them. Taken for"
+    " granted for *.ad, *.ads and *.json.",
 )
 @click.option("-dry-run", "--dry-run", is_flag=True, help="Print the ads as JSON and submit nothing.")
 @options.json_option
@@ -48,8 +49,8 @@ def cli(
 ) -> None:
     """Put jobs into the queue.
 
-    FILE is an HTCondor submit description, '-' standard input. What fetched work can't honour is refused by name:
-    all jobs of FILE go in, or none.
+    FILE is an HTCondor submit description, '-' standard input. What fetched work can't honour is refused by
+    name: all jobs of FILE go in, or none.
 
     \b
     Example:

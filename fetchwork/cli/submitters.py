@@ -19,7 +19,8 @@ def cli(queue: Queue, as_json: bool) -> None:
       fetchwork submitters
     """
     rows = queue.database.query(
-        "SELECT name, priority, realpriority, priorityfactor, runningjobs, maxrunning, weightedusage, accumulatedusage"
+        "SELECT name, priority, realpriority, priorityfactor, runningjobs, maxrunning,"
+        " weightedusage, accumulatedusage"
         " FROM fetchwork.submitters ORDER BY priority, name"
     )
     if as_json:

@@ -31,13 +31,15 @@ def cli(queue: Queue, job: str, only_stdout: bool | None, run_id: int | None, as
     """
     rows = queue.database.query(
         "SELECT runid, ad -> 'Output' AS output FROM fetchwork.runs"
-        " WHERE clusterid = (fetchwork.parse_job_id(%s)).cluster_id AND procid = coalesce((fetchwork.parse_job_id(%s)).proc_id, 0)"
+        " WHERE clusterid = (fetchwork.parse_job_id(%s)).cluster_id AND procid ="
+        " coalesce((fetchwork.parse_job_id(%s)).proc_id, 0)"
         " AND (%s::bigint IS NULL OR runid = %s) AND ad ? 'Output' ORDER BY runid DESC LIMIT 1",
         [job, job, run_id, run_id],
     )
     if not rows:
         raise NotFound(
-            f"no output is kept for job {job}: it asked for none (+FetchWorkTailBytes), or no run of it has ended"
+            f"no output is kept for job {job}: it asked for none (+FetchWorkTailBytes), or no run of"
+            " it has ended"
         )
     kept = rows[0]["output"]
     if as_json:

@@ -33,7 +33,8 @@ from fetchwork.queue import Queue
 @click.option(
     "--state",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The file that remembers how far it came.  [default: one in ~/.local/state/fetchwork; root: /var/lib/fetchwork]",
+    help="The file that remembers how far it came.  [default: one in ~/.local/state/fetchwork; root:"
+    " /var/lib/fetchwork]",
 )
 @options.connected
 @click.pass_context
@@ -49,9 +50,10 @@ def cli(
 ) -> None:
     """Write HTCondor job event logs from the events.
 
-    Each job's events go to the file that its submit description names with 'log', as a schedd would write it; real
-    condor_wait, condor_watch_q and JobEventLog read it. Started again, it goes on where it was: every event is
-    written once. Root writes each log as the job's owner; others write the logs of their own jobs.
+    Each job's events go to the file that its submit description names with 'log', as a schedd would write
+    it; real condor_wait, condor_watch_q and JobEventLog read it. Started again, it goes on where it was:
+    every event is written once. Root writes each log as the job's owner; others write the logs of their own
+    jobs.
 
     \b
     Example:
@@ -59,8 +61,8 @@ def cli(
       fetchwork userlog 42 -o sleep.log
     """
     from fetchwork.cli.options import conninfo_of
-    from fetchwork.events import Reader
     from fetchwork.logfiles import LogWriter, default_state
+    from fetchwork.queue.reader import Reader
 
     output = output.absolute() if output else None
     writer = LogWriter(queue, state or default_state(conninfo_of(context), output, jobs), output=output)

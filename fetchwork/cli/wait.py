@@ -49,8 +49,8 @@ def cli(
 ) -> None:
     """Wait until jobs have ended.
 
-    The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, 124 if the time was
-    over first.
+    The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, 124 if the
+    time was over first.
 
     \b
     Example:

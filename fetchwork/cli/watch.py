@@ -35,8 +35,8 @@ def cli(
 ) -> None:
     """Show the queue, and go on showing it; Ctrl-C ends it.
 
-    All jobs by owner, DONE counted from now on; or with jobs, owners or a constraint these by batch. Where there is
-    no terminal, a line for every change.
+    All jobs by owner, DONE counted from now on; or with jobs, owners or a constraint these by batch. Where
+    there is no terminal, a line for every change.
 
     \b
     Example:

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fetchwork import classads
+from fetchwork.bindings import QueryOpts
 from fetchwork.db import AsyncDatabase
-from fetchwork.events import JobEvent, Reader
+from fetchwork.events import JobEvent
 from fetchwork.queue import steps, submission
-from fetchwork.queue.steps import QueryOpts
+from fetchwork.queue.reader import Reader
 from fetchwork.queue.synchronous import Queue, default_conninfo
 from fetchwork.queue.views import HISTORY, RUNS
 
@@ -44,7 +45,7 @@ class AsyncQueue:
         itemdata: Iterable[str | Mapping[str, str]] | None = None,
         owner: str | None = None,
     ) -> submission.SubmitResult:
-        """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions does not wait politely."""
+        """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions is not asynchronous."""
 
         def put() -> submission.SubmitResult:
             with Queue(self._conninfo) as queue:

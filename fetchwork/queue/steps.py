@@ -1,8 +1,8 @@
 """What the queue's operations ask of the database, without a connection.
 
-Each operation is a generator: it yields an ``Ask`` and is sent the rows, or a ``Pause``, or ``Found`` items for
-the caller, and returns its result. ``Queue`` drives them with a connection, ``AsyncQueue`` with awaited ones,
-so that the two can't come to differ.
+Each operation is a generator: it yields an ``Ask`` and is sent the rows, or a ``Pause``, or ``Found`` items
+for the caller, and returns its result. ``Queue`` drives them with a connection, ``AsyncQueue`` with awaited
+ones, so that the two can't come to differ.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import htcondor2
-
 from fetchwork import classads
+from fetchwork.bindings import JobAction, QueryOpts
 from fetchwork.constraint import Constraint, Source, compile_constraint
-from fetchwork.errors import ClassAdError, JobStateConflict, NotFound
+from fetchwork.errors import JobStateConflict, NotFound
 from fetchwork.queue.views import JOBS, Json, View
-
-JobAction = htcondor2.JobAction
-QueryOpts = htcondor2.QueryOpts
 
 PAGE = 1000
 # ids in one call of a function that changes jobs; each call is a transaction
@@ -141,7 +137,10 @@ def ads(
         stop = yield from compiled(view, constraint_of(since), memory)
     wanted = _projection(view, projection)
     whole = not wanted or not selection.exact or stop is not None
-    columns, params = ("*", []) if whole else _selected(view, wanted)
+    columns: str = "*"
+    params: list[Any] = []
+    if not whole:
+        columns, params = _selected(view, wanted)
     left = limit if limit >= 0 else None
     place = yield from _Place.begin(view, selection)
     while left is None or left > 0:
@@ -173,10 +172,10 @@ def ads(
 class _Place:
     """Where a reader is in a view, and how it goes on.
 
-    A short answer is asked for as a whole, page by page. The views keep strangers' rows back, and PostgreSQL
-    would read and sort all of such a view for each page of a long answer. So that is read in pieces, which are
-    ranges of an index: their ends are told by the view's edge function. Pieces grow while little is found in
-    them and shrink when there is much.
+    A short answer is asked for as a whole, page by page. The views keep strangers' rows back, and
+    PostgreSQL would read and sort all of such a view for each page of a long answer. So that is read in
+    pieces, which are ranges of an index: their ends are told by the view's edge function. Pieces grow while
+    little is found in them and shrink when there is much.
     """
 
     SHORT = 20 * PAGE
@@ -196,7 +195,7 @@ class _Place:
     def begin(cls, view: View, selection: Constraint) -> Steps[_Place]:
         """At the beginning; the planner's guess of the answer's length decides how it is read."""
         told = yield Ask(
-            f"EXPLAIN (FORMAT JSON) SELECT FROM fetchwork.{view.name} WHERE {selection.sql}",  # noqa: S608
+            f"EXPLAIN (FORMAT JSON) SELECT FROM fetchwork.{view.name} WHERE {selection.sql}",
             selection.params,
         )
         (plan,) = told[0].values()
@@ -207,7 +206,8 @@ class _Place:
 
     def condition(self) -> tuple[str, list[Any]]:
         """What the rows of the next page have to fulfil."""
-        parts, params = ["true"], []
+        parts = ["true"]
+        params: list[Any] = []
         before, behind = ("<", ">=") if self._view.descending else (">", "<=")
         if self._after is not None:
             parts.append(_compared(self._view.order, before, self._after))
@@ -324,13 +324,15 @@ def summary(constraint: Any, memory: Memory) -> Steps[Json]:
     selection = yield from compiled(JOBS, constraint, memory)
     if selection.sql == "true" and selection.exact:
         rows = yield Ask(
-            "SELECT sum(idle) AS idle, sum(running) AS running, sum(held) AS held, sum(suspended) AS suspended,"
+            "SELECT sum(idle) AS idle, sum(running) AS running, sum(held) AS held, sum(suspended) AS"
+            " suspended,"
             " sum(ending) AS removed FROM fetchwork.totals"
         )
         counts.update({name.capitalize(): int(value or 0) for name, value in rows[0].items()})
     elif selection.exact:
         rows = yield Ask(
-            f"SELECT jobstatus, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY jobstatus",  # noqa: S608
+            f"SELECT jobstatus, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY"  # noqa: S608
+            " jobstatus",
             selection.params,
         )
         counts.update({_STATES[row["jobstatus"]]: row["n"] for row in rows})
@@ -365,7 +367,8 @@ def autoclusters(constraint: Any, memory: Memory) -> Steps[list[Json]]:
         counts = {row["autoclusterid"]: int(row["n"]) for row in rows}
     elif selection.exact:
         rows = yield Ask(
-            f"SELECT autoclusterid, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY autoclusterid",  # noqa: S608
+            f"SELECT autoclusterid, count(*) AS n FROM fetchwork.jobs WHERE {selection.sql} GROUP BY"  # noqa: S608
+            " autoclusterid",
             selection.params,
         )
         counts = {row["autoclusterid"]: row["n"] for row in rows}
@@ -433,7 +436,8 @@ def act(action: Any, spec: Any, memory: Memory, reason: str | None) -> Steps[Jso
     function = _FUNCTIONS.get(action)
     if function is None:
         raise JobStateConflict(
-            f"JobAction.{action.name} is not possible for fetched work; allowed: Hold, Release, Remove, Vacate"
+            f"JobAction.{action.name} is not possible for fetched work; allowed: Hold, Release,"
+            " Remove, Vacate"
         )
     found = yield from selected(spec, memory)
     changed = 0
@@ -519,6 +523,3 @@ def value_of(value: Any) -> Any:
     ad = classads.ClassAd()
     ad["value"] = expression
     return classads.to_json(ad)["value"]
-
-
-__all__ = ["Ask", "ClassAdError", "Found", "Memory", "Pause", "Steps", "act", "ads", "edit", "query"]

@@ -12,7 +12,7 @@ COUNTS = ("idle", "running", "held", "suspended", "ending")
 
 
 def batches(constraint: Any, memory: Memory) -> Steps[list[Json]]:
-    """The jobs that a constraint selects, by owner and batch name or cluster, as condor_q shows them first."""
+    """The jobs that a constraint selects, by owner and batch name or cluster, as condor_q shows them."""
     selection = yield from steps.compiled(JOBS, constraint, memory)
     where, params = selection.sql, list(selection.params)
     if not selection.exact:
@@ -22,13 +22,14 @@ def batches(constraint: Any, memory: Memory) -> Steps[list[Json]]:
         where = "(clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
         params = [[ad["ClusterId"] for ad in ads], [ad["ProcId"] for ad in ads]]
     rows: list[Json] = yield Ask(
-        "SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch, min(qdate) AS qdate,"
+        "SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch, min(qdate) AS"  # noqa: S608
+        " qdate,"
         " count(*) FILTER (WHERE jobstatus = 1) AS idle, count(*) FILTER (WHERE jobstatus = 2) AS running,"
         " count(*) FILTER (WHERE jobstatus = 3) AS removed, count(*) FILTER (WHERE jobstatus = 5) AS held,"
         " count(*) FILTER (WHERE jobstatus = 7) AS suspended, count(*) AS jobs,"
         " min(clusterid) AS cluster, max(clusterid) AS last_cluster,"
         " min(procid) AS proc, max(procid) AS last_proc, array_agg(DISTINCT clusterid) AS clusters"
-        f" FROM fetchwork.jobs WHERE {where} GROUP BY 1, 2 ORDER BY cluster, batch",  # noqa: S608
+        f" FROM fetchwork.jobs WHERE {where} GROUP BY 1, 2 ORDER BY cluster, batch",
         params,
     )
     done = yield Ask(
@@ -61,6 +62,7 @@ def totals(by: str | None = None, *, empty: bool = False) -> Steps[list[Json]]:
     )
     some = "" if empty else "HAVING sum(jobs) > 0"
     rows = yield Ask(
-        f"SELECT {key} AS {by}{more}, {counts} FROM fetchwork.totals GROUP BY {key} {some} ORDER BY {key}"  # noqa: S608
+        f"SELECT {key} AS {by}{more}, {counts} FROM fetchwork.totals GROUP BY {key} {some} ORDER BY"  # noqa: S608
+        f" {key}"
     )
     return list(rows)

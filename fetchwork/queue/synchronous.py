@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fetchwork import classads
+from fetchwork.bindings import QueryOpts
 from fetchwork.db import Database
-from fetchwork.events import JobEvent, Reader
+from fetchwork.events import JobEvent
 from fetchwork.queue import steps, submission
-from fetchwork.queue.steps import QueryOpts
+from fetchwork.queue.reader import Reader
 from fetchwork.queue.views import HISTORY, RUNS, Json
 
 Result = TypeVar("Result")
@@ -19,7 +20,7 @@ ClassAd = classads.ClassAd
 
 
 def default_conninfo(conninfo: str | None) -> str:
-    """The connection string to use: the one given, else FETCHWORK_DSN, else what libpq finds (PGHOST, ...)."""
+    """The connection string: the one given, else FETCHWORK_DSN, else what libpq finds (PGHOST, ...)."""
     return conninfo if conninfo is not None else os.environ.get("FETCHWORK_DSN", "")
 
 
@@ -119,12 +120,13 @@ class Queue:
     def act(self, action: Any, job_spec: Any, reason: str | None = None) -> ClassAd:
         """Hold, release, remove or vacate jobs; the answer counts them.
 
-        ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a constraint.
+        ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
+        constraint.
         """
         return classads.from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
 
     def edit(self, job_spec: Any, attr: str, value: Any) -> int:
-        """Change an attribute of jobs; ``value`` is an expression or its text. Returns how many were changed."""
+        """Change an attribute of jobs to an expression, or its text; returns how many were changed."""
         return self.run(steps.edit(job_spec, {attr: steps.value_of(value)}, self.memory))
 
     def reschedule(self) -> None:
@@ -141,10 +143,10 @@ class Queue:
     ) -> Iterator[JobEvent]:
         """What happened to jobs, in order, from ``after`` on.
 
-        ``after`` is the ``cursor`` of an event, or 'now'; None: from the first that is kept. ``job`` is a job
-        spec of ids; ``stop_after`` as in ``htcondor2.JobEventLog``: None waits for ever, 0 does not wait, and a
-        number of seconds waits so long for the next event. Raises CursorExpired if ``after`` lies before what
-        is kept.
+        ``after`` is the ``cursor`` of an event, or 'now'; None: from the first that is kept. ``job`` is a
+        job spec of ids; ``stop_after`` as in ``htcondor2.JobEventLog``: None waits for ever, 0 does not
+        wait, and a number of seconds waits so long for the next event. Raises CursorExpired if ``after``
+        lies before what is kept.
         """
         reader = Reader(after=after, job=job)
         return self.each(reader.events(stop_after))

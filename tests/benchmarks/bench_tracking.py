@@ -3,13 +3,13 @@
     make bench-tracking
     python tests/benchmarks/bench_tracking.py --jobs 100000 --history 500000 --without-condor
 
-First, at the database: how long each question takes that people and programs ask, the median of 15 answers, and the
-memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000 batches, some held;
-3 000 run. Jobs and history are written as rows, not submitted, because that would take an hour; what they look like is
-what the schema's functions leave behind.
+First, at the database: how long each question takes that people and programs ask, the median of 15 answers,
+and the memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000
+batches, some held; 3 000 run. Jobs and history are written as rows, not submitted, because that would take
+an hour; what they look like is what the schema's functions leave behind.
 
-Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each tool is
-called ten times in turn, from start to exit.
+Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each
+tool is called ten times in turn, from start to exit.
 
 The last line is the slowest question's median; the goal is 50 ms.
 """
@@ -99,7 +99,7 @@ SELECT autocluster_id, batch_id, sum(jobs), sum(held), sum(completed), 0 FROM (
 ) AS t GROUP BY 1, 2;
 
 SELECT setval('fetchwork.cluster_id', ({jobs} + {history}) / {cluster});
-"""
+"""  # noqa: E501
 
 
 def fill(conninfo: str, jobs: int, history: int) -> None:
@@ -202,7 +202,8 @@ def _seconds(pool: PersonalPool, command: list[str]) -> float:
     # timed inside, where entering the pool's root costs nothing
     script = (
         "import subprocess, sys, time\nbegin = time.perf_counter()\n"
-        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\nprint(time.perf_counter() - begin)"
+        "subprocess.run(sys.argv[1:], check=True,"
+        " stdout=subprocess.DEVNULL)\nprint(time.perf_counter() - begin)"
     )
     environment = {"FETCHWORK_DSN": pool.conninfo}
     told = pool.run_command(["/opt/fetchwork/venv/bin/python", "-c", script, *command], env=environment)
@@ -243,7 +244,8 @@ def main() -> None:
                         growth.append(memory_kib() - before)
                 rate = count / (time.perf_counter() - begin)
                 print(
-                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB in the first"
+                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB"
+                    " in the first"
                     f" tenth and by {growth[1] - growth[0]} KiB in the rest"
                 )
         finally:

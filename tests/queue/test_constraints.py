@@ -14,20 +14,70 @@ from tests.direct_queue import DirectQueue
 
 # values that an ad may hold, expressions among them, in the spelling of whoever wrote them
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -7, 2.5, "/Expr(1E+300)/", "", "x", "X", "Ärger", "/Expr(2 * JobPrio)/", "/Expr(undefined)/",
-    "/Expr(strcat(Owner, \"x\"))/", "/Expr(error)/", [1, 2], {"a": 1}, 9007199254740993, "/Expr(Other)/",
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -7,
+    2.5,
+    "/Expr(1E+300)/",
+    "",
+    "x",
+    "X",
+    "Ärger",
+    "/Expr(2 * JobPrio)/",
+    "/Expr(undefined)/",
+    '/Expr(strcat(Owner, "x"))/',
+    "/Expr(error)/",
+    [1, 2],
+    {"a": 1},
+    9007199254740993,
+    "/Expr(Other)/",
+]
 
 names = st.sampled_from(
-    ["ClusterId", "procid", "JobStatus", "JobPrio", "Owner", "OWNER", "HoldReason", "HoldReasonCode", "NumHolds",
-     "RemoteWallClockTime", "RequestMemory", "requestmemory", "Colour", "colour", "MY.Colour", "Other", "Nowhere"]
-)  # fmt: skip
+    [
+        "ClusterId",
+        "procid",
+        "JobStatus",
+        "JobPrio",
+        "Owner",
+        "OWNER",
+        "HoldReason",
+        "HoldReasonCode",
+        "NumHolds",
+        "RemoteWallClockTime",
+        "RequestMemory",
+        "requestmemory",
+        "Colour",
+        "colour",
+        "MY.Colour",
+        "Other",
+        "Nowhere",
+    ]
+)
 literals = st.one_of(
-    st.sampled_from(["undefined", "error", "true", "false", '"x"', '"X"', '""', '"alice"', '"ALICE"', '"ärger"',
-                     "9007199254740993", "1E300", '"submitted on hold at user\'s request"']),
+    st.sampled_from(
+        [
+            "undefined",
+            "error",
+            "true",
+            "false",
+            '"x"',
+            '"X"',
+            '""',
+            '"alice"',
+            '"ALICE"',
+            '"ärger"',
+            "9007199254740993",
+            "1E300",
+            '"submitted on hold at user\'s request"',
+        ]
+    ),
     st.integers(-8, 8).map(str),
     st.sampled_from(["2.5", "-0.5", "1.0"]),
-)  # fmt: skip
+)
 operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "=?=", "=!="])
 comparisons = st.one_of(
     st.builds("{} {} {}".format, names, operators, literals),

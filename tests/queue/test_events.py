@@ -1,4 +1,4 @@
-"""No event is missed, none comes twice, whatever the order of commits; a cursor is good anywhere, or says that it is not."""
+"""No event is missed, none comes twice, whatever the order of commits; a cursor is good anywhere."""
 
 import pickle
 import threading
@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from fetchwork.errors import NotFound
-from fetchwork.events import CursorExpired, JobEvent, JobEventLog
+from fetchwork.eventlog import JobEventLog
+from fetchwork.events import CursorExpired, JobEvent
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
 
@@ -56,16 +57,23 @@ def test_a_job_s_life_is_seen_in_order_with_all_transitions(queue: Queue, slots:
     slots.finish(slots.started())
     events = list(queue.events(stop_after=0))
     assert [event.type.name for event in events] == [
-        "SUBMIT", "EXECUTE", "JOB_SUSPENDED", "JOB_UNSUSPENDED", "JOB_EVICTED", "JOB_HELD", "JOB_RELEASED", "EXECUTE",
+        "SUBMIT",
+        "EXECUTE",
+        "JOB_SUSPENDED",
+        "JOB_UNSUSPENDED",
+        "JOB_EVICTED",
+        "JOB_HELD",
+        "JOB_RELEASED",
+        "EXECUTE",
         "JOB_TERMINATED",
-    ]  # fmt: skip
+    ]
     assert events[-1]["TerminatedNormally"] is True
     assert events[-1]["ReturnValue"] == 0
     assert events[1].run_id == run.run_id
 
 
 def test_events_of_a_slower_transaction_are_not_skipped(queue: Queue, connect: Connect) -> None:
-    """Ids are given before commits: the second to write commits first, and the reader must wait for the first."""
+    """Ids are given before commits: the second to write commits first, and the reader must wait."""
     slow, fast = connect(autocommit=False), connect()
     first = submit_in(slow)
     second = submit_in(fast)
@@ -185,7 +193,7 @@ def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQue
 def test_a_reader_that_falls_behind_while_it_reads_is_told(
     queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.events.PAGE", 2)
+    monkeypatch.setattr("fetchwork.queue.reader.PAGE", 2)
     slots.submit_many([{}] * 5)
     reader = queue.events(stop_after=None)
     assert [next(reader).job_id for _ in range(2)] == ["1.0", "1.1"]
@@ -218,7 +226,8 @@ def test_none_waits_for_the_next_event(queue: Queue, slots: DirectQueue) -> None
     assert 0.25 < waited < 3
 
 
-# -- by log ---------------------------------------------------------------------------------------------------
+# -- by log
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_log_of_several_jobs_is_read_from_the_database(
@@ -263,7 +272,8 @@ def test_the_index_of_the_cursor_is_used_whatever_the_reader_s_rights(
     connection = connect(role="fetchwork_reader")
     connection.execute("SET enable_seqscan = off")
     plan = connection.execute(
-        "EXPLAIN SELECT xid, eventid FROM fetchwork.events WHERE xid < pg_snapshot_xmin(pg_current_snapshot())"
+        "EXPLAIN SELECT xid, eventid FROM fetchwork.events WHERE xid <"
+        " pg_snapshot_xmin(pg_current_snapshot())"
         " AND (xid, eventid) > ('5'::xid8, 7) ORDER BY xid, eventid LIMIT 10"
     ).fetchall()
     assert any("Index Cond" in line and "ROW(" in line for (line,) in plan), plan

@@ -261,7 +261,7 @@ def test_all_actions_that_fetched_work_knows(queue: Queue, slots: DirectQueue) -
     queue.act(fetchwork.JobAction.Hold, "1.1")
     assert queue.act(fetchwork.JobAction.Release, 1)["TotalSuccess"] == 1
     assert queue.act(fetchwork.JobAction.Remove, 1)["TotalSuccess"] == 2
-    with pytest.raises(FetchworkError, match="JobAction.Suspend is not possible"):
+    with pytest.raises(FetchworkError, match=r"JobAction\.Suspend is not possible"):
         queue.act(fetchwork.JobAction.Suspend, 1)
     with pytest.raises(TypeError):
         queue.act("Hold", 1)

@@ -1,4 +1,4 @@
-"""Submit descriptions and ad files become what the database takes; what can't be honoured is refused by name."""
+"""Descriptions and ad files become what the database takes; what can't be honoured is refused by name."""
 
 from pathlib import Path
 

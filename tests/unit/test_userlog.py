@@ -7,27 +7,17 @@ import htcondor2
 import pytest
 
 from fetchwork.events import Cursor, JobEvent
-from fetchwork.userlog import entry
 
 
 def event(type_number: int, **info: Any) -> JobEvent:
     import json
 
-    return JobEvent(
-        xid=812,
-        event_id=4071,
-        type_number=type_number,
-        cluster=42,
-        proc=7,
-        run_id=3,
-        epoch=1795225768.25,
-        info=json.dumps(info),
-    )
+    return JobEvent(f"812\t4071\t{type_number}\t42\t7\t3\t1795225768.25\t{json.dumps(info)}")
 
 
 def read_back(tmp_path: Path, *events: JobEvent) -> list[htcondor2.JobEvent]:
     log = tmp_path / "job.log"
-    log.write_text("".join(entry(event) for event in events))
+    log.write_text("".join(str(event) for event in events))
     with htcondor2.JobEventLog(str(log)) as reader:
         return list(reader.events(stop_after=0))
 

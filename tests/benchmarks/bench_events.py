@@ -1,0 +1,196 @@
+"""Events: from commit to a waiting reader, reading a million of them, and what writing them costs a
+claim's way.
+
+    make bench-events
+    python tests/benchmarks/bench_events.py --events 100000 --seconds 5
+
+1. 1 000 events a second are written, each in a transaction of its own that is committed at once; a reader
+that waits
+   notes when each arrives. The time runs from the moment before COMMIT is sent, on one clock.
+2. 1 000 000 events are read from a cursor by one reader, through ``Queue.events``, and each is looked at.
+3. The way of a job through claim, accept, start and finish, with the two events that it writes and without:
+rounds in
+   turn, the median of the ratios. A claim itself writes none.
+
+The last line is the median latency; the goals are 20 ms, 100 000 events/s and 10 percent.
+"""
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+
+from fetchwork import schema
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
+
+RATE = 1000
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+
+# one job after the other, as a slot would run them: in PL/pgSQL, so that nothing but the database is measured
+WAY = """
+CREATE FUNCTION bench_way(jobs integer, kind integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    its record;
+BEGIN
+    FOR n IN 1 .. jobs LOOP
+        SELECT * INTO its FROM fetchwork.claim(1, 'slot' || kind || '@bench', ARRAY[kind], ARRAY[0], ARRAY[0::bigint], ARRAY[false]);
+        IF its.run_id IS NULL THEN
+            RAISE 'no job is left';
+        END IF;
+        PERFORM fetchwork.accept(its.run_id, its.token);
+        PERFORM fetchwork.start(its.run_id, its.token, 'bench:' || n);
+        PERFORM fetchwork.finish(its.run_id, its.token, 'exit', '{"ExitCode": 0, "JobPid": 1, "ExitBySignal": false, "JobDuration": 60}');
+    END LOOP;
+END
+$$;
+"""  # noqa: E501
+# takes an event's row before it is stored, which is what writing it would have cost
+NO_EVENTS = """
+CREATE FUNCTION bench_no_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER no_event BEFORE INSERT ON fetchwork.event_default FOR EACH ROW EXECUTE FUNCTION bench_no_event();
+ALTER TABLE fetchwork.event_default DISABLE TRIGGER no_event;
+"""  # noqa: E501
+
+
+def latencies(conninfo: str, seconds: float) -> list[float]:
+    """Milliseconds from commit to arrival, for RATE events a second."""
+    sent: dict[int, float] = {}
+    arrived: dict[int, float] = {}
+    total = int(RATE * seconds)
+    with Queue(conninfo) as queue:
+        start = queue.cursor()
+
+    def read() -> None:
+        with Queue(conninfo) as queue:
+            for event in queue.events(after=start, stop_after=seconds + 30):
+                arrived[event.proc] = time.perf_counter()
+                if len(arrived) == total:
+                    return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with psycopg.connect(conninfo) as connection:
+        begin = time.perf_counter()
+        for n in range(total):
+            delay = begin + n / RATE - time.perf_counter()
+            if delay > 0:
+                time.sleep(delay)
+            connection.execute(
+                "INSERT INTO fetchwork.event (event_type, cluster_id, proc_id) VALUES (8, 1, %s)", [n]
+            )
+            sent[n] = time.perf_counter()
+            connection.commit()
+    reader.join()
+    return [(arrived[n] - sent[n]) * 1000 for n in arrived]
+
+
+def reading_rate(conninfo: str, count: int) -> float:
+    """Events a second that one reader gets through."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        with Queue(conninfo) as queue:
+            start = queue.cursor()
+        connection.execute(
+            "INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)"
+            " SELECT CASE WHEN n %% 3 = 0 THEN 5 ELSE 1 END, n / 1000 + 1, n %% 1000, '{\"ReturnValue\": 0}'"
+            " FROM generate_series(1, %s) AS n",
+            [count],
+        )
+        connection.execute("VACUUM ANALYZE fetchwork.event")
+    with Queue(conninfo) as queue:
+        begin = time.perf_counter()
+        seen = ended = 0
+        for event in queue.events(after=start, stop_after=0):
+            seen += 1
+            ended += event.type_number == 5
+        taken = time.perf_counter() - begin
+    assert (seen, ended) == (count, count // 3)
+    return count / taken
+
+
+def cost_of_writing(conninfo: str, server: PostgresServer, rounds: int, jobs: int) -> float:
+    """How much longer a job's way takes with its events, in percent: the median over rounds."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(WAY)
+        connection.execute(NO_EVENTS)
+        connection.execute("SELECT fetchwork.hello('bench')")
+        for kind in range(1, 3):
+            connection.execute(
+                "SELECT fetchwork.submit_cluster(jsonb_build_object('Cmd', '/bin/true', 'Owner',"
+                " 'alice', 'RequestMemory', %s::integer),"
+                " array_fill('{}'::jsonb, ARRAY[%s]))",
+                [100 + kind, jobs * (2 * rounds + 2)],
+            )
+        connection.execute("VACUUM ANALYZE")
+        ratios = []
+        for number in range(rounds + 1):
+            taken = {}
+            for switch in (("DISABLE", "ENABLE"), ("ENABLE", "DISABLE"))[number % 2]:
+                connection.execute(f"ALTER TABLE fetchwork.event_default {switch} TRIGGER no_event")
+                taken[switch] = _way(server, conninfo, jobs)
+            # the first round warms up
+            if number:
+                ratios.append(taken["DISABLE"] / taken["ENABLE"] - 1)
+                print(
+                    f"  round {number}: with events {jobs * 2 / taken['DISABLE']:.0f} jobs/s, without"
+                    f" {jobs * 2 / taken['ENABLE']:.0f} jobs/s",
+                    flush=True,
+                )
+    return statistics.median(ratios) * 100
+
+
+def _way(server: PostgresServer, conninfo: str, jobs: int) -> float:
+    """Seconds in which two sessions take that many jobs each through their way."""
+    begin = time.perf_counter()
+
+    def drive(kind: int) -> None:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            # as many transactions as a real way has would wait for the disk, which hides the cost; so none
+            # does
+            connection.execute("SET synchronous_commit = off")
+            connection.execute("SELECT bench_way(%s, %s)", [jobs, kind])
+
+    threads = [threading.Thread(target=drive, args=[kind]) for kind in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--jobs", type=int, default=2000, help="in a round, for each of two sessions")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
+        server.start()
+        try:
+            conninfo = server.conninfo("postgres")
+            schema.init(conninfo)
+            print("a job's way with and without its events:", flush=True)
+            cost = cost_of_writing(conninfo, server, arguments.rounds, arguments.jobs)
+            print(f"  events cost {cost:.1f} percent of a job's way; of a claim nothing, it writes none")
+            waited = sorted(latencies(conninfo, arguments.seconds))
+            median, last = statistics.median(waited), waited[int(len(waited) * 0.99)]
+            print(
+                f"{RATE} events/s: {len(waited)} arrived, median {median:.1f} ms, 99 percent within"
+                f" {last:.1f} ms"
+            )
+            rate = reading_rate(conninfo, arguments.events)
+            print(f"reading {arguments.events} events from a cursor: {rate:.0f} events/s")
+        finally:
+            server.stop("immediate")
+    print(f"\nevent latency ms: {median:.1f}")
+
+
+if __name__ == "__main__":
+    main()
