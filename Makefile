@@ -49,9 +49,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The tests of SQL run on the system's PostgreSQL too; where there is none, root gets one, without a cluster.
+# The tests of SQL run on the system's PostgreSQL too, through PgBouncer; where there is none, root gets one, without a cluster.
 postgres:
-	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || tests/install-postgres
+	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || tests/install-postgres
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \
