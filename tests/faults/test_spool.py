@@ -1,0 +1,107 @@
+"""What lies in the spool when the database comes back: reports, copies of reports, forgeries and rubbish."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import SimulatedHost, Site
+
+JOBS = 6
+STRANGER = 4711
+
+
+@pytest.fixture
+async def host(site: Site) -> AsyncIterator[SimulatedHost]:
+    """A host whose jobs have all ended while there was no database; their reports are in the spool."""
+    host = await site.add_host(slots=JOBS)
+    site.submit([1.0] * JOBS, SimulatedExitCode=3)
+    await site.until_running(JOBS)
+    await asyncio.to_thread(site.server.stop, "immediate")
+    await site.until(lambda: len(_reports(host)) == JOBS)
+    yield host
+
+
+def _reports(host: SimulatedHost) -> list[Path]:
+    return sorted(host.agent.spool.glob("*.report"))
+
+
+async def _delivered(site: Site, host: SimulatedHost) -> None:
+    await asyncio.to_thread(site.server.start)
+    await site.until(lambda: not _reports(host))
+
+
+async def test_rubbish_is_moved_aside_and_told_and_blocks_nothing(site: Site, host: SimulatedHost) -> None:
+    spool = host.agent.spool
+    # both before and behind the reports in their order
+    for name, data in {
+        "0.report": b"\0" * 5000,
+        "1.report": b"",
+        "zz.report": b"fetchwork/1 fetch_work\nlength: 0\n\n",
+        "zzz.report": b"fetchwork/1 job_exit\narg: exit\nlength: 100\n\nExitCode = 3\n",
+        "notes.txt": b"hello",
+    }.items():
+        (spool / name).write_bytes(data)
+    (spool / "directory.report").mkdir()
+    (spool / "link.report").symlink_to("/etc/passwd")
+    await _delivered(site, host)
+    await site.until_done()
+    assert (
+        site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3 AND num_starts = 1")
+        == JOBS
+    )
+    aside = {path.name for path in (spool / "bad").iterdir()}
+    assert aside == {
+        "0.report",
+        "1.report",
+        "zz.report",
+        "zzz.report",
+        "notes.txt",
+        "directory.report",
+        "link.report",
+    }
+    log = host.agent.log.read_text()
+    for name in aside:
+        assert name in log
+    assert site.violations() == []
+
+
+async def test_report_that_is_there_twice_counts_once(site: Site, host: SimulatedHost) -> None:
+    for number, report in enumerate(_reports(host)):
+        shutil.copy(report, host.agent.spool / f"{number:020d}-copy.report")
+    await _delivered(site, host)
+    await site.until_done()
+    assert site.faults() == []
+    assert site.value("SELECT count(*) FROM fetchwork.event WHERE event_type = 5") == JOBS
+
+
+async def test_report_of_another_account_is_not_believed(site: Site, host: SimulatedHost) -> None:
+    # which may hold reports that it has read
+    host.agent.signal(signal.SIGKILL)
+    [first, *others] = _reports(host)
+    # it knows the run's token, and still is not the job's user
+    data = first.read_bytes()
+    first.unlink()
+    forged = host.agent.spool / "00-forged.report"
+    forged.write_bytes(data.replace(b"ExitCode = 3", b"ExitCode = 0"))
+    os.chown(forged, STRANGER, STRANGER)
+    await asyncio.to_thread(site.server.start)
+    await host.agent.start()
+    await site.until(lambda: not _reports(host))
+    assert [path.name for path in (host.agent.spool / "bad").iterdir()] == ["00-forged.report"]
+    assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE report ->> 'ExitCode' = '0'") == 0
+    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") >= len(others)
+
+
+async def test_agent_that_starts_delivers_what_lies_there(site: Site, host: SimulatedHost) -> None:
+    host.agent.signal(signal.SIGKILL)
+    await asyncio.to_thread(site.server.start)
+    await host.agent.start()
+    await site.until_done()
+    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == JOBS
+    await site.until(lambda: not site.left_in_spool())
+    assert site.faults() == []
