@@ -27,8 +27,10 @@ SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--postgres", choices=SERVERS, help="run the tests of SQL on this server only")
     parser.addoption("--seed", type=int, help="play this one of the seeded fault runs")
-    parser.addoption("--through", choices=("direct", "pgbouncer"), help="how the tests of SQL reach each server")
-    parser.addoption("--suites", default="trixie", help="Debian suites whose HTCondor to test, by comma")
+    parser.addoption(
+        "--through", choices=("direct", "pgbouncer"), help="how the tests of SQL reach each server"
+    )
+    parser.addoption("--suites", help="Debian suites whose HTCondor to test, by comma")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

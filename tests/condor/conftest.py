@@ -1,8 +1,8 @@
 """Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
 
-``--suites trixie,sid`` names the suites. Where HTCondor cannot be had the tests are skipped with the reason;
-under CI that is a failure. Tests that share a pool run on one worker, and so do those of one file: the
-machine has few cores.
+``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
+gets where there is one. Where HTCondor cannot be had the tests are skipped with the reason; under CI that is
+a failure. Tests that share a pool run on one worker, and so do those of one file: the machine has few cores.
 """
 
 import os
@@ -13,8 +13,10 @@ import pytest
 
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
-from fetchwork.pool.condorroot import CondorRoot, condor_root
+from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
+from fetchwork.pool.place import machine_has_condor
 
+MACHINE = "machine"
 HERE = Path(__file__).parent
 
 
@@ -30,12 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One pool after another: all tests of a pool run before the next pool is started."""
-    suites = metafunc.config.getoption("--suites").split(",")
+    suites = (metafunc.config.getoption("--suites") or _default_suite()).split(",")
     if "pool_mode" in metafunc.fixturenames:
         metafunc.parametrize("suite", suites, scope="session")
         metafunc.parametrize("pool_mode", ["agent", "direct"], scope="session")
     elif "suite" in metafunc.fixturenames:
         metafunc.parametrize("suite", suites, scope="session")
+
+
+def _default_suite() -> str:
+    return MACHINE if os.geteuid() != 0 and machine_has_condor() else DEFAULT_SUITE
 
 
 def without_htcondor(reason: HTCondorUnavailable) -> None:
@@ -48,6 +54,8 @@ def without_htcondor(reason: HTCondorUnavailable) -> None:
 @pytest.fixture(scope="session")
 def root(suite: str) -> CondorRoot:
     """The pool root of the suite."""
+    if suite == MACHINE:
+        pytest.skip("wants a root directory with HTCondor, not the machine's own")
     try:
         return condor_root(suite)
     except HTCondorUnavailable as reason:
@@ -61,7 +69,8 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
     made: list[PersonalPool] = []
 
     def make(**settings: object) -> PersonalPool:
-        pool = PersonalPool(public_directory() / "pool", suite=suite, **settings)  # type: ignore[arg-type]
+        of_suite = None if suite == MACHINE else suite
+        pool = PersonalPool(public_directory() / "pool", suite=of_suite, **settings)  # type: ignore[arg-type]
         made.append(pool)
         try:
             return pool.start()
