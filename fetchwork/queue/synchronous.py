@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,11 @@ class Queue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # programs written for Schedd close nothing
+        with contextlib.suppress(Exception):
+            self.close()
 
     def close(self) -> None:
         """Close the connection; a later call makes another."""
