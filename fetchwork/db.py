@@ -297,6 +297,10 @@ class AsyncDatabase:
         self.answered_at = time.monotonic()
         self.problem: str | None = None
 
+    def another(self) -> AsyncDatabase:
+        """The same database over a connection of its own."""
+        return AsyncDatabase(self._conninfo, size=1, timeout_s=self._timeout_s)
+
     async def __aenter__(self) -> AsyncDatabase:
         return self
 

@@ -23,7 +23,7 @@ import random
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from fetchwork import __version__, handlers
@@ -79,6 +79,7 @@ class Agent:
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
         self.listening: set[Store] = set()
+        self._renewing = {store: asyncio.Lock() for store in self.stores}
         self._stopping = asyncio.Event()
         self._fast = False
         self._master = Master()
@@ -129,14 +130,16 @@ class Agent:
         event(log, logging.INFO, "log_reopened")
 
     async def _goodbye(self, store: Store) -> None:
-        with contextlib.suppress(FetchworkError):
-            if store.greeting is not None:
-                await store.database.scalar(
-                    "goodbye",
-                    timeout_s=1.0 if self._fast else 3.0,
-                    host_id=store.greeting.host_id,
-                    agent_id=self.agent_id,
-                )
+        patience_s = 1.0 if self._fast else 3.0
+        with contextlib.suppress(FetchworkError, TimeoutError):
+            async with asyncio.timeout(2 * patience_s), self._renewing[store]:
+                if store.greeting is not None:
+                    await store.database.scalar(
+                        "goodbye",
+                        timeout_s=patience_s,
+                        host_id=store.greeting.host_id,
+                        agent_id=self.agent_id,
+                    )
         await store.database.close()
 
     # -- requests
@@ -228,7 +231,7 @@ class Agent:
     def _chores(self) -> list[Awaitable[None]]:
         work: list[Awaitable[None]] = [self._every(SPOOL_S, self.replay_spool), self._every(1.0, self._look)]
         for store in self.stores:
-            work += [self._serve(store), self._listen(store), self._wake(store)]
+            work += [self._serve(store), self._listen(store), self._wake(store), *self._more_chores(store)]
         return work
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
@@ -258,38 +261,23 @@ class Agent:
             self.stop()
 
     async def _serve(self, store: Store) -> None:
-        """Keep one database: greet it, take over its runs, then beat and do what else is due."""
-        due = {
-            "beat": 0.0,
-            "tick": 0.0,
-            "slots": 0.0,
-            "duties": time.monotonic() + random.uniform(1.0, chores.PREEMPT_S),  # noqa: S311
-            "runs": 0.0,
-        }
+        """Keep the lease of one database: greet it, take over its runs, beat; nothing slow in between."""
+        due = {"beat": 0.0, "runs": 0.0}
 
         async def keep() -> None:
             try:
                 now = time.monotonic()
                 if store.greeting is None or store.cut_off:
                     # after so long a silence the host is as good as new: its runs may be others' by now
-                    await store.say_hello(CALL_S)
+                    await self._renew(store, store.say_hello(CALL_S))
                     due["runs"] = now
                 assert store.greeting is not None
                 if due["runs"] <= now or store in self.runs.strays:
                     await self._take_over(store)
                     due["runs"] = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
                 if due["beat"] <= now:
-                    await self._beat(store)
+                    await self._renew(store, self._beat(store))
                     due["beat"] = now + random.uniform(0.8, 1.0) * store.greeting.lease_s / 3  # noqa: S311
-                if due["tick"] <= now:
-                    await chores.tick(store)
-                    due["tick"] = now + random.uniform(0.8, 1.6) * chores.TICK_S  # noqa: S311
-                if due["slots"] <= now:
-                    await self.slots.tell(store)
-                    due["slots"] = now + random.uniform(0.8, 1.2) * SLOTS_S  # noqa: S311
-                if due["duties"] <= now:
-                    await chores.take_duties(store)
-                    due["duties"] = now + random.uniform(0.5, 1.5) * chores.PREEMPT_S  # noqa: S311
             except DatabaseUnavailable as error:
                 self._note_away(store, error)
                 raise
@@ -301,6 +289,37 @@ class Agent:
                 self.lobby.wake(store)
 
         await self._every(0.5, keep)
+
+    async def _renew(self, store: Store, call: Coroutine[Any, Any, Any]) -> None:
+        """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
+
+        async def alone() -> None:
+            async with self._renewing[store]:
+                await call
+
+        work = asyncio.ensure_future(alone())
+        # should nobody wait for it any more
+        work.add_done_callback(_read_failure)
+        await asyncio.shield(work)
+
+    def _more_chores(self, store: Store) -> list[Awaitable[None]]:
+        async def tick() -> None:
+            if store.greeting is not None:
+                await chores.tick(store)
+
+        async def tell() -> None:
+            if store.greeting is not None:
+                await self.slots.tell(store)
+
+        async def duties() -> None:
+            if store.greeting is not None:
+                await chores.take_duties(store)
+
+        return [
+            self._every(chores.TICK_S, tick),
+            self._every(SLOTS_S, tell),
+            self._every(chores.PREEMPT_S, duties),
+        ]
 
     def _note_away(self, store: Store, problem: FetchworkError) -> None:
         if store not in self._away:
@@ -347,6 +366,11 @@ class Agent:
     async def replay_spool(self) -> None:
         """Deliver the reports that could not be; ends with DatabaseUnavailable, if at all."""
         await self.replay.deliver(self.runs)
+
+
+def _read_failure(work: asyncio.Future[None]) -> None:
+    if not work.cancelled():
+        work.exception()
 
 
 def trusted_accounts(config: HostConfig) -> frozenset[int]:

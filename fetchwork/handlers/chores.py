@@ -39,7 +39,9 @@ async def take_duties(store: Store) -> None:
     if await _is_mine(store, "policy", POLICY_S):
         await policy_pass(store)
     if await _is_mine(store, "maintain", MAINTAIN_S):
-        await store.database.scalar("maintain", timeout_s=MAINTAIN_CALL_S)
+        # it may take minutes, in which nobody shall wait for its connection
+        async with store.database.another() as database:
+            await database.scalar("maintain", timeout_s=MAINTAIN_CALL_S)
 
 
 async def _is_mine(store: Store, name: str, every_s: float) -> bool:

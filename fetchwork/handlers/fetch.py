@@ -156,7 +156,8 @@ async def _refuse_stranger(
     """Say of one job that no other could go before that its account does not exist here.
 
     HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
-    taking the slot's time; where no host knows the account the job is Held in the end, and its reason says so.
+    taking the slot's time; where no host knows the account the job is Held in the end, and its reason says
+    so.
     """
     claimed = await _claim(task, host_id, name, slot, choices, exclusive)
     if claimed is not None:
