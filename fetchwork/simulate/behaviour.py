@@ -47,7 +47,6 @@ class Timing:
     starter_initial_update_interval_s: float = 8.0
     starter_update_interval_s: float = 60.0
     job_exit_timeout_s: float = 30.0
-    machine_max_vacate_s: float = 600.0
     #: bytes of a hook's output that are read (PIPE_BUFFER_MAX)
     pipe_buffer_max: int = 65536
     #: interpreter start of a hook

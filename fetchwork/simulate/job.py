@@ -30,7 +30,6 @@ class VirtualJob:
     silent: bool
     #: Create_Process fails, or what the starter opens before it
     cannot_exec: bool
-    max_vacate_s: float | None
     lease_s: float | None
 
     @classmethod
@@ -54,7 +53,6 @@ class VirtualJob:
             exit_signal=int(signal) if signal else None,
             silent=silent,
             cannot_exec=failure == "exec",
-            max_vacate_s=ad.number("JobMaxVacateTime"),
             lease_s=ad.number("JobLeaseDuration"),
         )
 

@@ -41,22 +41,28 @@ class Starter:
         self._wake = asyncio.Event()
         self._evicted: str | None = None
         self._end_signal: int | None = None
-        self._end_at: float | None = None
-        self._suspended = False
+        self._stopped_at: float | None = None
+        self._stood_still_s = 0.0
 
     # ---- from outside
 
     def vacate(self, reason: str = "Claim vacated by the administrator", fast: bool = False) -> None:
         """HTCondor evicts the job: SIGTERM and its vacate time, or SIGKILL at once."""
         self._evicted = reason
-        self._signalled(signal.SIGKILL if fast else signal.SIGTERM)
+        self.signal_job(signal.SIGKILL if fast else signal.SIGTERM)
 
     def suspend(self, on: bool = True) -> None:
-        """Stop the job, or let it go on."""
-        self._suspended = on
+        """Stop the job, or let it go on, which then takes so much longer."""
+        now = self.host.clock.now()
+        if on and self._stopped_at is None:
+            self._stopped_at = now
+        elif not on and self._stopped_at is not None:
+            self._stood_still_s += now - self._stopped_at
+            self._stopped_at = None
+        self._wake.set()
 
-    def _signalled(self, number: int) -> None:
-        """The job's process gets a signal; it does not catch it."""
+    def signal_job(self, number: int) -> None:
+        """The job's process gets a signal that it does not catch."""
         self._end_signal = number
         self._wake.set()
 
@@ -109,17 +115,17 @@ class Starter:
         self.slot.job_began(self.execution.started)
         began = clock.now()
         job_start = clock.wall()
-        end = began + self.job.seconds
         lease_end = began + self._lease_s()
         update_at = began + timing.starter_initial_update_interval_s
-        while self._end_signal is None and clock.now() < end:
+        while self._end_signal is None and clock.now() < self._end(began):
             if clock.now() >= update_at:
                 self._update(self._used(began, job_start))
                 update_at = clock.now() + timing.starter_update_interval_s
             if clock.now() >= lease_end:
                 self.vacate("claim lease expired", fast=True)
                 break
-            left = (min(end, update_at, lease_end) - clock.now()) / clock.scale
+            left = (min(self._end(began), update_at, lease_end) - clock.now()) / clock.scale
+            self._wake.clear()
             try:
                 async with asyncio.timeout(max(0.0, left)):
                     await self._wake.wait()
@@ -127,6 +133,11 @@ class Starter:
                 continue
         self.execution.ended = time.time()
         await self._job_ended(began, job_start)
+
+    def _end(self, began: float) -> float:
+        if self._stopped_at is not None:
+            return float("inf")
+        return began + self.job.seconds + self._stood_still_s
 
     async def _job_ended(self, began: float, job_start: int) -> None:
         assert self.execution is not None
@@ -183,7 +194,7 @@ class Starter:
             # the hook sends it only to the process that its ad tells
             if outcome.signal and outcome.pid == self._job_pid and self._job_pid:
                 self.host.ledger.counts["jobs signalled"] += 1
-                self._signalled(outcome.signal)
+                self.signal_job(outcome.signal)
 
         task = asyncio.create_task(update())
         self._updates.add(task)
@@ -202,7 +213,7 @@ class Starter:
     def _used(self, began: float, job_start: int) -> TextAd:
         ad = self.ad.copy()
         seconds = max(0.0, self.host.clock.now() - began)
-        ad.put_text("JobState", "Suspended" if self._suspended else "Running")
+        ad.put_text("JobState", "Suspended" if self._stopped_at is not None else "Running")
         ad.put("JobPid", str(self._job_pid))
         ad.put("JobStartDate", str(job_start))
         ad.put("NumPids", "1")

@@ -257,6 +257,23 @@ async def test_vacate_is_an_evict_with_a_signal(
     assert ad.text("VacateReason") == told
 
 
+async def test_suspended_job_says_so_and_takes_longer(agent: Agent, start: Callable[..., Host]) -> None:
+    agent.jobs = [job(4)]
+    host = start(timing={"starter_initial_update_interval_s": 1, "starter_update_interval_s": 1})
+    while not host.ledger.executions:
+        await asyncio.sleep(0.01)
+    starter = host.busy()[0].starter
+    assert starter is not None
+    starter.suspend()
+    await asyncio.sleep(8 / SCALE)
+    assert "job_exit exit" not in agent.names()
+    starter.suspend(False)
+    await agent.until("job_exit exit")
+    states = [ad.text("JobState") for ad in agent.ads("update_job_info")]
+    assert states.count("Suspended") >= 3
+    assert states[-1] == "Running"
+
+
 async def test_killed_starter_calls_no_hook(agent: Agent, start: Callable[..., Host]) -> None:
     agent.jobs = [job(100)]
     host = start()
