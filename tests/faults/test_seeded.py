@@ -11,9 +11,9 @@ from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import new_database
 from tests.faults.seeded import play
 
-JOBS = 150
+JOBS = 120
 FAULTS = 6
-SEEDS = (1, 2, 3, 4)
+SEEDS = (1, 2, 3)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
