@@ -205,8 +205,8 @@ def _seconds(pool: PersonalPool, command: list[str]) -> float:
         "subprocess.run(sys.argv[1:], check=True,"
         " stdout=subprocess.DEVNULL)\nprint(time.perf_counter() - begin)"
     )
-    environment = {"FETCHWORK_DSN": pool.conninfo}
-    told = pool.run_command(["/opt/fetchwork/venv/bin/python", "-c", script, *command], env=environment)
+    dsn = f"FETCHWORK_DSN={pool.conninfo}"
+    told = pool.run_command(["env", dsn, "/opt/fetchwork/venv/bin/python", "-c", script, *command])
     return float(told.stdout)
 
 
