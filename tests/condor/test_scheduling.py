@@ -128,15 +128,19 @@ def test_work_starts_at_once_and_short_jobs_follow_each_other_closely(
         submitted = time.time()
         (job,) = site.submit("date +%s.%N >> /tmp/times")
         site.ended(job)
-        delays.append(float(times.read_text().split()[number]) - submitted)
+        stamps = times.read_text().split()
+        assert len(stamps) == number + 1, site.outcomes(job)
+        delays.append(float(stamps[number]) - submitted)
         site.until("a fetch is held again", lambda: held_fetches(site.pool))
 
     # a chain of one-second jobs: the time between the end of one and the start of the next
     times.write_text("")
     site.submit("date +%s.%N >> /tmp/times; sleep 1; date +%s.%N >> /tmp/times", count=6)
     site.until("six jobs end", lambda: len(times.read_text().split()) == 12)
-    stamps = [float(stamp) for stamp in times.read_text().split()]
-    gaps = [start - end for end, start in zip(stamps[1::2], stamps[2::2], strict=False)]
+    ends_and_starts = [float(stamp) for stamp in times.read_text().split()][1:-1]
+    gaps = [
+        later - earlier for earlier, later in zip(ends_and_starts[::2], ends_and_starts[1::2], strict=True)
+    ]
 
     # each process that HTCondor starts takes twice its time on a machine that is busy with something else
     busy = max(load, os.getloadavg()[0]) > (os.cpu_count() or 1)
@@ -237,7 +241,7 @@ def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site)
         database.call("remove", jobs=[job["jobid"] for job in left])
         site.until(
             "the slots are free",
-            lambda: not database.query("SELECT FROM fetchwork.runs WHERE outcome IS NULL"),
+            lambda: not database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL"),
         )
 
 
