@@ -14,5 +14,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('Owner %L can''t be granted; allowed: an account name, never root', grant_owner.owner);
     END IF;
     INSERT INTO fetchwork.owner_grant (role, owner) VALUES (grant_owner.role, grant_owner.owner) ON CONFLICT DO NOTHING;
+    -- so that of two first submissions at once neither has to wait for the other's
+    INSERT INTO fetchwork.submitter (name) VALUES (grant_owner.owner) ON CONFLICT DO NOTHING;
 END
 $$;
