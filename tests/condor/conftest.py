@@ -20,6 +20,7 @@ MACHINE = "machine"
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is here, keep it together, and let it begin first: it takes longest."""
     ours = [item for item in items if HERE in item.path.parents]
