@@ -18,7 +18,7 @@ from fetchwork.classads import ClassAd
 from fetchwork.db import Database
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.fit import Offer, Wants
-from fetchwork.matching import REQUEST_DEFAULTS, Shares, check_cost
+from fetchwork.matching import Shares, as_offered, check_cost
 
 IDLE, RUNNING, REMOVED, HELD, SUSPENDED = 1, 2, 3, 5, 7
 
@@ -125,7 +125,7 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     )
     found.reasons += _standing(job, prospects)
     try:
-        wants = _wants(job["ad"])
+        wants = _wants(job["ad"], job["owner"])
     except ClassAdError as error:
         found.reasons.append(f"Its ad can't be read, so the next slot that gets it holds it: {error}.")
         return found
@@ -136,11 +136,10 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     return found
 
 
-def _wants(ad: Mapping[str, Any]) -> Wants:
+def _wants(ad: Mapping[str, Any], owner: str) -> Wants:
     job = classads.from_json(ad)
     check_cost(job)
-    for name, value in REQUEST_DEFAULTS.items():
-        job.setdefault(name, value)
+    as_offered(job, owner)
     return Wants.of(job)
 
 

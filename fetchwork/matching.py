@@ -39,6 +39,7 @@ MAX_EVALUATIONS = 100_000
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_]*')
 
 # what HTCondor puts into a fetched ad that does not ask for them
+_USER = classads.parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
 REQUEST_DEFAULTS = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1}
 
 
@@ -54,6 +55,16 @@ class Kind:
     #: what it asks of a slot; None if the ad can't be read
     wants: Wants | None = None
     problem: str | None = None
+
+
+def as_offered(ad: ClassAd, owner: str) -> None:
+    """Add to an autocluster's ad what the fetched ad will have, too: a slot's START may look at it."""
+    for name, value in REQUEST_DEFAULTS.items():
+        ad.setdefault(name, value)
+    ad.setdefault("JobUniverse", 5)
+    ad.setdefault("Owner", owner)
+    ad["OsUser"] = owner
+    ad["User"] = _USER
 
 
 class Kinds:
@@ -79,8 +90,7 @@ class Kinds:
                 check_cost(ad)
             except ClassAdError as error:
                 ad, problem = ClassAd(), str(error)
-            for name, value in REQUEST_DEFAULTS.items():
-                ad.setdefault(name, value)
+            as_offered(ad, row["owner"])
             wants = Wants.of(ad) if problem is None else None
             self._kinds[row["autocluster_id"]] = Kind(
                 row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, wants, problem

@@ -52,7 +52,7 @@ class Candidate:
     job_prio: int
     #: the slot's Rank of it
     slot_rank: float
-    #: slots in use + 1, times effective priority: the lowest is next
+    #: effective priority + factor x (slots in use + 1): the lowest is next
     share: float
     #: what decides between it and the one before it
     decided_by: str = ""

@@ -19,7 +19,7 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
     """Show which kinds of waiting jobs a slot would get if it asked now, in order.
 
     Nothing is claimed. DECIDED_BY tells what puts a line below the one before it: the slot's Rank, the order
-    of queues in the host file, the submitter's share (slots in use + 1, times effective priority: the
+    of queues in the host file, the submitter's share (effective priority + factor x (slots in use + 1): the
     lowest is next), JobPrio among the jobs of one submitter, age.
 
     \b

@@ -191,6 +191,17 @@ def test_what_was_found_out_is_remembered_for_a_while(monkeypatch):
     assert len(asked) == 2
 
 
+def test_start_may_look_at_what_only_the_fetched_ad_has(queue):
+    number = queue.wait("alice")
+    for start, fits in (
+        ('TARGET.User == "alice@cs.example.org"', True),
+        ('TARGET.User == "bob@cs.example.org"', False),
+        ('TARGET.OsUser =?= "alice" && TARGET.JobUniverse == 5', True),
+    ):
+        slot = slot_of(UidDomain="cs.example.org", Requirements=f"/Expr({start})/")
+        assert queue.order(slot) == [number] * fits, start
+
+
 # -- weight
 
 
