@@ -49,7 +49,7 @@ def take_over(path: Path, connection: socket.socket) -> None:
         return
     try:
         if not status(path).get("master_gone"):
-            raise AgentUnavailable(f"another agent, pid {pid}, listens at '{path}'")
+            raise AgentUnavailable(f"another agent listens at '{path}', pid {pid}")
         signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)

@@ -1,0 +1,200 @@
+"""kill -9 of each part of a host, and of PostgreSQL, while jobs run: none is lost, none runs twice at once.
+
+With the agent and in direct mode. The measured times are printed (``pytest -s``).
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from fetchwork.pool import PersonalPool
+from tests.condor.worst_day import WorstDay
+
+# a master that starts again at once what it has lost
+CONFIG = """
+MASTER_BACKOFF_CONSTANT = 1
+MASTER_BACKOFF_FACTOR = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
+    """One pool for all that is broken here."""
+    agent = pool_mode == "agent"
+    host = {"agent": {"log_level": "debug"}} if agent else {}
+    # hooks of direct mode cost half a second of CPU each
+    pool = make_pool(slots=2 if agent else 1, agent=agent, config=CONFIG, host=host)
+    yield pool
+    pool.stop()
+
+
+@pytest.fixture(scope="module")
+def whole_day(broken_pool: PersonalPool) -> WorstDay:
+    return WorstDay(broken_pool)
+
+
+@pytest.fixture
+def day(whole_day: WorstDay) -> Iterator[WorstDay]:
+    """The pool in good order, before and after."""
+    yield whole_day
+    whole_day.settle()
+
+
+@pytest.fixture
+def with_agent(pool_mode: str) -> bool:
+    return pool_mode == "agent"
+
+
+def report(what: str, seconds: float) -> None:
+    print(f"\n{what}: {seconds:.2f} s")
+
+
+def test_job_of_a_killed_starter_is_idle_again_within_2_s(day: WorstDay, with_agent: bool) -> None:
+    job = day.submit(1000)
+    day.until_running(job)
+    killed_at = day.kill("condor_starter")
+    day.until(lambda: len(day.stamps(job, "start")) == 2)
+    idle_at, reason = day.lost(job)
+    report(f"kill -9 of a starter to Idle ({reason})", idle_at - killed_at)
+    if with_agent:
+        assert idle_at - killed_at < 2.0
+
+
+def test_jobs_of_a_killed_startd_run_again(day: WorstDay) -> None:
+    job = day.submit(1000)
+    day.until_running(job, pid_known=False)
+    killed_at = day.kill("condor_startd")
+    day.until(lambda: len(day.stamps(job, "start")) == 2)
+    idle_at, reason = day.lost(job)
+    report(f"kill -9 of the startd to Idle ({reason})", idle_at - killed_at)
+
+
+def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, with_agent: bool) -> None:
+    if not with_agent:
+        pytest.skip("there is none in direct mode")
+    waits, ends = day.submit(), day.submit(code=7)
+    day.until_running(waits, pid_known=False)
+    day.until_running(ends, pid_known=False)
+    since = day.log_end
+    # one ends while nobody listens: its report lies in the spool until an agent, or a fetch that does without
+    # one, delivers it
+    day.let_go(ends)
+    day.keep_agent_dead(until=lambda: day.spooled)
+    day.until(lambda: day.status(ends) == 4)
+    day.until(lambda: day.logged("run_adopted", since))
+    day.let_go(waits)
+    day.until(lambda: day.status(waits) == 4)
+    assert (day.tries(waits), day.tries(ends)) == (1, 1)
+
+
+def test_postgresql_may_crash_while_jobs_run_and_end(day: WorstDay, with_agent: bool) -> None:
+    postgres, since = day.pool.postgres, day.log_end
+    waits, ends = day.submit(), day.submit(code=7) if with_agent else None
+    ending = ends or waits
+    day.until_running(waits, pid_known=False)
+    day.until_running(ending, pid_known=False)
+    postgres.crash()
+    day.let_go(ending)
+    day.until(lambda: day.spooled)
+
+    # a slot asks meanwhile
+    began = time.monotonic()
+    hook = str(day.pool.directory / "hooks/FETCHWORK/fetch_work")
+    slot = 'Name = "slot9@nowhere"\nState = "Unclaimed"\nActivity = "Idle"\nCpus = 1\nMemory = 512\n'
+    fetch = day.pool.run_command([hook], user="condor", input=slot)
+    report("FETCH_WORK with the database stopped", time.monotonic() - began)
+    assert (fetch.returncode, fetch.stdout) == (0, "")
+    assert fetch.stderr.startswith("fetchwork fetch_work: ")
+    assert time.monotonic() - began < 20.0
+
+    postgres.start()
+    back_at = time.time()
+    later = day.submit(0.1)
+    day.until(lambda: day.stamps(later, "start"))
+    claimed_at = day.value(
+        "SELECT min(extract(epoch FROM claimed_at))::float8 FROM (SELECT cluster_id, claimed_at FROM fetchwork.run"
+        " UNION ALL SELECT cluster_id, claimed_at FROM fetchwork.run_history) AS r WHERE cluster_id = %s",
+        later.cluster,
+    )
+    report("database back to the first job fetched", claimed_at - back_at)
+    if with_agent:
+        assert claimed_at - back_at < 2.0
+        day.until(lambda: day.logged("database_away", since) and day.logged("database_back", since))
+    day.let_go(waits)
+    day.until(lambda: day.status(waits) == 4 and day.status(ending) == 4)
+    assert (day.tries(waits), day.tries(ending)) == (1, 1)
+
+
+def test_postgresql_may_crash_at_any_moment_of_short_jobs(day: WorstDay) -> None:
+    for _ in range(12):
+        day.submit(0.1, later=0.1)
+    day.until(lambda: day.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4"))
+    for _ in range(2):
+        time.sleep(0.7)
+        day.pool.postgres.crash()
+        day.pool.postgres.start()
+
+
+def test_orderly_end_of_the_startd_evicts_jobs(day: WorstDay) -> None:
+    job = day.submit(1000)
+    day.until_running(job, pid_known=False)
+    off = day.pool.run_command(["condor_off", "-daemon", "startd"])
+    assert off.returncode == 0, off.stderr
+    day.until(lambda: day.status(job) == 1)
+    outcomes = day.rows("SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s", job.cluster)
+    assert outcomes == [("evicted",)]
+    day.until(lambda: not day.family("condor_startd"))
+    on = day.pool.run_command(["condor_on", "-daemon", "startd"])
+    assert on.returncode == 0, on.stderr
+
+
+def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, with_agent: bool) -> None:
+    if not with_agent:
+        pytest.skip("the next test has it without an agent")
+    job, since = day.submit(), day.log_end
+    day.until_running(job)
+    first = day.agent
+    day.kill_master()
+    # starter and startd find out by themselves, which takes them ten seconds
+    day.until(lambda: day.logged("orphan", since))
+    assert day.agent == first
+    assert day.status(job) == 2
+    beside = _new_master_serves_others(day)
+    # its agent has taken over from the one that the killed master had started
+    assert day.agent != first
+    assert day.logged("master_gone", since) and day.logged("run_adopted", since)
+    assert day.status(job) == 2
+    day.let_go(job)
+    day.until(lambda: day.status(job) == 4)
+    assert day.tries(beside) == 1
+    assert day.tries(job) == 2
+
+
+def test_orphan_is_found_when_all_daemons_were_killed(day: WorstDay, with_agent: bool) -> None:
+    job = day.submit()
+    day.until_running(job)
+    agent = day.agent if with_agent else None
+    day.kill_all_of_condor(*([agent] if agent else []))
+    _new_master_serves_others(day)
+    assert day.status(job) == 2
+    assert len(day.stamps(job, "start")) == 1
+    day.let_go(job)
+    day.until(lambda: day.status(job) == 4)
+    assert day.tries(job) == 2
+
+
+def _new_master_serves_others(day: WorstDay):
+    other = day.submit(0.1)
+    day.start_master()
+    day.until(lambda: day.status(other) == 4)
+    return other
+
+
+def test_database_is_left_as_it_was_found(day: WorstDay) -> None:
+    """No run, no offer, no lease of anybody is left, and the next job is as good as the first."""
+    job = day.submit(0.1)
+    day.until(lambda: day.status(job) == 4)
+    with psycopg.connect(day.pool.conninfo) as connection:
+        assert connection.execute("SELECT count(*) FROM fetchwork.run").fetchone() == (0,)
