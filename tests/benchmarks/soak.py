@@ -1,28 +1,39 @@
-"""Seeded fault runs by the hundred, and a thousand agents that come back: too long for ``make test``.
+"""Seeded fault runs by the hundred, a long outage, a thousand agents: what takes too long for ``make test``.
 
 Usage: soak.py [--runs N] [--jobs N] [--faults N] [--first-seed N] [--workers N] [--agents N]
+               [--outage-minutes N]
 
 Each run is a database of its own with two or three simulated hosts, on whose agents, hooks, network and
 PostgreSQL come that many faults (tests/faults/seeded.py). A run that finds something is told with its seed
 and its plan, and can be played again with ``--first-seed N --runs 1``. The exit status is 1 then.
+
+Meanwhile a site of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. At last
+PostgreSQL is killed under 1 000 agents, and it is looked at how they come back (tests/faults/reconnect.py).
+
+docs/faults.md has the figures.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fetchwork import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS, TEMPLATE, new_database
+from tests.faults.harness import Site
 from tests.faults.reconnect import lose_and_regain
 from tests.faults.seeded import play
 
@@ -35,36 +46,83 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time")
     parser.add_argument("--agents", type=int, default=1000)
-    # what a worker process is told: the seeds that it plays, each an answer of one line
+    parser.add_argument("--outage-minutes", type=float, default=10.0)
+    # what a worker process is told: to play these seeds, each with an answer of one line, or the outage
     parser.add_argument("--seeds", help=argparse.SUPPRESS)
+    parser.add_argument("--outage", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _play_some(options: argparse.Namespace) -> None:
-    """Play some seeds one after the other, on a server of this process."""
+@contextlib.contextmanager
+def _server(**settings: str) -> Iterator[tuple[PostgresServer, Path]]:
+    """A server of this process that has the template database, and a directory."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-soak-") as name:
         directory = Path(name)
         directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=SETTINGS, durable=False)
+        server = PostgresServer(directory / "postgres", settings={**SETTINGS, **settings}, durable=False)
         server.start()
         try:
             server.create_database(TEMPLATE)
             schema.init(server.conninfo(TEMPLATE))
-            for seed in range(*map(int, options.seeds.split(":"))):
-                place = directory / f"run{seed}"
-                place.mkdir(mode=0o755)
-                conninfo = new_database(server)
-                result = asyncio.run(play(server, conninfo, place, seed, options.jobs, options.faults))
-                print(json.dumps(vars(result)), flush=True)
-                server.start()
-                server.query(f"DROP DATABASE {conninfo.split('dbname=')[1].split()[0]} WITH (FORCE)")
+            yield server, directory
         finally:
             server.stop("immediate")
 
 
-def _soak(options: argparse.Namespace) -> tuple[list[dict], list[str]]:
-    """Every run's result, and what went wrong with workers."""
-    results: list[dict] = []
+def _play_some(options: argparse.Namespace) -> None:
+    """Play some seeds one after the other."""
+    with _server() as (server, directory):
+        for seed in range(*map(int, options.seeds.split(":"))):
+            place = directory / f"run{seed}"
+            place.mkdir(mode=0o755)
+            conninfo = new_database(server)
+            result = asyncio.run(play(server, conninfo, place, seed, options.jobs, options.faults))
+            print(json.dumps(vars(result)), flush=True)
+            server.start()
+            server.query(f"DROP DATABASE {conninfo.split('dbname=')[1].split()[0]} WITH (FORCE)")
+
+
+async def _go_without(server: PostgresServer, directory: Path, minutes: float) -> dict[str, object]:
+    """Stop PostgreSQL under busy slots for so long; what was wrong in the end, and how soon it went on."""
+    async with Site(server, new_database(server), directory) as site:
+        for _ in range(2):
+            await site.add_host(slots=8)
+        site.submit([3.0 + number % 20 for number in range(160)], SimulatedExitCode=5)
+        await site.until(lambda: site.ledger.counts["job_exit exit"] >= 16, 120)
+        server.stop("immediate")
+        started = site.ledger.counts["started"]
+        reported = site.ledger.counts["job_exit exit"]
+        await asyncio.sleep(minutes * 60)
+        in_the_dark = site.ledger.counts["job_exit exit"] - reported
+        accepted = site.ledger.counts["started"] - started
+        server.start()
+        back_s = await site.until(lambda: site.ledger.counts["started"] > started + accepted, 60)
+        await site.until_done(300)
+        await site.until(lambda: not site.left_in_spool(), 30)
+        faults = [*site.faults(), *site.overlaps()]
+        executions = Counter(execution.job for execution in site.ledger.executions)
+    return {
+        "faults": faults,
+        "outage_minutes": minutes,
+        "outage_results_reported_in_the_dark": in_the_dark,
+        "outage_jobs_executed_once": sum(times == 1 for times in executions.values()),
+        "outage_jobs": len(executions),
+        "outage_first_start_after_s": back_s,
+    }
+
+
+def _outage(minutes: float) -> dict[str, Any]:
+    """The answer of a process that plays the outage."""
+    command = [sys.executable, __file__, "--outage", "--outage-minutes", str(minutes)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if ended.returncode:
+        return {"faults": [f"the outage ended with status {ended.returncode}"]}
+    return dict(json.loads(ended.stdout))
+
+
+def _soak(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
+    """Every run's result, what went wrong with workers, and the outage's figures."""
+    results: list[dict[str, Any]] = []
     broken: list[str] = []
 
     def work(number: int) -> None:
@@ -91,23 +149,15 @@ def _soak(options: argparse.Namespace) -> tuple[list[dict], list[str]]:
         if process.returncode:
             broken.append(f"worker {number} ended with status {process.returncode}")
 
-    with ThreadPoolExecutor(options.workers) as workers:
+    with ThreadPoolExecutor(options.workers + 1) as workers:
+        outage = workers.submit(_outage, options.outage_minutes) if options.outage_minutes else None
         list(workers.map(work, range(options.workers)))
-    return results, broken
+    return results, broken, outage.result() if outage else {"faults": []}
 
 
 def _comeback(agents: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="fetchwork-soak-") as name:
-        Path(name).chmod(0o755)
-        settings = {**SETTINGS, "max_connections": str(agents + 20)}
-        server = PostgresServer(Path(name) / "postgres", settings=settings, durable=False)
-        server.start()
-        try:
-            server.create_database("queue")
-            schema.init(server.conninfo("queue"))
-            comeback = asyncio.run(lose_and_regain(server, server.conninfo("queue"), agents))
-        finally:
-            server.stop("immediate")
+    with _server(max_connections=str(agents + 20)) as (server, _):
+        comeback = asyncio.run(lose_and_regain(server, new_database(server), agents))
     return {
         "agents_back_first_s": min(comeback.answered_s),
         "agents_back_last_s": max(comeback.answered_s),
@@ -122,18 +172,25 @@ def main() -> int:
     if options.seeds:
         _play_some(options)
         return 0
+    if options.outage:
+        with _server() as (server, directory):
+            print(json.dumps(asyncio.run(_go_without(server, directory, options.outage_minutes))))
+        return 0
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 16_384)), hard))
     began = time.monotonic()
-    results, broken = _soak(options)
+    results, broken, outage = _soak(options)
     lasted = time.monotonic() - began
-    figures = _comeback(options.agents) if options.agents else {}
+    figures: dict[str, Any] = _comeback(options.agents) if options.agents else {}
     counts: dict[str, int] = {}
     for result in results:
         for name, count in result["counts"].items():
             counts[name] = counts.get(name, 0) + count
     wrong = [result for result in results if result["faults"]]
-    print(*broken, sep="\n")
+    broken += outage.pop("faults")
+    figures = {**outage, **figures}
+    for line in broken:
+        print(line)
     print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     print(f"runs: {len(results)}")
     print(f"runs_with_a_fault: {len(wrong)}")
