@@ -71,14 +71,21 @@ class Bench:
         more = jobs - there
         begin = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
         for kind in range(AUTOCLUSTERS):
-            common = {"Cmd": "/bin/true", "Owner": f"owner{kind % OWNERS}", "RequestCpus": 1, "RequestMemory": 128 + kind}
+            common = {
+                "Cmd": "/bin/true",
+                "Owner": f"owner{kind % OWNERS}",
+                "RequestCpus": 1,
+                "RequestMemory": 128 + kind,
+            }
             self.connection.execute(
                 "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))",
                 [json.dumps(common), max(1, more // AUTOCLUSTERS)],
             )
         end = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
         self.connection.execute("SELECT fetchwork.fold()")
-        self.connection.execute("VACUUM ANALYZE fetchwork.waiting, fetchwork.job, fetchwork.cluster, fetchwork.run")
+        self.connection.execute(
+            "VACUUM ANALYZE fetchwork.waiting, fetchwork.job, fetchwork.cluster, fetchwork.run"
+        )
         return more / (end - begin)
 
     def put_back(self, until: threading.Event) -> None:
@@ -119,7 +126,16 @@ class Bench:
 
     def run(self, scripts: list[str], length: list[str], *, hints: dict[int, int] | None = None) -> float:
         """Transactions per second of one call of pgbench, connecting excluded."""
-        command = [str(self.server.programs / "pgbench"), "-n", "-c", str(CLIENTS), "-j", "2", "-M", "prepared"]
+        command = [
+            str(self.server.programs / "pgbench"),
+            "-n",
+            "-c",
+            str(CLIENTS),
+            "-j",
+            "2",
+            "-M",
+            "prepared",
+        ]
         command += length
         for name in scripts:
             command += ["-f", str(self.scripts / name)]
@@ -159,11 +175,15 @@ def pass_through(bench: Bench, jobs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="1000,100000,1000000")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=5, help="length of each round of each side")
-    parser.add_argument("--passed", type=int, default=200_000, help="jobs that pass through behind the open transaction")
+    parser.add_argument(
+        "--passed", type=int, default=200_000, help="jobs that pass through behind the open transaction"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
         directory = Path(name)
@@ -173,7 +193,9 @@ def main() -> None:
         try:
             bench = Bench(server, directory)
             bench.prepare()
-            print(f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} autoclusters, {OWNERS} owners")
+            print(
+                f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} autoclusters, {OWNERS} owners"
+            )
             rates, ratios = {}, {}
             for size in sorted(int(size) for size in options.sizes.split(",")):
                 speed = bench.fill(size)
@@ -188,7 +210,9 @@ def main() -> None:
                 pass_through(bench, options.passed)
                 held = [bench.claims(options.seconds) for _ in range(options.rounds)]
             undisturbed, behind = statistics.median(free), statistics.median(held)
-            print(f"after {options.passed} jobs: {undisturbed:.0f} claims/s undisturbed, {behind:.0f} behind an open transaction")
+            print(
+                f"after {options.passed} jobs: {undisturbed:.0f} claims/s undisturbed, {behind:.0f} behind an open transaction"
+            )
         finally:
             server.stop("fast")
     print(f"claims spread over sizes: {1 - min(rates.values()) / max(rates.values()):.2f}")
