@@ -9,7 +9,6 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import htcondor
     import htcondor2
 
 JobAction = htcondor2.JobAction
@@ -18,5 +17,11 @@ JobStatus = htcondor2.JobStatus
 QueryOpts = htcondor2.QueryOpts
 Submit = htcondor2.Submit
 
-#: the older series, whose Submit makes job ads; its names are made at run time, from a compiled module
-old: Any = htcondor
+
+def old() -> Any:
+    """The older series, whose Submit makes job ads; a compiled module makes its names at run time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import htcondor
+
+    return htcondor

@@ -284,14 +284,14 @@ def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]
         with warnings.catch_warnings():
             # of interest to people with a schedd
             warnings.simplefilter("ignore")
-            submit = bindings.old.Submit(text)
+            submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
                 # the bindings make one job of it
                 raise StopIteration
             ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=proc_id))
             first = _to_json(next(ads))
-    except (bindings.old.HTCondorException, RuntimeError, ValueError) as error:
+    except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()) or _bad_line(text)
         raise SubmitError(f"HTCondor's submit refuses it: {reason}") from None
     except StopIteration:
@@ -305,7 +305,7 @@ def _rest(ads: Iterator[Any]) -> Iterator[Json]:
             ad = next(ads)
         except StopIteration:
             return
-        except (bindings.old.HTCondorException, RuntimeError, ValueError) as error:
+        except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
             raise SubmitError(f"HTCondor's submit refuses it: {' '.join(str(error).split())}") from None
         yield {name: value for name, value in _to_json(ad).items() if name not in _PER_JOB}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,19 +26,23 @@ class View:
     beginning: Sequence[Any]
     descending: bool = False
 
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        """The attributes' names by their columns."""
+        return {name.lower(): name for name in self.attributes}
+
     def columns(self) -> dict[str, Column]:
         """The columns by the lower-case name of their attribute, for constraints."""
         return {name.lower(): Column(name.lower(), kind) for name, kind in self.attributes.items()}
 
     def ad(self, row: Mapping[str, Any]) -> Json:
         """The whole ad of a row of ``SELECT *``: what a column says beats what was submitted."""
+        names = self._names
         inner: Mapping[str, Any] = row["ad"] or {}
-        lower = {name.lower() for name in self.attributes}
-        ad = {name: value for name, value in inner.items() if name.lower() not in lower}
-        for name in self.attributes:
-            value = row.get(name.lower())
-            if value is not None:
-                ad[name] = value
+        ad = {name: value for name, value in inner.items() if name.lower() not in names}
+        for column, value in row.items():
+            if value is not None and column in names:
+                ad[names[column]] = value
         ad["MyType"] = self.my_type
         return ad
 
