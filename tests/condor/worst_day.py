@@ -224,9 +224,11 @@ class WorstDay:
         self.until(lambda: self.value("SELECT count(*) FROM fetchwork.job") == 0, 60)
         with self.connection() as connection:
             assert violations(connection) == []
+        assert self.value("SELECT count(*) FROM fetchwork.run") == 0
         ends = dict(
             self.rows(
-                "SELECT cluster_id, array_agg((job_status, exit_code)::text) FROM fetchwork.job_history GROUP BY 1"
+                "SELECT cluster_id, array_agg((job_status, exit_code)::text)"
+                " FROM fetchwork.job_history GROUP BY cluster_id"
             )
         )
         assert ends == {job.cluster: [f"(4,{job.code})"] for job in self._jobs}
@@ -242,6 +244,17 @@ class WorstDay:
             job.cluster,
         )
         return at, reason
+
+    def claimed_at(self, job: Job) -> float:
+        """When a job was first given to a slot."""
+        return float(
+            self.value(
+                "SELECT min(extract(epoch FROM claimed_at)) FROM"
+                " (SELECT cluster_id, claimed_at FROM fetchwork.run UNION ALL"
+                " SELECT cluster_id, claimed_at FROM fetchwork.run_history) AS r WHERE cluster_id = %s",
+                job.cluster,
+            )
+        )
 
     def tries(self, job: Job) -> int:
         """How often a job that has ended was started."""
