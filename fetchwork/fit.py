@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fetchwork import classads
@@ -35,6 +36,8 @@ class Wants:
     expressions: tuple[tuple[str, ExprTree], ...]
     #: words of the job's expressions, among them the resources that it speaks of itself
     words: frozenset[str]
+    #: the job's Rank of slots, None where it is the same for all
+    rank: ExprTree | None = None
 
     @classmethod
     def of(cls, ad: ClassAd) -> Wants:
@@ -52,7 +55,8 @@ class Wants:
                 elif _is_number(value):
                     amounts.append((key.removeprefix(_REQUEST), float(value)))
         requirements = ad.lookup("Requirements") if "Requirements" in ad else None
-        return cls(ad, requirements, tuple(amounts), tuple(expressions), frozenset(words))
+        rank = ad.lookup("Rank") if isinstance(ad.get("Rank"), ExprTree) else None
+        return cls(ad, requirements, tuple(amounts), tuple(expressions), frozenset(words), rank)
 
 
 class Offer:
@@ -126,6 +130,14 @@ class Offer:
             # a machine without GPUs does not mention them
             return resource not in self.ad and resource not in wants.words
         return asked > there
+
+
+def outranked(wants: Wants, offer: Offer, others: Iterable[Offer]) -> bool:
+    """Tell whether the job would rather run on one of the other slots, and may."""
+    if wants.rank is None:
+        return False
+    own = rank_of(wants.rank, wants.ad, offer.ad)
+    return any(rank_of(wants.rank, wants.ad, other.ad) > own and other.fits(wants) for other in others)
 
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 
+from fetchwork.fit import Offer
 from fetchwork.handlers.context import HeldFetch
 from fetchwork.handlers.store import Store
 
 #: a fetch looks for work no more often than this, and the less often the more wait beside it
 LOOK_PAUSE_S = 0.1
 LOOK_PAUSE_EACH_S = 0.005
+#: slots that a job's Rank compares one with
+MAX_OTHERS = 32
 
 
 class Lobby:
@@ -45,6 +49,11 @@ class Lobby:
     def waits_for(self, store: Store) -> bool:
         """Tell whether somebody waits for work from this database."""
         return any(held.store is store for held in self._held)
+
+    def offers(self, but: Held) -> list[Offer]:
+        """The slots of the fetches that are held beside one, up to a number."""
+        beside = (held for held in self._held if held is not but and held.store is but.store)
+        return list(itertools.islice((held.offer for held in beside if held.offer is not None), MAX_OTHERS))
 
     def close(self) -> None:
         """Send everybody home with nothing; nobody enters any more."""
@@ -91,6 +100,10 @@ class Held(HeldFetch):
             self.woken.clear()
             await _first(end - time.monotonic(), event, self.woken, self._gone)
         return event.is_set() and not self._over
+
+    def others(self) -> list[Offer]:
+        """Slots that wait beside this one for work from the same database, some of them if they are many."""
+        return self._lobby.offers(self)
 
     def release(self) -> None:
         """The fetch waits no more."""

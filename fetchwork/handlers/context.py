@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fetchwork.errors import FetchworkError
+from fetchwork.fit import Offer
 from fetchwork.handlers.store import Store
 from fetchwork.wire import Reply, Request
 
@@ -170,6 +171,13 @@ class Task:
 
 class HeldFetch:
     """A fetch that waits for work. The agent's own kind of it is woken, counted and cut short."""
+
+    #: the slot that waits, where it could be given a job at once
+    offer: Offer | None = None
+
+    def others(self) -> Sequence[Offer]:
+        """Slots that wait beside this one for work from the same database."""
+        return ()
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait until a look may be worth while; False if the fetch has to end now."""

@@ -17,12 +17,13 @@ import itertools
 import math
 import pwd
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fetchwork import classads
 from fetchwork.classads import ClassAd
 from fetchwork.errors import ClassAdError
-from fetchwork.fit import Offer
+from fetchwork.fit import Offer, outranked
 from fetchwork.handlers import runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.matching import Choice, choose, slot_resources, slot_weights
@@ -34,6 +35,8 @@ DATABASE_S = 5.0
 KINDS_A_CLAIM = 64
 #: jobs that one fetch may hold or pass over before the slot has to ask again
 TRIES = 20
+#: how long a job is left to slots that it prefers
+YIELD_S = 0.25
 #: HTCondor's hold code
 FAILED_TO_ACCESS_USER_ACCOUNT = 23
 #: what an offer lives for: until the starter's first hook, which is slow to come where names resolve slowly
@@ -59,9 +62,15 @@ async def fetch_work(task: Task) -> Answer:
     # nothing is given up by the startd, and a dynamic one deleted: that must not wait
     held = task.hold() if slot.get("State") in ("Unclaimed", "Owner") else None
     hold_end = min(task.end - 2.0, time.monotonic() + task.site.hold_fetch_s)
+    if held is not None:
+        held.offer = offer
     try:
         while True:
-            answer = await _try(task, offer, name, fields)
+            answer, yielded = await _try(task, offer, name, fields, held.others() if held else ())
+            if answer is None and yielded:
+                # the slots that were preferred look at the same moment; what they leave is for this one
+                await asyncio.sleep(YIELD_S)
+                answer, _ = await _try(task, offer, name, fields, ())
             if answer is not None:
                 return answer
             left = hold_end - time.monotonic()
@@ -96,8 +105,13 @@ async def _until_free(task: Task, name: str) -> bool:
     return True
 
 
-async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> Answer | None:
-    """Claim a job for the slot and build its ad; None if there is nothing for it."""
+async def _try(
+    task: Task, offer: Offer, name: str, fields: dict[str, Any], others: Sequence[Offer]
+) -> tuple[Answer | None, bool]:
+    """Claim a job for the slot and build its ad; None if there is nothing for it.
+
+    Jobs whose Rank prefers one of the ``others`` are left to those; tells whether there were such jobs.
+    """
     site, store, slot = task.site, task.site.store, offer.ad
     greeting = await store.hello(task.left(DATABASE_S))
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
@@ -117,7 +131,7 @@ async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> A
         gpus=resources["gpus"],
     )
     if not candidates:
-        return None
+        return None, False
     await store.read_kinds((row["autocluster_id"] for row in candidates), task.left(DATABASE_S))
     if len({row["submitter"] for row in candidates}) > 1:
         await store.read_shares(task.left(DATABASE_S))
@@ -129,6 +143,9 @@ async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> A
         shares=store.shares,
         queues=site.queues,
     )
+    yielded: list[Choice] = []
+    if others:
+        choices = _without_outranked(choices, offer, others, yielded)
     first = list(itertools.islice(choices, KINDS_A_CLAIM))
     strangers: list[Choice] = []
     tries = 0
@@ -144,10 +161,21 @@ async def _try(task: Task, offer: Offer, name: str, fields: dict[str, Any]) -> A
             continue
         answer = await _offer(task, slot, name, claimed, fields)
         if answer is not None:
-            return answer
+            return answer, False
     if strangers and task.left() > 0.5:
         await _refuse_stranger(task, greeting.host_id, name, slot, strangers, exclusive)
-    return None
+    return None, bool(yielded)
+
+
+def _without_outranked(
+    choices: Iterator[Choice], offer: Offer, others: Sequence[Offer], yielded: list[Choice]
+) -> Iterator[Choice]:
+    """The choices but those whose jobs would rather run on another slot, which go to ``yielded``."""
+    for choice in choices:
+        if choice.kind.wants is not None and outranked(choice.kind.wants, offer, others):
+            yielded.append(choice)
+        else:
+            yield choice
 
 
 async def _refuse_stranger(

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from fetchwork import classads, fit
-from fetchwork.fit import Offer, Wants
+from fetchwork.fit import Offer, Wants, outranked
 from fetchwork.matching import Kinds, Positions, Shares, choose, slot_weights
 
 
@@ -215,3 +215,20 @@ def test_weight_of_a_static_slot_is_its_own():
     requests = [classads.from_json({"RequestCpus": 1})]
     assert slot_weights(slot_of(SlotWeight="/Expr(Cpus)/"), requests) == [4.0]
     assert slot_weights(slot_of(), requests) == [1.0]
+
+
+# -- the job's Rank
+
+
+def test_job_would_rather_run_on_a_slot_that_it_ranks_higher():
+    wants = wants_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
+    slow, fast, too_fast = (Offer(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
+    assert outranked(wants, slow, [fast, too_fast])
+    assert not outranked(wants, fast, [slow, too_fast])
+    assert not outranked(wants, slow, [])
+
+
+def test_rank_that_is_the_same_for_all_slots_prefers_none():
+    slots = [Offer(slot_of(KFlops=kflops)) for kflops in (10, 30)]
+    for rank in (5, "/Expr(undefined)/", "/Expr(TARGET.Nowhere)/", '/Expr(TARGET.Arch == "X")/'):
+        assert not outranked(wants_of(Rank=rank), slots[0], slots[1:])

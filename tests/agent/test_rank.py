@@ -1,0 +1,62 @@
+"""A job's Rank chooses among the slots that wait for work at the same moment."""
+
+import asyncio
+
+from fetchwork.agent.holding import Lobby
+from tests.agent.conftest import Hooks, attributes_of, slot_ad
+
+
+def slot(name, kflops):
+    return slot_ad(Name=name, KFlops=kflops)
+
+
+async def waiting(hooks, lobby, bodies):
+    """Fetches of these slots, each held because nothing waits."""
+    store = hooks.site.store
+    fetches = []
+    for body in bodies:
+        hooks.held = lobby.enter(store, asyncio.Event())
+        fetches.append(asyncio.create_task(hooks.fetch(body)))
+        await asyncio.sleep(0)
+    # all have looked once when they wait
+    await asyncio.sleep(0.5)
+    assert not any(fetch.done() for fetch in fetches)
+    return fetches
+
+
+async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo, submit):
+    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    slow, fast, middle = await waiting(
+        hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
+    )
+    job = submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
+    lobby.wake(hooks.site.store)
+    ad = attributes_of(await asyncio.wait_for(fast, 5))
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == job
+    await asyncio.sleep(0.6)
+    assert not slow.done() and not middle.done()
+    lobby.close()
+    assert [await slow, await middle] == [b"", b""]
+    await hooks.site.store.database.close()
+
+
+async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo, submit):
+    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    fetches = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)])
+    for _ in range(3):
+        submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
+    lobby.wake(hooks.site.store)
+    bodies = await asyncio.wait_for(asyncio.gather(*fetches), 5)
+    assert len({attributes_of(body)["ClusterId"] for body in bodies}) == 3
+    await hooks.site.store.database.close()
+
+
+async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo, submit):
+    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    slow, fast = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
+    submit(ad='{"Rank": "/Expr(TARGET.KFlops)/", "Requirements": "/Expr(TARGET.KFlops < 20)/"}')
+    lobby.wake(hooks.site.store)
+    assert await asyncio.wait_for(slow, 5)
+    lobby.close()
+    assert await fast == b""
+    await hooks.site.store.database.close()
