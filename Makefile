@@ -12,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# one more than cores: tests with a real HTCondor, which stay together on a worker, mostly wait
+# one more than cores: tests with a real HTCondor, all on one worker, mostly wait
 WORKERS ?= 3
 TESTS ?= tests
 
@@ -22,7 +22,7 @@ demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
 
 test: $(INSTALLED) postgres
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --durations 15 $(TESTS)
+	@$(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder --durations 15 $(TESTS)
 
 test-lowest: postgres
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

@@ -2,7 +2,7 @@
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
 gets where there is one. Where HTCondor cannot be had the tests are skipped with the reason; under CI that is
-a failure. Tests that share a pool run on one worker, and so do those of one file: the machine has few cores.
+a failure. All tests of this directory run on one worker (see tests/conftest.py).
 """
 
 import os
@@ -20,15 +20,12 @@ MACHINE = "machine"
 HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is here, keep it together, and let it begin first: it takes longest."""
-    ours = [item for item in items if HERE in item.path.parents]
-    for item in ours:
-        item.add_marker("condor")
-        shared = "pool" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("condor" if shared else f"condor-{item.path.stem}"))
-    items[:] = ours + [item for item in items if HERE not in item.path.parents]
+    """Mark what is here, and let it begin first: it takes longest."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("condor")
+    items.sort(key=lambda item: HERE not in item.path.parents)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
