@@ -1,12 +1,12 @@
 """Applies ``sql/`` to a database, and tells whether a database has the schema that this fetchwork speaks.
 
-Why no migration library: a DBA must be able to apply the same files with psql and leave the same books, so each
-migration writes its own row into ``fetchwork.migration`` (a library keeps its own table, and only when it runs
-itself); and functions and views are not migrated but replaced as a whole at each upgrade.
+Why no migration library: a DBA must be able to apply the same files with psql and leave the same books, so
+each migration writes its own row into ``fetchwork.migration`` (a library keeps its own table, and only when
+it runs itself); and functions and views are not migrated but replaced as a whole at each upgrade.
 
-``sql/install.sql`` is the one list of the files and their order; psql reads it by ``\\ir``, and so does this module.
-Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: an advisory
-lock makes the second wait, and it finds nothing left to do.
+``sql/install.sql`` is the one list of the files and their order; psql reads it by ``\\ir``, and so does this
+module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: an
+advisory lock makes the second wait, and it finds nothing left to do.
 """
 
 import re
@@ -86,8 +86,8 @@ def status(conninfo: str) -> Status:
 def init(conninfo: str) -> list[int]:
     """Make the schema in a database that has none; returns the migrations applied.
 
-    On a database that has one it does what upgrade does. Raises DatabaseUnavailable, DatabaseRefused (no right to
-    create a schema, or roles), SchemaMismatch (made by a newer fetchwork).
+    On a database that has one it does what upgrade does. Raises DatabaseUnavailable, DatabaseRefused (no
+    right to create a schema, or roles), SchemaMismatch (made by a newer fetchwork).
     """
     return upgrade(conninfo, create=True)
 
@@ -105,8 +105,8 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
             raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
         if found.newer:
             raise SchemaMismatch(
-                f"the database has schema version {max(found.installed)}, this fetchwork speaks up to {max(found.known)}: "
-                "upgrade fetchwork on this host"
+                f"the database has schema version {max(found.installed)}, this fetchwork speaks up to"
+                f" {max(found.known)}: upgrade fetchwork on this host"
             )
         applied = [migration for migration in migrations if migration.version in found.pending]
         for path in [*(migration.path for migration in applied), *replaced]:

@@ -1,4 +1,4 @@
-"""Print the lowest version that pyproject.toml allows of each dependency, for pip: ``make test-lowest`` calls it."""
+"""Print the lowest version of each dependency that pyproject.toml allows: ``make test-lowest`` calls it."""
 
 import re
 import tomllib

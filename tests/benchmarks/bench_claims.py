@@ -3,35 +3,60 @@
     make bench-claims                      # 1 000, 100 000 and 1 000 000 waiting jobs
     python tests/benchmarks/bench_claims.py --sizes 1000,100000 --rounds 5
 
-A claim is what an agent sends: one call of ``fetchwork.claim`` with the place where it knows the autocluster's live rows
-to begin. pgbench drives both sides with 8 clients; each client keeps its hint for each of the 100 autoclusters (of 20
-owners) from claim to claim, as an agent does. The rounds of all sides alternate, so that a slow minute of the machine
-meets all of them. While they claim, a ninth connection puts what was claimed back at the end every 20 ms, as jobs that come
-back, so that the stated number of jobs goes on waiting; what that costs counts against the claims.
+A claim is what an agent sends: one call of ``fetchwork.claim`` with the place where it knows the
+autocluster's live rows to begin. pgbench drives both sides with 8 clients; each client keeps its hint for
+each of the 100 autoclusters (of 20 owners) from claim to claim, as an agent does. The rounds of all sides
+alternate, so that a slow minute of the machine meets all of them. While they claim, a ninth connection puts
+what was claimed back at the end every 20 ms, as jobs that come back, so that the stated number of jobs goes
+on waiting; what that costs counts against the claims.
 
-Then the same behind a transaction that is left open after 200 000 jobs have passed through: nothing that died since can be
-vacuumed away. Durable server, default settings but for those printed.
+Then the same behind a transaction that is left open after 200 000 jobs have passed through: nothing that
+died since can be vacuumed away; and then the whole path: 8 slots at a time ask a real agent by its socket
+and get a printed ad. Durable server, default settings but for those printed.
 """
 
 import argparse
+import asyncio
 import json
 import re
 import statistics
 import subprocess
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 
-from fetchwork import schema
+from fetchwork import schema, wire
+from fetchwork.agent.client import ask
+from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate.agents import AgentProcess
 
 CLIENTS = 8
 AUTOCLUSTERS = 100
 OWNERS = 20
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 UPDATE = "\\set id random(1, 1000000)\nUPDATE plain SET n = n + 1 WHERE id = :id;\n"
+PUT_BACK = """
+WITH gone AS (
+    DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id
+),
+back AS (
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
+    SELECT autocluster_id, 0, nextval('fetchwork.place'), cluster_id, proc_id FROM gone
+)
+SELECT count(fetchwork.ensure_demand(d.autocluster_id, 0))
+FROM (SELECT DISTINCT autocluster_id FROM gone) AS d
+"""
+DROP_CLAIMED = """
+WITH gone AS (
+    DELETE FROM fetchwork.run RETURNING cluster_id, proc_id
+)
+DELETE FROM fetchwork.job AS j USING gone WHERE j.cluster_id = gone.cluster_id AND j.proc_id = gone.proc_id
+"""
+SLOT_AD = Path(__file__).parent.parent / "data/ads/23.9.6-fetch_work-static-unclaimed.ad"
 
 
 def claim_script(autocluster: int) -> str:
@@ -39,8 +64,9 @@ def claim_script(autocluster: int) -> str:
     hint = f"h{autocluster}"
     return (
         "\\set slot random(1, 1000000000)\n"
-        f"SELECT coalesce(max(place), :{hint}) AS {hint} FROM fetchwork.claim("
-        f"1, 'slot' || :slot, ARRAY[{autocluster}], ARRAY[0], ARRAY[:{hint}]::bigint[], ARRAY[false]) \\gset\n"
+        f"SELECT coalesce(max(place), :{hint}) AS {hint}"
+        f" FROM fetchwork.claim(1, 'slot' || :slot, ARRAY[{autocluster}], ARRAY[0],"
+        f" ARRAY[:{hint}]::bigint[], ARRAY[false]) \\gset\n"
     )
 
 
@@ -92,22 +118,14 @@ class Bench:
         """Every 20 ms, what was claimed waits again at the end; for a thread."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             while not until.wait(0.02):
-                connection.execute(
-                    "WITH gone AS (DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id), "
-                    "back AS (INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id) "
-                    "SELECT autocluster_id, 0, nextval('fetchwork.place'), cluster_id, proc_id FROM gone) "
-                    "SELECT count(fetchwork.ensure_demand(d.autocluster_id, 0)) FROM (SELECT DISTINCT autocluster_id FROM gone) AS d"
-                )
+                connection.execute(PUT_BACK)
 
     def drop_claimed(self) -> None:
         """What was claimed is done with, for good."""
-        self.connection.execute(
-            "WITH gone AS (DELETE FROM fetchwork.run RETURNING cluster_id, proc_id) "
-            "DELETE FROM fetchwork.job AS j USING gone WHERE j.cluster_id = gone.cluster_id AND j.proc_id = gone.proc_id"
-        )
+        self.connection.execute(DROP_CLAIMED)
 
     def first_places(self) -> dict[int, int]:
-        """Just below the first live row of each autocluster, where an agent that was there all along would stand."""
+        """Just below the first live row of each autocluster, where an agent that was there all along is."""
         rows = self.connection.execute(
             "SELECT autocluster_id, min(place) - 1 FROM fetchwork.waiting GROUP BY 1"
         ).fetchall()
@@ -152,6 +170,11 @@ class Bench:
 CLAIMS = [f"claim{autocluster}.sql" for autocluster in range(1, AUTOCLUSTERS + 1)]
 
 
+def spread(rates: list[float]) -> str:
+    """Median, and from lowest to highest."""
+    return f"{statistics.median(rates):.0f} ({min(rates):.0f}-{max(rates):.0f})"
+
+
 def measure(bench: Bench, size: int, rounds: int, seconds: int) -> tuple[float, float]:
     """Median of claims a second, and of their ratio to updates round by round."""
     claims, updates = [], []
@@ -160,8 +183,7 @@ def measure(bench: Bench, size: int, rounds: int, seconds: int) -> tuple[float, 
         claims.append(bench.claims(seconds))
     ratio = statistics.median(c / u for c, u in zip(claims, updates, strict=True))
     print(
-        f"{size:>9} waiting: {statistics.median(claims):7.0f} claims/s ({min(claims):.0f}-{max(claims):.0f}), "
-        f"UPDATE {statistics.median(updates):7.0f}/s ({min(updates):.0f}-{max(updates):.0f}), ratio {ratio:.2f}",
+        f"{size:>9} waiting: {spread(claims)} claims/s, {spread(updates)} UPDATE/s, ratio {ratio:.2f}",
         flush=True,
     )
     return statistics.median(claims), ratio
@@ -172,6 +194,36 @@ def pass_through(bench: Bench, jobs: int) -> None:
     for _ in range(10):
         bench.run(CLAIMS, ["-t", str(jobs // 10 // CLIENTS)], hints=bench.first_places())
         bench.drop_claimed()
+
+
+def through_agent(bench: Bench, seconds: int) -> float:
+    """Claims per second of a real agent: 8 slots at a time send their ads and get a job's ad."""
+    agent = AgentProcess(bench.scripts, "bench-agent", bench.conninfo, keyword={"hold_fetch_s": 0})
+    text = SLOT_AD.read_text()
+    name = re.compile(r"^Name = .*$", re.M)
+    stop = threading.Event()
+
+    def slots(client: int) -> int:
+        """Claims of one client until it is stopped."""
+        got = 0
+        while not stop.is_set():
+            ad = name.sub(f'Name = "slot{client}_{got}@bench-agent"', text).encode()
+            request = wire.Request("fetch_work", ad, keyword=hostfile.KEYWORD, deadline_ms=10_000)
+            got += ask(agent.socket, request, 10.0).body.count(b"FetchWorkRunId")
+        return got
+
+    asyncio.run(agent.start())
+    try:
+        with ThreadPoolExecutor(CLIENTS + 1) as threads:
+            feeder = threads.submit(bench.put_back, stop)
+            claims = [threads.submit(slots, client) for client in range(CLIENTS)]
+            stop.wait(seconds)
+            stop.set()
+            feeder.result()
+            return sum(each.result() for each in claims) / seconds
+    finally:
+        stop.set()
+        asyncio.run(agent.stop())
 
 
 def main() -> None:
@@ -193,9 +245,7 @@ def main() -> None:
         try:
             bench = Bench(server, directory)
             bench.prepare()
-            print(
-                f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} autoclusters, {OWNERS} owners"
-            )
+            print(f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} kinds, {OWNERS} owners")
             rates, ratios = {}, {}
             for size in sorted(int(size) for size in options.sizes.split(",")):
                 speed = bench.fill(size)
@@ -209,14 +259,14 @@ def main() -> None:
                 old.execute("SELECT count(*) FROM fetchwork.demand")
                 pass_through(bench, options.passed)
                 held = [bench.claims(options.seconds) for _ in range(options.rounds)]
-            undisturbed, behind = statistics.median(free), statistics.median(held)
             print(
-                f"after {options.passed} jobs: {undisturbed:.0f} claims/s undisturbed, {behind:.0f} behind an open transaction"
+                f"after {options.passed} jobs: {spread(free)} claims/s, behind a transaction {spread(held)}"
             )
+            print(f"by way of one agent: {through_agent(bench, options.seconds * 2):.0f} claims/s")
         finally:
             server.stop("fast")
     print(f"claims spread over sizes: {1 - min(rates.values()) / max(rates.values()):.2f}")
-    print(f"claims behind an open transaction: {behind / undisturbed:.2f}")
+    print(f"claims behind an open transaction: {statistics.median(held) / statistics.median(free):.2f}")
     print(f"claims per update: {min(ratios.values()):.2f}")
 
 
