@@ -126,7 +126,7 @@ def whole_ads(some_jobs: None, queue: Queue) -> list[tuple[str, Any]]:
     return [(row["jobid"], classads.from_json(JOBS.ad(row))) for row in rows]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(constraint=constraints)
 def test_sql_and_htcondor_select_the_same(
     constraint: str, queue: Queue, whole_ads: list[tuple[str, Any]]
