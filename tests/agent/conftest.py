@@ -51,7 +51,7 @@ class Hooks:
         # the tests run as root: their jobs' owners need no accounts unless that is what is tested
         site = {"check_accounts": False, **site}
         self.site = dataclasses.replace(next(iter(make_sites(self.config).values())), **site)
-        self.runs = runs or Runs()
+        self.runs = Runs() if runs is None else runs
         self.spooled = []
         self.held = None
 

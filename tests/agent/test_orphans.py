@@ -1,0 +1,128 @@
+"""Jobs that outlive their starter, and runs that an agent finds when it comes."""
+
+import asyncio
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fetchwork.agent import orphans, peer
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.errors import DatabaseUnavailable
+from tests.agent.conftest import Hooks, attributes_of, slot_ad
+
+# two children: a hook of the starter's, and the job
+STARTER_SCRIPT = "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' & sleep 61 & echo ready; wait"
+
+
+@pytest.fixture
+def sleeper():
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+async def agent(conninfo):
+    """Makes hooks that an agent of its own serves, which has just come: agent(replay)."""
+    made = []
+
+    def make(replay):
+        made.append(Hooks(conninfo, runs=WatchedRuns(replay)))
+        return made[-1]
+
+    yield make
+    for hooks in made:
+        await hooks.runs.close()
+        await hooks.site.store.database.close()
+
+
+async def nothing():
+    """An empty spool."""
+
+
+async def started_job(hooks, submit, process):
+    """A running job whose process is ``process``, of a starter that is gone."""
+    submit()
+    job = await hooks.started_job()
+    await hooks.update(job, JobState="Running", JobPid=process.pid, JobStartDate=int(time.time()))
+    return job
+
+
+def test_job_among_a_starters_children_is_the_one_that_is_no_hook():
+    starter = subprocess.Popen(["bash", "-c", STARTER_SCRIPT], stdout=subprocess.PIPE, process_group=0)
+    try:
+        assert starter.stdout.readline() == b"ready\n"
+        identity = peer.identity(starter.pid)
+        end = time.monotonic() + 10
+        while not (found := orphans.child_of(identity)) or b"61" not in command_of(found):
+            # between fork and exec a child looks like its parent
+            assert time.monotonic() < end, found
+            time.sleep(0.01)
+        assert command_of(found) == b"sleep\x0061\x00"
+    finally:
+        os.killpg(starter.pid, 9)
+        starter.wait()
+        starter.stdout.close()
+    assert orphans.child_of(identity) is None
+
+
+def command_of(process):
+    return Path(f"/proc/{peer.pid_of(process)}/cmdline").read_bytes()
+
+
+def test_process_on_record_is_known_by_its_start_as_well(sleeper):
+    row = {"job_pid": sleeper.pid, "job_start_date": int(time.time())}
+    assert orphans.recorded_process(row) == peer.identity(sleeper.pid)
+    # another process has the number now
+    assert orphans.recorded_process({**row, "job_start_date": int(time.time()) - 100}) is None
+    assert orphans.recorded_process({**row, "job_pid": None}) is None
+
+
+async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch):
+    monkeypatch.setattr(orphans, "VACATE_S", 0.4)
+    job = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; echo ready; sleep 60"], stdout=subprocess.PIPE, process_group=0
+    )
+    assert job.stdout.readline() == b"ready\n"
+    assert await orphans.end(peer.identity(job.pid)) is None
+    assert job.wait(5) == -9
+    job.stdout.close()
+
+
+async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(hooks, agent, submit, job_of, sleeper):
+    await started_job(hooks, submit, sleeper)
+    fresh = agent(nothing)
+    assert await fresh.fetch() == b""
+    assert job_of("1.0")["jobstatus"] == 2
+    # it is ended, which we have the right to, and only then its job is given again
+    while not (job := await fresh.fetch()):
+        await asyncio.sleep(0.05)
+    assert sleeper.poll() is not None
+    assert attributes_of(job)["FetchWorkRunId"] == 2
+
+
+async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(hooks, agent, submit, job_of):
+    async def replay():
+        raise DatabaseUnavailable("database is starting up")
+
+    submit()
+    await hooks.started_job()
+    fresh = agent(replay)
+    answer = await fresh.ask("fetch_work", slot_ad())
+    assert answer.reply.code == "unavailable"
+    assert job_of("1.0")["jobstatus"] == 2
+
+
+async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(agent, submit, database):
+    hooks = agent(nothing)
+    submit()
+    assert await hooks.fetch()
+    # as if the claim had never been
+    database.query("DELETE FROM fetchwork.run")
+    database.query("SELECT fetchwork.enqueue(1, 0)")
+    job = await hooks.fetch()
+    assert attributes_of(job)["FetchWorkRunId"] == 2
