@@ -1,0 +1,177 @@
+"""The commands show and change what they say, in the manner of HTCondor's tools, and as JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.direct_queue import DirectQueue
+from tests.queue.conftest import Told
+
+Run = Callable[..., Told]
+
+
+@pytest.fixture
+def sleep_sub(tmp_path: Path) -> str:
+    path = tmp_path / "sleep.sub"
+    path.write_text("executable = /bin/sleep\narguments = $(Process)\nqueue 3\n")
+    return str(path)
+
+
+def test_submit_tells_the_cluster(fetchwork: Run, sleep_sub: str) -> None:
+    assert fetchwork("submit", sleep_sub, "--owner", "alice").out == "3 job(s) submitted to cluster 1.\n"
+    told = fetchwork(
+        "submit", sleep_sub, "--owner", "bob", "--batch-name", "night", "-a", "priority = 4", "--json"
+    )
+    assert json.loads(told.out) == {"ClusterId": 2, "jobs": 3}
+    (first, *_) = json.loads(fetchwork("q", "2", "--json").out)
+    assert (first["Owner"], first["JobBatchName"], first["JobPrio"], first["Args"]) == (
+        "bob",
+        "night",
+        4,
+        "0",
+    )
+
+
+def test_a_dry_run_submits_nothing(fetchwork: Run, sleep_sub: str) -> None:
+    ads = json.loads(fetchwork("submit", sleep_sub, "--owner", "alice", "-dry-run").out)
+    assert [ad["Args"] for ad in ads] == ["0", "1", "2"]
+    assert json.loads(fetchwork("q", "--json").out) == []
+
+
+def test_ads_are_submitted_from_a_file(fetchwork: Run, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.ad"
+    file.write_text('Cmd = "/bin/true"\nOwner = "alice"\n\nCmd = "/bin/false"\nOwner = "alice"\n')
+    assert fetchwork("submit", str(file)).out == "2 job(s) submitted to cluster 1.\n"
+    assert fetchwork("q", "-af:j", "Cmd").out == "1.0 /bin/true\n1.1 /bin/false\n"
+
+
+def test_what_is_refused_is_one_line(fetchwork: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.sub"
+    file.write_text("executable = /bin/true\ncontainer_image = x.sif\nqueue\n")
+    told = fetchwork("submit", str(file), "--owner", "alice")
+    assert (told.status, told.out) == (1, "")
+    assert told.err.count("\n") == 1
+    assert "can't be honoured" in told.err
+    assert fetchwork("submit", str(file), "--owner", "root").status == 1
+    told = fetchwork("submit", str(tmp_path / "nowhere.sub"))
+    assert told.err == f"fetchwork: error: cannot read '{tmp_path}/nowhere.sub': No such file or directory\n"
+
+
+def test_q_shows_batches_jobs_holds_runs_and_totals(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{"JobBatchName": "night"}] * 3)
+    slots.submit_many([{"Owner": "bob", "Args": "a b"}] * 2)
+    slots.finish(slots.started())
+    slots.started()
+    slots.act("hold", "2.1", reason="look at it")
+    total = "Total for query: 4 jobs; 0 completed, 0 removed, 2 idle, 1 running, 1 held, 0 suspended"
+    lines = fetchwork("q").out.splitlines()
+    assert lines[0].split() == [
+        "OWNER",
+        "BATCH_NAME",
+        "SUBMITTED",
+        "DONE",
+        "RUN",
+        "IDLE",
+        "HOLD",
+        "TOTAL",
+        "JOB_IDS",
+    ]
+    assert lines[1].split()[:2] == ["alice", "night"]
+    assert lines[2].split()[:3] == ["bob", "ID:", "2"]
+    assert lines[-1] == total
+    assert fetchwork("q", "--totals").out == total + "\n"
+    assert fetchwork("q", "bob", "--totals").out.startswith("Total for query: 2 jobs;")
+    assert fetchwork("q", "2.0", "-nobatch").out.splitlines()[1].endswith("true a b")
+    held = fetchwork("q", "-hold").out.splitlines()
+    assert held[1].startswith("   2.1   bob")
+    assert held[1].endswith("look at it")
+    assert "slot1@h1" in fetchwork("q", "-run").out
+    owners = json.loads(fetchwork("q", "--by", "owner", "--json").out)
+    assert [(row["owner"], row["jobs"], row["held"]) for row in owners] == [("alice", 2, 0), ("bob", 2, 1)]
+    assert len(json.loads(fetchwork("q", "--by", "autocluster", "--json").out)) == 2
+
+
+def test_autoformat_has_the_letters_of_condor_q(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many(
+        [{"Args": "x y", "JobPrio": 2, "RequestMemory": "/Expr(4 * RequestCpus)/", "RequestCpus": 2}]
+    )
+    assert fetchwork("q", "-af", "Args", "JobPrio + 1", "Nowhere").out == "x y 3 undefined\n"
+    assert fetchwork("q", "-af:hj", "Args", "JobPrio").out == "ID Args JobPrio\n1.0 x y 2\n"
+    assert fetchwork("q", "-af:l", "Args").out == 'Args = "x y"\n'
+    assert fetchwork("q", "-af:V,", "Args", "JobPrio").out == '"x y", 2\n'
+    assert fetchwork("q", "-af:t", "RequestMemory", "JobPrio").out == "8\t2\n"
+    assert fetchwork("q", "-af:r", "RequestMemory").out == "4 * RequestCpus\n"
+    assert fetchwork("q", "-constraint", "JobPrio > 5", "-af", "Args").out == ""
+
+
+def test_history_and_runs_show_how_jobs_ended(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    slots.finish(slots.started(), ExitCode=3, JobPid=7)
+    slots.finish(slots.started(), ExitSignal=9, ExitBySignal=True, JobPid=7)
+    lines = fetchwork("history").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["1.1", "1.0"]
+    assert [line.split()[6] for line in lines[1:]] == ["-9", "3"]
+    assert (
+        fetchwork("history", "-constraint", "ExitCode == 3", "-af:j", "LastRemoteHost").out
+        == "1.0 slot1@h1\n"
+    )
+    assert len(json.loads(fetchwork("history", "-limit", "1", "--json").out)) == 1
+    runs = fetchwork("runs", "1.0").out.splitlines()
+    assert runs[1].split()[0] == "1.0"
+    assert "completed" in runs[1]
+
+
+def test_jobs_are_held_released_vacated_removed_and_edited(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 3)
+    slots.started()
+    assert fetchwork("hold", "1.1", "-reason", "no").out == "job 1.1: 1 held\n"
+    assert fetchwork("release", "1").out == "jobs of cluster 1: 1 released, 2 not held\n"
+    assert fetchwork("vacate", "alice").out == "jobs of alice: 1 told to end, 2 not running\n"
+    assert fetchwork("edit", "1", "JobPrio", "3", "Note", '"x"').out == "3 job(s) changed: JobPrio, Note\n"
+    told = fetchwork("rm", "1.2", "7.0", "-reason", "done with it")
+    assert (told.status, told.out) == (1, "job 1.2: 1 marked for removal\n")
+    assert told.err == "fetchwork: error: job 7.0: not in the queue\n"
+    assert (
+        fetchwork("rm", "-constraint", "JobPrio == 3").out
+        == "jobs that the constraint selects: 2 marked for removal\n"
+    )
+    assert fetchwork("rm", "-all", "--json").status == 1
+
+
+def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit()
+    slots.started()
+    slots.connection.execute(
+        'SELECT fetchwork.report_slots(1, \'[{"name": "slot1@h1", "state": "Claimed", "activity": "Busy",'
+        ' "cpus": 1, "memory_mib": 512, "fetched_at": 1795225768, "last_answer": "offered"}]\')'
+    )
+    (slot,) = json.loads(fetchwork("slots", "--json").out)
+    assert (slot["name"], slot["jobid"], slot["remoteowner"]) == ("slot1@h1", "1.0", "alice")
+    assert "slot1@h1" in fetchwork("slots", "h1").out
+    assert json.loads(fetchwork("slots", "--hosts", "--json").out)[0]["machine"] == "h1"
+    assert fetchwork("prio", "alice", "--factor", "5", "--max-running", "3").out.split()[-3:] == [
+        "alice",
+        "5",
+        "3",
+    ]
+    (submitter,) = json.loads(fetchwork("submitters", "--json").out)
+    assert (submitter["name"], submitter["runningjobs"], submitter["maxrunning"]) == ("alice", 1, 3)
+    assert "license" in fetchwork("prio", "--limit", "license=20").out
+    assert "license" not in fetchwork("prio", "--limit", "license=").out
+    assert fetchwork("queue", "urgent", "--pause", "--max-running", "9").out.splitlines()[1].split()[:2] == [
+        "urgent",
+        "paused",
+    ]
+    assert {row["name"] for row in json.loads(fetchwork("queue", "--json").out)} == {"default", "urgent"}
+
+
+def test_the_database_is_looked_after(fetchwork: Run) -> None:
+    assert "up to date" in fetchwork("db", "status").out
+    assert json.loads(fetchwork("db", "status", "--json").out)["pending"] == []
+    assert "nothing to migrate" in fetchwork("db", "upgrade").out
+    assert fetchwork("db", "maintain").status == 0
+    assert fetchwork("db", "setting", "max_not_started", "5").out.split()[4:6] == ["max_not_started", "5"]
+    assert fetchwork("db", "setting", "nonsense").status == 1
+    assert Path(fetchwork("db", "sql").out.strip(), "install.sql").exists()
