@@ -22,6 +22,12 @@ minutes), while the agent promises the first fetch within 2 s of the database's 
 made when a call wants one, after a failure at most one try at a time, with a pause of random length below
 1.5 s; so a thousand agents that lost the same database come back spread over that time. A connection that the
 server closed while it lay idle is noticed before it is used.
+
+A server that a thousand agents return to may need longer to let one of them in than any call has time. If
+each gave up then and began anew, all its work would be for nothing and nobody would ever get in (seen with
+1 000 agents on a busy machine). So an attempt goes on when the call that wanted it has given up, and the next
+call finds its fruit. Where an attempt or a call did run out of time, the next attempt waits longer beforehand
+and has more time. A refusal costs nobody anything and changes neither.
 """
 
 from __future__ import annotations
@@ -67,8 +73,13 @@ DEFAULTS = {
     "tcp_user_timeout": "30000",
     "client_encoding": "UTF8",
 }
+#: pauses before another attempt: after a refusal, and where the time was over
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.5
+FIRST_SLOW_PAUSE_S = 1.0
+LONGEST_SLOW_PAUSE_S = 5.0
+#: for an attempt, once many have run out of time (the first has connect_timeout)
+LONGEST_PATIENCE_S = 60
 
 _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "FWINV": SubmitError,
@@ -144,7 +155,9 @@ def connect(conninfo: str, application_name: str = "fetchwork") -> psycopg.Conne
         return connection
 
 
-async def _connect_async(conninfo: str) -> psycopg.AsyncConnection[Row]:
+async def _connect_async(conninfo: str, patience_s: int | None = None) -> psycopg.AsyncConnection[Row]:
+    if patience_s is not None:
+        conninfo = make_conninfo(conninfo, connect_timeout=patience_s)
     connection = await psycopg.AsyncConnection[Row].connect(
         conninfo, autocommit=True, row_factory=dict_row, cursor_factory=psycopg.AsyncClientCursor
     )
@@ -288,10 +301,13 @@ class AsyncDatabase:
         self._conninfo = with_defaults(conninfo, application_name)
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(size)
-        self._connecting = asyncio.Lock()
+        self._attempt: asyncio.Task[FetchworkError | None] | None = None
+        self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
+        # in a row: attempts that failed, and attempts and calls that ran out of time
         self._failures = 0
+        self._slow = 0
         self._retry_at = 0.0
         #: monotonic time of the last answer, and the problem since then, if there is one
         self.answered_at = time.monotonic()
@@ -309,6 +325,9 @@ class AsyncDatabase:
 
     async def close(self) -> None:
         """Close every connection; calls in flight fail."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt})
         for connection in self._open:
             _cut(connection)
         # the others are closed by the calls that hold them, which fail now
@@ -387,36 +406,72 @@ class AsyncDatabase:
                         yield note.payload
 
     async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
-        while self._idle:
-            connection = self._idle.pop()
-            if not _is_stale(connection):
-                return connection
-            await self._discard(connection)
         try:
-            async with asyncio.timeout(_left(end)), self._connecting:
+            async with asyncio.timeout(_left(end)):
                 while True:
-                    pause = self._retry_at - time.monotonic()
-                    if pause > 0:
-                        await asyncio.sleep(pause)
-                    try:
-                        with translated():
-                            connection = await _connect_async(self._conninfo)
-                    except FetchworkError as error:
-                        self._failed(error)
-                        if not isinstance(error, DatabaseUnavailable) or self._retry_at >= end:
-                            raise
-                        continue
-                    self._open.add(connection)
-                    self._failures = 0
-                    return connection
+                    while self._idle:
+                        connection = self._idle.pop()
+                        if not _is_stale(connection):
+                            return connection
+                        await self._discard(connection)
+                    error = await self._attempt_or_freed()
+                    if error and (not isinstance(error, DatabaseUnavailable) or self._retry_at >= end):
+                        raise error
         except TimeoutError:
             problem = self.problem or "database does not answer: no connection in the time of the call"
             raise DatabaseUnavailable(problem) from None
 
-    def _failed(self, error: FetchworkError) -> None:
-        self.problem = str(error)
-        self._failures += 1
-        longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures, 10))
+    async def _attempt_or_freed(self) -> FetchworkError | None:
+        """Wait until a connection was made or put back; the error if the attempt failed."""
+        if self._attempt is None:
+            self._attempt = asyncio.ensure_future(self._connect())
+        attempt = self._attempt
+        self._freed.clear()
+        freed = asyncio.ensure_future(self._freed.wait())
+        try:
+            # an attempt outlives the call that gives up on it
+            await asyncio.wait({attempt, freed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            freed.cancel()
+        if not attempt.done():
+            return None
+        if self._attempt is attempt:
+            self._attempt = None
+        if attempt.cancelled():
+            return DatabaseUnavailable("database is not asked any more")
+        return attempt.result()
+
+    async def _connect(self) -> FetchworkError | None:
+        """Make one connection, after the pause that is due, and put it among the idle ones."""
+        pause = self._retry_at - time.monotonic()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        try:
+            with translated():
+                connection = await _connect_async(self._conninfo, self._patience_s())
+        except FetchworkError as error:
+            self.problem = str(error)
+            self._failed(slow=isinstance(error.__cause__, psycopg.errors.ConnectionTimeout))
+            return error
+        self._failures = 0
+        self._open.add(connection)
+        self._idle.append(connection)
+        return None
+
+    def _patience_s(self) -> int | None:
+        if not self._slow:
+            return None
+        first = int(conninfo_to_dict(self._conninfo).get("connect_timeout") or 0)
+        # 0 is for ever
+        return first and max(first, min(LONGEST_PATIENCE_S, first * 2 ** min(self._slow, 10)))
+
+    def _failed(self, *, slow: bool) -> None:
+        if slow:
+            self._slow += 1
+            longest = min(LONGEST_SLOW_PAUSE_S, FIRST_SLOW_PAUSE_S * 2 ** min(self._slow - 1, 10))
+        else:
+            self._failures += 1
+            longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures, 10))
         self._retry_at = time.monotonic() + random.uniform(0.3, 1.0) * longest  # noqa: S311
 
     async def _run(
@@ -434,6 +489,8 @@ class AsyncDatabase:
                 work.add_done_callback(lambda work: _close_after(work, connection))
                 _cut(connection)
         if not work.done():
+            if timeout_s >= FIRST_SLOW_PAUSE_S:
+                self._failed(slow=True)
             raise DatabaseUnavailable(f"database does not answer: nothing came in {timeout_s:.1f} s")
         try:
             rows = work.result()
@@ -451,7 +508,9 @@ class AsyncDatabase:
     def _put_back(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self.answered_at = time.monotonic()
         self.problem = None
+        self._slow = 0
         self._idle.append(connection)
+        self._freed.set()
 
     async def _discard(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._open.discard(connection)

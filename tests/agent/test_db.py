@@ -212,7 +212,7 @@ async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harml
 async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch):
     tries = []
 
-    async def refuse(conninfo):
+    async def refuse(conninfo, patience_s):
         tries.append(time.monotonic())
         raise db.psycopg.OperationalError("refused")
 
@@ -228,6 +228,43 @@ async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch):
     calls = [pool.query("SELECT 1", timeout_s=0.5) for _ in range(20)]
     await asyncio.gather(*calls, return_exceptions=True)
     assert len(tries) <= 3
+
+
+async def test_attempt_to_connect_outlives_the_call_that_wanted_it(monkeypatch, conninfo):
+    tries = []
+    connect = db._connect_async
+
+    async def slowly(conninfo, patience_s):
+        tries.append(time.monotonic())
+        await asyncio.sleep(1.0)
+        return await connect(conninfo, patience_s)
+
+    monkeypatch.setattr(db, "_connect_async", slowly)
+    async with db.AsyncDatabase(conninfo) as pool:
+        for _ in range(3):
+            with pytest.raises(DatabaseUnavailable):
+                await pool.query("SELECT 1", timeout_s=0.3)
+        assert await pool.query("SELECT 1 AS one", timeout_s=2.0) == [{"one": 1}]
+    assert len(tries) == 1
+
+
+async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patience(monkeypatch):
+    tries = []
+
+    async def run_out_of_time(conninfo, patience_s):
+        tries.append((time.monotonic(), patience_s))
+        raise db.psycopg.errors.ConnectionTimeout("connection timeout expired")
+
+    monkeypatch.setattr(db, "_connect_async", run_out_of_time)
+    monkeypatch.setattr(db, "FIRST_SLOW_PAUSE_S", 0.1)
+    async with db.AsyncDatabase("host=nowhere connect_timeout=5") as pool:
+        with pytest.raises(DatabaseUnavailable):
+            await pool.query("SELECT 1", timeout_s=5.0)
+    times, patience = zip(*tries, strict=True)
+    assert patience[:5] == (None, 10, 20, 40, 60)
+    # each pause may be twice as long as the one before
+    assert times[4] - times[3] > 0.3 * 0.8
+    assert len(tries) < 10
 
 
 async def test_notifications_begin_with_a_sign_that_they_arrive(pool, database):
