@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from fetchwork.agent import orphans
+from fetchwork.agent import orphans, peer
 from fetchwork.agent.replay import Replay
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.context import Runs, Site
@@ -26,7 +26,7 @@ class UnwatchedRuns(Runs):
         self._orphans: list[dict[str, Any]] | None = None
 
     async def look(self, site: Site, timeout_s: float) -> None:
-        """Deliver what lies in the spool, and see to it that no orphan's job is given away."""
+        """Deliver what lies in the spool, and tell the database which runs are alive, orphans among them."""
         try:
             await self._replay.deliver(self)
         except DatabaseUnavailable:
@@ -39,11 +39,11 @@ class UnwatchedRuns(Runs):
         self._orphans = [
             row for row in rows if orphans.is_orphan(orphans.recorded_process(row), row["starter"])
         ]
-        for row in self._orphans:
-            # it is alive, though no starter is left to tell so
-            await store.database.call(
-                "heartbeat", timeout_s=timeout_s, run_id=row["run_id"], token=row["token"], report={}
-            )
+        # updates may not come: a job's account can't reach the database by itself
+        alive = [row for row in rows if row["starter"] and peer.is_alive(row["starter"])] + self._orphans
+        if alive:
+            ids = [row["run_id"] for row in alive]
+            await store.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)
 
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""
