@@ -1,0 +1,55 @@
+"""The agent when the condor_master that started it is gone."""
+
+import asyncio
+import time
+
+import pytest
+
+from fetchwork import config
+from fetchwork.agent import main, peer
+from fetchwork.handlers.context import LiveRun
+from fetchwork.wire import Request
+from tests.agent.conftest import slot_ad
+
+
+class Gone:
+    """A master that was killed."""
+
+    gone = True
+
+
+@pytest.fixture
+async def agent(conninfo, tmp_path, monkeypatch):
+    monkeypatch.setattr(main, "LAST_HOOKS_S", 0.0)
+    tables = {
+        "database": {"main": {"conninfo": conninfo}},
+        "agent": {"user": "", "socket": str(tmp_path / "sock"), "spool": str(tmp_path / "spool")},
+        "keyword": {"FW": {}},
+        "host": {"name": "vm"},
+    }
+    agent = main.Agent(config.from_dict(tables))
+    agent._master = Gone()
+    yield agent
+    for store in agent.stores:
+        await store.database.close()
+
+
+async def test_starts_nothing_that_would_be_an_orphan(agent, submit):
+    submit()
+    request = Request("fetch_work", slot_ad(), keyword="FW")
+    who = peer.Peer(1, 0, 0)
+    answer = await agent.dispatch(request, who, time.monotonic() + 5, asyncio.Event())
+    assert (answer.reply.code, answer.reply.body, answer.fields["outcome"]) == ("", b"", "no_master")
+    assert agent.status()["master_gone"] is True
+
+
+async def test_ends_when_nothing_of_its_runs_is_left(agent):
+    site = next(iter(agent.sites.values()))
+    run = LiveRun(1, "token", site, "slot1@vm", "1.0", "nobody", state="running")
+    agent.runs.offered(run)
+    for _ in range(3):
+        await agent._look()
+        assert not agent._stopping.is_set()
+    agent.runs.ended(site.store, 1)
+    await agent._look()
+    assert agent._stopping.is_set()
