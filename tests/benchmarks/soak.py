@@ -18,15 +18,16 @@ import asyncio
 import contextlib
 import json
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -53,6 +54,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+_T = TypeVar("_T")
+
+
+def _end_as_by_control_c() -> None:
+    """Let SIGTERM leave every context: servers and agents end with their users."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run it in an event loop; SIGTERM cancels it."""
+
+    async def told() -> _T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(told())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        # the loop has put the default back
+        _end_as_by_control_c()
+
+
 @contextlib.contextmanager
 def _server(**settings: str) -> Iterator[tuple[PostgresServer, Path]]:
     """A server of this process that has the template database, and a directory."""
@@ -76,7 +103,7 @@ def _play_some(options: argparse.Namespace) -> None:
             place = directory / f"run{seed}"
             place.mkdir(mode=0o755)
             conninfo = new_database(server)
-            result = asyncio.run(play(server, conninfo, place, seed, options.jobs, options.faults))
+            result = _run(play(server, conninfo, place, seed, options.jobs, options.faults))
             print(json.dumps(vars(result)), flush=True)
             server.start()
             server.query(f"DROP DATABASE {conninfo.split('dbname=')[1].split()[0]} WITH (FORCE)")
@@ -111,31 +138,44 @@ async def _go_without(server: PostgresServer, directory: Path, minutes: float) -
     }
 
 
-def _outage(minutes: float) -> dict[str, Any]:
+class _Workers:
+    """The processes that play; told to end, they end what they have started."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *options: object) -> "subprocess.Popen[str]":
+        command = [sys.executable, __file__, *map(str, options)]
+        self._started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return self._started[-1]
+
+    def end(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.terminate()
+
+
+def _outage(workers: _Workers, minutes: float) -> dict[str, Any]:
     """The answer of a process that plays the outage."""
-    command = [sys.executable, __file__, "--outage", "--outage-minutes", str(minutes)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if ended.returncode:
-        return {"faults": [f"the outage ended with status {ended.returncode}"]}
-    return dict(json.loads(ended.stdout))
+    with workers.start("--outage", "--outage-minutes", minutes) as process:
+        answer, _ = process.communicate()
+    if process.returncode:
+        return {"faults": [f"the outage ended with status {process.returncode}"]}
+    return dict(json.loads(answer))
 
 
 def _soak(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
     """Every run's result, what went wrong with workers, and the outage's figures."""
     results: list[dict[str, Any]] = []
     broken: list[str] = []
+    workers = _Workers()
 
     def work(number: int) -> None:
         # each takes every WORKERSth seed
         last = options.first_seed + options.runs
-        command = [
-            sys.executable,
-            __file__,
-            "--seeds",
-            f"{options.first_seed + number}:{last}:{options.workers}",
-        ]
-        command += ["--jobs", str(options.jobs), "--faults", str(options.faults)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        seeds = f"{options.first_seed + number}:{last}:{options.workers}"
+        words = ["--seeds", seeds, "--jobs", options.jobs, "--faults", options.faults]
+        with workers.start(*words) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 result = json.loads(line)
@@ -149,15 +189,21 @@ def _soak(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str],
         if process.returncode:
             broken.append(f"worker {number} ended with status {process.returncode}")
 
-    with ThreadPoolExecutor(options.workers + 1) as workers:
-        outage = workers.submit(_outage, options.outage_minutes) if options.outage_minutes else None
-        list(workers.map(work, range(options.workers)))
+    with ThreadPoolExecutor(options.workers + 1) as threads:
+        try:
+            outage = (
+                threads.submit(_outage, workers, options.outage_minutes) if options.outage_minutes else None
+            )
+            list(threads.map(work, range(options.workers)))
+        except KeyboardInterrupt:
+            workers.end()
+            raise
     return results, broken, outage.result() if outage else {"faults": []}
 
 
 def _comeback(agents: int) -> dict[str, float]:
     with _server(max_connections=str(agents + 20)) as (server, _):
-        comeback = asyncio.run(lose_and_regain(server, new_database(server), agents))
+        comeback = _run(lose_and_regain(server, new_database(server), agents))
     return {
         "agents_back_first_s": min(comeback.answered_s),
         "agents_back_last_s": max(comeback.answered_s),
@@ -169,12 +215,13 @@ def _comeback(agents: int) -> dict[str, float]:
 def main() -> int:
     """Run it all; 1 if anything was lost, run twice, or otherwise wrong."""
     options = _options()
+    _end_as_by_control_c()
     if options.seeds:
         _play_some(options)
         return 0
     if options.outage:
         with _server() as (server, directory):
-            print(json.dumps(asyncio.run(_go_without(server, directory, options.outage_minutes))))
+            print(json.dumps(_run(_go_without(server, directory, options.outage_minutes))))
         return 0
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 16_384)), hard))
@@ -204,4 +251,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

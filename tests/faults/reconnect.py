@@ -64,7 +64,7 @@ async def lose_and_regain(
     crowd = [_Agent(conninfo, f"host{number}", comeback) for number in range(agents)]
     tasks = [asyncio.create_task(agent.run(since)) for agent in crowd]
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             while not all(agent.host_id for agent in crowd):
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(server.crash)
@@ -72,7 +72,7 @@ async def lose_and_regain(
         await asyncio.to_thread(server.start)
         since.append(time.monotonic())
         stranger = asyncio.create_task(_ask_now_and_then(conninfo, comeback.stranger_s))
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             await asyncio.gather(*(agent.back.wait() for agent in crowd))
         stranger.cancel()
         await _all_ended([stranger])
