@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork import config as host_file
 from fetchwork import hookclient
-from fetchwork.errors import ConfigError, FetchworkError
+from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError
 from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request, one_line
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
       fetchwork hook fetch_work --keyword FETCHWORK < slot.ad
     """
     started_at = time.monotonic()
-    config = host_file.load(file or os.environ.get("FETCHWORK_DIRECT_CONFIG") or None)
+    path = Path(file or os.environ.get("FETCHWORK_DIRECT_CONFIG") or host_file.default_file())
+    config = host_file.load(path)
     request = Request(
         name,
         sys.stdin.buffer.read(MAX_BODY),
@@ -51,7 +54,7 @@ def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
         deadline_ms=int(os.environ.get("FETCHWORK_DEADLINE_MS") or 20_000),
         check=os.environ.get("FETCHWORK_CHECK", ""),
     )
-    reply = asyncio.run(_answer(config, request, started_at + request.deadline_ms / 1000))
+    reply = asyncio.run(_answer(config, path, request, started_at + request.deadline_ms / 1000))
     sys.exit(_deliver(request, reply))
 
 
@@ -61,11 +64,11 @@ def _only_keyword(config: host_file.HostConfig) -> str:
     return next(iter(config.keywords))
 
 
-async def _answer(config: host_file.HostConfig, request: Request, end: float) -> Reply:
+async def _answer(config: host_file.HostConfig, path: Path, request: Request, end: float) -> Reply:
     from fetchwork import handlers
     from fetchwork.agent.peer import identity
     from fetchwork.handlers.context import Caller, Runs
-    from fetchwork.handlers.sites import make_sites
+    from fetchwork.handlers.sites import jobs_change_account, make_sites
 
     sites = make_sites(config)
     site = sites.get(request.keyword.lower())
@@ -79,6 +82,9 @@ async def _answer(config: host_file.HostConfig, request: Request, end: float) ->
         if request.name == "fetch_work":
             runs = await _look(config, sites, site, end)
             await _do_chores(site.store)
+            if jobs_change_account(config) and not _others_may_read(path):
+                # PREPARE_JOB, as the job's account, could not do without the agent: nothing would start
+                raise AgentUnavailable(f"no agent answers, and jobs' accounts can't read '{path}'")
         answer = await handlers.handle(handlers.Task(request, caller, site, runs, end))
     except FetchworkError as error:
         return Reply(code="unavailable", message=one_line(str(error)))
@@ -86,6 +92,10 @@ async def _answer(config: host_file.HostConfig, request: Request, end: float) ->
         for each in sites.values():
             await each.store.database.close()
     return answer.reply
+
+
+def _others_may_read(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_IROTH)
 
 
 async def _look(config: host_file.HostConfig, sites: dict[str, Site], site: Site, end: float) -> Runs:
