@@ -11,7 +11,10 @@ Unless the job lives on: when condor_master is killed by SIGKILL, starter and st
 an orphan that nobody will report. Its run is not given up while the process is there, because the job would
 run twice at once then. Its end can't be learnt either, so it is ended, where the agent has the right to.
 
-A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
+A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold,
+and a third: HTCondor may spawn a slot's next fetch between its accepting a job and the job's starter. That
+fetch says Claimed/Idle, and comes when the run has begun. So while the starter lives the slot is busy,
+whatever its ad says, and right after an accept the starter is waited for.
 
 After a restart the agent reads its host's runs from the database, and finds their starters by number and
 start time, which no later process shares. No slot is taken for free before that.
@@ -41,6 +44,8 @@ log = logging.getLogger(__name__)
 GRACE_S = 1.0
 #: REPLY_FETCH may still be on its way when the slot asks again
 REPLY_GRACE_S = 0.3
+#: a starter comes up within this after the accept, or is waited for no more
+START_GRACE_S = 2.0
 #: the startd has to notice the starter's end before it believes an answer
 REAP_S = 0.02
 #: a fetch that saw the slot busy may come this long after the end of its starter
@@ -96,6 +101,17 @@ class WatchedRuns(Runs):
         return run
 
     # -- what slots say
+
+    async def still_busy(self, site: Site, slot: str) -> bool:
+        """Tell whether the slot's starter lives, or has just been asked for and comes up."""
+        for run in self.on_slot(site.store, slot):
+            if run.state == "reserved":
+                await self._until_not(run, "reserved", REPLY_GRACE_S)
+            if run.state == "accepted":
+                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
+            if run.state == "running" and self._starter_lives(run):
+                return True
+        return False
 
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
@@ -166,6 +182,13 @@ class WatchedRuns(Runs):
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
         self.ended(run.site.store, run.run_id)
 
+    async def _until_not(self, run: LiveRun, state: str, timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                while run.state == state:
+                    run.changed.clear()
+                    await run.changed.wait()
+
     async def _until_exited(self, runs: list[LiveRun], timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -180,12 +203,14 @@ class WatchedRuns(Runs):
         """The runs of which something lives: their starter, or their job."""
         alive = []
         for run in self:
-            if run.site.store is store and run.state == "running":
-                starter = self._starters.get((store, run.slot))
-                watched = starter is not None and starter.identity == run.starter
-                if (starter and watched and not starter.gone.is_set()) or self._has_orphan(run):
-                    alive.append(run.run_id)
+            lives = run.state == "running" and run.site.store is store
+            if lives and (self._starter_lives(run) or self._has_orphan(run)):
+                alive.append(run.run_id)
         return alive
+
+    def _starter_lives(self, run: LiveRun) -> bool:
+        starter = self._starters.get((run.site.store, run.slot))
+        return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
         """Look after starters that no pidfd could be had for, and for jobs that no update has told of yet."""

@@ -62,6 +62,8 @@ class LiveRun:
     #: the account's number on this host, None where it is not known
     owner_uid: int | None = None
     state: str = "reserved"
+    #: monotonic time of REPLY_FETCH's accept, where this process heard it
+    accepted_at: float = float("-inf")
     has_policy: bool = False
     starter: str | None = None
     #: the job's process: "pid:start time"
@@ -110,6 +112,7 @@ class Runs:
         """The startd said accept."""
         if run.state == "reserved":
             run.state = "accepted"
+            run.accepted_at = time.monotonic()
         run.changed.set()
 
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
@@ -128,6 +131,10 @@ class Runs:
         if run is not None:
             run.state = "ended"
             run.changed.set()
+
+    async def still_busy(self, site: Site, slot: str) -> bool:
+        """Tell whether a slot that asks as a free one has a live starter: its ad may be the older."""
+        return False
 
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over. False if something of it lives on."""
