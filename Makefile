@@ -12,8 +12,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# one more than cores: tests with a real HTCondor, all on one worker, mostly wait
-WORKERS ?= 3
+# two more than cores: two workers have tests with a real HTCondor, which mostly wait
+WORKERS ?= 4
 TESTS ?= tests
 
 .PHONY: demo test test-lowest lint lock postgres soak

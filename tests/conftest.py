@@ -34,15 +34,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suites", help="Debian suites whose HTCondor to test, by comma")
 
 
-class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to one.
+# of tests/condor: what shares the fixture "pool", and enough more to take half of the time
+FIRST_HALF = ("test_jobs.py", "test_pool_condor.py", "test_tracking.py", "test_worst_day.py")
 
-    It is what ``--dist loadgroup`` is for, but xdist 3.8 finds no groups under pytest 9.2.
+
+class ByFile(LoadScopeScheduling):
+    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to two.
+
+    Two pools at once, which mostly wait, are what a small machine bears. It is what ``--dist loadgroup`` is for,
+    but xdist 3.8 finds no groups under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        return "tests/condor" if file.startswith("tests/condor/") else file
+        folder, _, name = file.rpartition("/")
+        if folder != "tests/condor":
+            return file
+        return "first half of tests/condor" if name in FIRST_HALF else "second half of tests/condor"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
