@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fetchwork import classads, policy
-from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError
+from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.handlers.runad import RunKey, report, run_key
 from fetchwork.wire import Reply, Request, one_line
@@ -25,15 +25,25 @@ async def job_exit(task: Task) -> Answer:
     ad = classads.parse_old(task.request.body)
     key = run_key(ad)
     run = task.run(key.run_id)
-    if run is None:
-        return await _finish(task, ad, key, None)
     # who watches the starter must not take the run for lost meanwhile
-    run.exiting += 1
+    if run is not None:
+        run.exiting += 1
     try:
         return await _finish(task, ad, key, run)
+    except NotFound:
+        if _ever_ran(report(ad)):
+            raise
+        # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to be told
+        task.runs.ended(task.site.store, key.run_id)
+        return Answer(Reply(), {"slot": task.request.slot, "run": key.run_id, "outcome": "forgotten"})
     finally:
-        run.exiting -= 1
-        run.changed.set()
+        if run is not None:
+            run.exiting -= 1
+            run.changed.set()
+
+
+def _ever_ran(told: dict[str, Any]) -> bool:
+    return any(name in told for name in ("JobPid", "ExitCode", "ExitSignal"))
 
 
 async def _finish(task: Task, ad: classads.ClassAd, key: RunKey, run: LiveRun | None) -> Answer:

@@ -126,3 +126,14 @@ async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(agent, subm
     database.query("SELECT fetchwork.enqueue(1, 0)")
     job = await hooks.fetch()
     assert attributes_of(job)["FetchWorkRunId"] == 2
+
+
+async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(agent, submit, database):
+    hooks = agent(nothing)
+    submit()
+    job = await hooks.fetch()
+    database.query("DELETE FROM fetchwork.run")
+    # PREPARE_JOB was refused, so the starter says evict and no more
+    answer = await hooks.exit(job, "evict")
+    assert (answer.reply.code, answer.fields["outcome"]) == ("", "forgotten")
+    assert (await hooks.exit(job, ExitCode=0)).reply.code == "denied"
