@@ -76,12 +76,15 @@ def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, with_agent: b
     waits, ends = day.submit(), day.submit(code=7)
     day.until_running(waits, pid_known=False)
     day.until_running(ends, pid_known=False)
-    since = day.log_end
-    # one ends while nobody listens: its report lies in the spool until an agent, or a fetch that does without
-    # one, delivers it
+    since, idle = day.log_end, day.submit(0.1)
+    # One ends while nobody listens, so its report is in the spool; the slot's fetch does without an agent and
+    # delivers it. But it claims nothing: the jobs' accounts can't do without, so nothing would start.
     day.let_go(ends)
-    day.keep_agent_dead(until=lambda: day.spooled)
-    day.until(lambda: day.status(ends) == 4)
+    day.keep_agent_dead(until=lambda: day.status(ends) == 4 and "no agent answers" in day.start_log)
+    day.until(lambda: day.status(idle) == 4)
+    assert day.rows(
+        "SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s", idle.cluster
+    ) == [("completed",)]
     day.until(lambda: day.logged("run_adopted", since))
     day.let_go(waits)
     day.until(lambda: day.status(waits) == 4)
@@ -138,8 +141,7 @@ def test_orderly_end_of_the_startd_evicts_jobs(day: WorstDay) -> None:
     off = day.pool.run_command(["condor_off", "-daemon", "startd"])
     assert off.returncode == 0, off.stderr
     day.until(lambda: day.status(job) == 1)
-    outcomes = day.rows("SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s", job.cluster)
-    assert outcomes == [("evicted",)]
+    assert day.outcomes(job) == ["evicted"]
     day.until(lambda: not day.family("condor_startd"))
     on = day.pool.run_command(["condor_on", "-daemon", "startd"])
     assert on.returncode == 0, on.stderr

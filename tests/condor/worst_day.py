@@ -204,11 +204,16 @@ class WorstDay:
                 agent.signal(signal.SIGKILL)
             return False
 
-        self.until(so)
+        self.until(so, 60)
 
     def start_master(self) -> None:
         """Start HTCondor again, as an administrator would; orphans stay."""
         self.pool.condor.start(sweep=False)
+
+    @property
+    def start_log(self) -> str:
+        """The startd's log."""
+        return (self.pool.condor.log / "StartLog").read_text(errors="replace")
 
     @property
     def spooled(self) -> list[Path]:
@@ -234,7 +239,8 @@ class WorstDay:
         assert ends == {job.cluster: [f"(4,{job.code})"] for job in self._jobs}
         for job in self._jobs:
             assert self.stamps(job, "overlap") == []
-        assert [path.name for path in self.spool.rglob("*") if path.is_file()] == []
+        left = {path: path.read_text() for path in self.spool.rglob("*") if path.is_file()}
+        assert left == {}, left
 
     def lost(self, job: Job) -> tuple[float, str]:
         """When, and for what reason, the job's only lost run was given up."""
@@ -244,6 +250,14 @@ class WorstDay:
             job.cluster,
         )
         return at, reason
+
+    def outcomes(self, job: Job) -> list[str]:
+        """How its runs ended, in their order."""
+        ended = self.rows(
+            "SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s ORDER BY run_id",
+            job.cluster,
+        )
+        return [outcome for (outcome,) in ended]
 
     def claimed_at(self, job: Job) -> float:
         """When a job was first given to a slot."""
