@@ -41,7 +41,7 @@ FIRST_HALF = ("test_jobs.py", "test_pool_condor.py", "test_tracking.py", "test_w
 class ByFile(LoadScopeScheduling):
     """Tests of a file go to one worker, which shares what they start; all of tests/condor go to two.
 
-    Two pools at once, which mostly wait, are what a small machine bears. It is what ``--dist loadgroup`` is for,
+    Two pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
     but xdist 3.8 finds no groups under pytest 9.2.
     """
 
