@@ -24,7 +24,6 @@ class UnwatchedRuns(Runs):
         super().__init__()
         self._replay = replay
         self._orphans: list[dict[str, Any]] | None = None
-        self._busy: set[str] = set()
 
     async def look(self, site: Site, timeout_s: float) -> None:
         """Deliver what lies in the spool, and tell the database which runs are alive, orphans among them."""
@@ -41,16 +40,10 @@ class UnwatchedRuns(Runs):
             row for row in rows if orphans.is_orphan(orphans.recorded_process(row), row["starter"])
         ]
         # updates may not come: a job's account can't reach the database by itself
-        started = [row for row in rows if row["starter"] and peer.is_alive(row["starter"])]
-        self._busy = {row["slot"] for row in started}
-        alive = started + self._orphans
+        alive = [row for row in rows if row["starter"] and peer.is_alive(row["starter"])] + self._orphans
         if alive:
             ids = [row["run_id"] for row in alive]
             await store.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)
-
-    async def still_busy(self, site: Site, slot: str) -> bool:
-        """Tell whether the slot's starter lived when this fetch looked (see watch.py on fetches that lag)."""
-        return slot in self._busy
 
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""

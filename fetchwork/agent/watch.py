@@ -11,10 +11,9 @@ Unless the job lives on: when condor_master is killed by SIGKILL, starter and st
 an orphan that nobody will report. Its run is not given up while the process is there, because the job would
 run twice at once then. Its end can't be learnt either, so it is ended, where the agent has the right to.
 
-A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold,
-and a third: HTCondor may spawn a slot's next fetch between its accepting a job and the job's starter. That
-fetch says Claimed/Idle, and comes when the run has begun. So while the starter lives the slot is busy,
-whatever its ad says, and right after an accept the starter is waited for.
+A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
+A busy slot may ask before its starter has said anything: the starter that was there last, though gone, is
+then the job's before, and tells nothing of this one.
 
 After a restart the agent reads its host's runs from the database, and finds their starters by number and
 start time, which no later process shares. No slot is taken for free before that.
@@ -102,17 +101,6 @@ class WatchedRuns(Runs):
 
     # -- what slots say
 
-    async def still_busy(self, site: Site, slot: str) -> bool:
-        """Tell whether the slot's starter lives, or has just been asked for and comes up."""
-        for run in self.on_slot(site.store, slot):
-            if run.state == "reserved":
-                await self._until_not(run, "reserved", REPLY_GRACE_S)
-            if run.state == "accepted":
-                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
-            if run.state == "running" and self._starter_lives(run):
-                return True
-        return False
-
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
@@ -152,6 +140,11 @@ class WatchedRuns(Runs):
 
     async def until_free(self, site: Site, slot: str, held: HeldFetch, left_s: float) -> bool:
         """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
+        for run in self.on_slot(site.store, slot):
+            if run.state == "reserved":
+                await self._until_not(run, "reserved", REPLY_GRACE_S)
+            if run.state == "accepted":
+                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
         starter = self._starters.get((site.store, slot))
         if starter is None:
             return False

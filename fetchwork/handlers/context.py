@@ -132,10 +132,6 @@ class Runs:
             run.state = "ended"
             run.changed.set()
 
-    async def still_busy(self, site: Site, slot: str) -> bool:
-        """Tell whether a slot that asks as a free one has a live starter: its ad may be the older."""
-        return False
-
     async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over. False if something of it lives on."""
         greeting = await site.store.hello(timeout_s)

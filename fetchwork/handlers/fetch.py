@@ -52,9 +52,6 @@ async def fetch_work(task: Task) -> Answer:
         raise ClassAdError("the slot ad has no Name")
     fields: dict[str, Any] = {"slot": name}
     reason = why_not(slot)
-    # a partitionable slot runs nothing itself
-    if reason is None and slot.get("SlotType") != "Partitionable":
-        reason = "busy" if await task.runs.still_busy(task.site, name) else None
     if reason == "busy":
         if not await _until_free(task, name):
             return Answer(Reply(), {**fields, "outcome": "busy"})

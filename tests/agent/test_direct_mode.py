@@ -31,7 +31,7 @@ def hook(conninfo, tmp_path):
             )
         )
 
-    def hook(name, body=b"", *args, check="", slot="slot1", deadline_ms=20_000, config=file, by=()):
+    def hook(name, body=b"", *args, check="", slot="slot1", deadline_ms=20_000, config=file):
         told = {
             "FETCHWORK_DIRECT_CONFIG": str(config),
             "FETCHWORK_KEYWORD": "FW",
@@ -40,7 +40,7 @@ def hook(conninfo, tmp_path):
             "FETCHWORK_CHECK": check,
         }
         return subprocess.run(
-            [*by, sys.executable, "-m", "fetchwork", "hook", name, *args],
+            [sys.executable, "-m", "fetchwork", "hook", name, *args],
             input=body,
             env={**os.environ, **told},
             capture_output=True,
@@ -108,17 +108,9 @@ def test_failed_check_keeps_the_job_from_starting(hook, submit, job_of):
 
 def test_slot_that_asks_again_ends_what_it_had(hook, submit, job_of):
     job = submit()
-    # the shell is the starter, and is gone afterwards
-    hook("prepare_job", fetched(hook), by=("sh", "-c", '"$@"; exit $?', "sh"))
+    hook("prepare_job", fetched(hook))
     fetched(hook)
     assert job_of(job)["numlost"] == 1
-
-
-def test_slot_whose_starter_lives_is_busy_whatever_its_ad_says(hook, submit, job_of):
-    job = submit()
-    hook("prepare_job", fetched(hook))
-    assert fetched(hook) == b""
-    assert job_of(job)["jobstatus"] == 2
 
 
 def test_fetch_does_what_no_agent_is_there_to_do(hook, submit, database, job_of):

@@ -1,0 +1,91 @@
+"""A busy slot asks before its starter has said anything, soon after the end of the job before."""
+
+import asyncio
+import subprocess
+
+import pytest
+
+from fetchwork.agent import peer, watch
+from fetchwork.agent.holding import Lobby
+from fetchwork.agent.watch import WatchedRuns
+from tests.agent.conftest import Hooks, slot_ad
+
+BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
+
+
+async def nothing_spooled() -> None:
+    pass
+
+
+@pytest.fixture
+def starters():
+    """Makes processes that play starters."""
+    made = []
+
+    def make():
+        made.append(subprocess.Popen(["sleep", "1000"]))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+async def hooks(conninfo):
+    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled), hold_fetch_s=20.0)
+    yield hooks
+    await hooks.site.store.database.close()
+
+
+async def begin(hooks, starter):
+    """A job that was fetched, accepted and started."""
+    job = await hooks.fetch(slot_ad())
+    await hooks.reply("accept", job)
+    answer = await hooks.start(job, starter=peer.identity(starter.pid))
+    assert answer.fields["outcome"] == "started"
+    return job
+
+
+async def end(hooks, job, starter):
+    exited = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
+    answer = await hooks.exit(job, starter=peer.identity(starter.pid), **exited)
+    assert answer.fields["outcome"] == "completed"
+    starter.kill()
+    starter.wait()
+    await asyncio.sleep(0.1)
+
+
+async def test_end_of_the_starter_before_does_not_end_the_run(hooks, submit, job_of, starters):
+    first, second, third = submit(), submit(), submit()
+    starter = starters()
+    await end(hooks, await begin(hooks, starter), starter)
+    assert job_of(first)["jobstatus"] == 4
+
+    job = await hooks.fetch(slot_ad())
+    await hooks.reply("accept", job)
+    hooks.held = Lobby(10).enter(hooks.site.store, asyncio.Event())
+    early = asyncio.create_task(hooks.fetch(BUSY))
+    await asyncio.sleep(0.2)
+    starter = starters()
+    answer = await hooks.start(job, starter=peer.identity(starter.pid))
+    assert answer.fields["outcome"] == "started"
+    await asyncio.sleep(0.2)
+    assert not early.done()
+    assert job_of(second)["jobstatus"] == 2
+
+    # and when that job has ended it is the slot's fetch for the next one
+    await end(hooks, job, starter)
+    assert await asyncio.wait_for(early, 5)
+    assert job_of(second)["jobstatus"] == 4
+    assert job_of(third)["numlost"] == 0
+
+
+async def test_starter_that_never_comes_is_not_waited_for_long(hooks, submit, job_of, monkeypatch):
+    monkeypatch.setattr(watch, "START_GRACE_S", 0.3)
+    job = submit()
+    await hooks.reply("accept", await hooks.fetch(slot_ad()))
+    hooks.held = Lobby(10).enter(hooks.site.store, asyncio.Event())
+    assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
+    assert job_of(job)["jobstatus"] == 1
