@@ -146,7 +146,11 @@ class WatchedRuns(Runs):
             if run.state == "accepted":
                 await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
         starter = self._starters.get((site.store, slot))
-        if starter is None:
+        if starter is None or any(
+            # it is busy with this one, of whose starter nothing is known
+            run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
+            for run in self.on_slot(site.store, slot)
+        ):
             return False
         if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
             return False

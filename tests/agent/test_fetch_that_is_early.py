@@ -82,10 +82,14 @@ async def test_end_of_the_starter_before_does_not_end_the_run(hooks, submit, job
     assert job_of(third)["numlost"] == 0
 
 
-async def test_starter_that_never_comes_is_not_waited_for_long(hooks, submit, job_of, monkeypatch):
+async def test_starter_that_takes_long_to_come_up_finds_its_run(hooks, submit, starters, monkeypatch):
     monkeypatch.setattr(watch, "START_GRACE_S", 0.3)
-    job = submit()
-    await hooks.reply("accept", await hooks.fetch(slot_ad()))
+    submit(), submit()
+    starter = starters()
+    await end(hooks, await begin(hooks, starter), starter)
+    job = await hooks.fetch(slot_ad())
+    await hooks.reply("accept", job)
     hooks.held = Lobby(10).enter(hooks.site.store, asyncio.Event())
     assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
-    assert job_of(job)["jobstatus"] == 1
+    answer = await hooks.start(job, starter=peer.identity(starters().pid))
+    assert answer.fields["outcome"] == "started"
