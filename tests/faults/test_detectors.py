@@ -1,7 +1,10 @@
 """How long a job whose run died without a word stays Running: the three ways in which that is found out."""
 
+from dataclasses import replace
+
 import pytest
 
+from fetchwork.simulate.behaviour import NEVER
 from tests.faults.harness import TIMING, Site
 
 LEASE_S = 6
@@ -9,13 +12,15 @@ LEASE_S = 6
 
 async def test_agent_sees_a_killed_starter(site: Site) -> None:
     # slots that never ask again: the starter's process is all that tells
+    site.timing = replace(TIMING, claimed_idle_delay_s=NEVER)
     host = await site.add_host(slots=1, family=True)
     site.submit([1000.0])
     await site.until_running()
     await site.until(lambda: site.state() == 2)
-    host.host.refuses = lambda ad: True
+    asked = site.ledger.counts["fetch_work"]
     host.host.slots[0].kill_starter()
     took = await site.until(lambda: site.state() != 2)
+    assert site.ledger.counts["fetch_work"] == asked
     print(f"starter's death to Idle: {took:.2f} s")
     assert took < 2.0
     assert site.violations() == []
