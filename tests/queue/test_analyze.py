@@ -225,16 +225,28 @@ def test_ad_that_can_not_be_read_is_told(queue, slots, hosts):
     assert "'Requirements'" in found.reasons[0]
 
 
-def test_somebody_elses_job_is_not_found(conninfo, connect, slots):
+@pytest.fixture
+def eve(conninfo, slots):
+    """A queue as a submitter sees it who may name nobody."""
+    slots.connection.execute("CREATE ROLE eve IN ROLE fetchwork_submitter")
+    with Queue(conninfo) as queue:
+        queue.database.query("SELECT set_config('role', 'eve', false)")
+        yield queue
+    slots.connection.execute("DROP ROLE eve")
+
+
+def test_somebody_elses_job_is_not_found(eve, slots):
     job = slots.submit()
-    slots.connection.execute("CREATE ROLE eve LOGIN PASSWORD 'x' IN ROLE fetchwork_submitter")
-    try:
-        with Queue(conninfo) as queue:
-            queue.database.query("SELECT set_config('role', 'eve', false)")
-            with pytest.raises(NotFound, match=f"job '{job}' is not in the queue, or not yours to see"):
-                look(queue, job)
-    finally:
-        slots.connection.execute("DROP ROLE eve")
+    with pytest.raises(NotFound, match=f"job '{job}' is not in the queue, or not yours to see"):
+        look(eve, job)
+
+
+def test_somebody_elses_jobs_are_counted_and_not_shown(eve, slots, hosts):
+    hosts.tell("slot1@h1")
+    slots.submit()
+    assert [one["first_job"] for one in eve.database.call("waiting_kinds")] == [None]
+    found = match(eve.database, "slot1@h1")
+    assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 
 
 # ---- match
