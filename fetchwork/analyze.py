@@ -29,15 +29,15 @@ MOST_AHEAD = 1000
 
 #: what becomes of a slot; the first that is true counts
 VERDICTS = {
-    "other_queue": "draw from other queues",
-    "silent": "are of hosts whose agent is silent",
-    "resources": "have too little of what the job asks",
-    "job_refuses": "are rejected by the job's Requirements",
-    "slot_refuses": "reject the job by their own START or Requirements",
-    "resting": "refused jobs of this kind and are not offered it for a while",
-    "black_hole": "are of hosts that fail to run jobs, and are offered a probe now and then",
-    "busy": "match, but are busy",
-    "free": "match and are free",
+    "other_queue": "drawing from other queues",
+    "silent": "of hosts whose agent is silent",
+    "resources": "with too little of what the job asks",
+    "job_refuses": "rejected by the job's Requirements",
+    "slot_refuses": "rejecting the job by their START or Requirements",
+    "resting": "that refused jobs of this kind, and are not offered it for a while",
+    "black_hole": "of hosts that fail to run jobs, offered a probe now and then",
+    "busy": "matching, but busy",
+    "free": "matching and free",
 }
 
 _SLOTS = """
@@ -331,24 +331,28 @@ def _matching(found: Analysis, prospects: Mapping[str, Any]) -> Iterator[str]:
             "." if prospects["agents"] else ", and no agent is alive: 'fetchwork doctor' on a host tells why."
         )
     elif not mine:
-        yield f'None of the {found.slots} slots draws from queue "{found.queue}".'
+        yield f'No slot draws from queue "{found.queue}" ({_slots(found.slots)} known).'
     elif counts.get("silent", 0) == mine:
-        yield f'The agents of all {mine} slots that draw from queue "{found.queue}" are silent.'
+        yield f'No agent of a slot that draws from queue "{found.queue}" is alive ({_slots(mine)}).'
     elif not could:
         worst = max((name for name in counts if name != "other_queue"), key=lambda name: counts[name])
-        yield f"None of the {mine} slots can run it now: {counts[worst]} {VERDICTS[worst]}."
+        yield f"No slot can run it now: of {_slots(mine)}, {counts[worst]} {VERDICTS[worst]}."
         yield from _advice(found)
     elif counts.get("free"):
-        yield f"{counts['free']} slots match and are free: it runs when one asks and its turn has come."
+        yield f"{_slots(counts['free'])} can take it: it runs when one asks and its turn has come."
     else:
-        yield f"All {counts['busy']} slots that match are busy."
+        yield f"What matches is busy ({_slots(counts['busy'])})."
     if could and prospects["waits"]:
         number = prospects["ahead"]
         if number:
             more = " or more" if number >= MOST_AHEAD else ""
-            yield f"{number}{more} jobs of its own kind are before it."
+            yield f"Jobs of its own kind that come before it: {number}{more}."
         if found.ahead:
-            yield f"{len(found.ahead)} of the submitters with waiting jobs come first."
+            yield f"Submitters with waiting jobs whose turn comes before: {len(found.ahead)}."
+
+
+def _slots(number: int) -> str:
+    return f"{number} slot" + "s" * (number != 1)
 
 
 def _advice(found: Analysis) -> Iterator[str]:
@@ -359,4 +363,4 @@ def _advice(found: Analysis) -> Iterator[str]:
         elif not clause.true:
             yield f"'{clause.text}' is true on no slot."
     for resource, number in found.resources.items():
-        yield f"{number} slots have too little {resource}."
+        yield f"Too little {resource}: {_slots(number)}."

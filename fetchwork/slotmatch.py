@@ -22,12 +22,12 @@ from fetchwork.matching import Kind, Kinds, Positions, Shares, choose
 
 #: why something that waits is not for this slot; the first that is true counts
 REASONS = {
-    "blocked": "are kept by a limit or a paused queue",
-    "resting": "were refused by this slot, and rest",
-    "resources": "ask for more than the slot has",
-    "job_refuses": "reject the slot by their Requirements",
-    "slot_refuses": "are rejected by the slot's START or Requirements",
-    "unseen": "are not yours to see",
+    "blocked": "kept by a limit or a paused queue",
+    "resting": "refused by this slot a while ago",
+    "resources": "asking for more than the slot has",
+    "job_refuses": "rejecting the slot by their Requirements",
+    "slot_refuses": "rejected by the slot's START or Requirements",
+    "unseen": "not yours to see",
 }
 
 _SLOT = """

@@ -61,6 +61,6 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
     elif not found.passed_over:
         click.echo("Nothing waits in its queues.")
     if found.passed_over:
-        click.echo()
+        click.echo("\nKinds of waiting jobs that are not for it")
         for name, number in found.passed_over.items():
-            click.echo(f"{number:>6} kinds of waiting jobs {slotmatch.REASONS[name]}")
+            click.echo(f"{number:>6} {slotmatch.REASONS[name]}")

@@ -81,7 +81,7 @@ def test_each_clause_is_counted_on_the_slots(queue, slots, hosts):
     assert found.clauses[2].unknown == ["HasIce"]
     assert found.verdicts == {"job_refuses": 3}
     assert found.reasons == [
-        "None of the 3 slots can run it now: 3 are rejected by the job's Requirements.",
+        "No slot can run it now: of 3 slots, 3 rejected by the job's Requirements.",
         "No slot has the attribute HasIce, which 'TARGET.HasIce is true' looks at.",
     ]
 
@@ -92,7 +92,7 @@ def test_resource_that_is_short_is_named(queue, slots, hosts):
     found = look(queue, slots.submit(RequestMemory=2048))
     assert found.verdicts == {"resources": 2}
     assert found.resources == {"memory": 2}
-    assert found.reasons[-1] == "2 slots have too little memory."
+    assert found.reasons[-1] == "Too little memory: 2 slots."
 
 
 def test_start_of_a_slot_is_looked_into(queue, slots, hosts):
@@ -121,7 +121,7 @@ def test_slot_that_runs_something_is_busy(queue, slots, hosts):
     assert slots.claim().job == first
     found = look(queue, slots.submit())
     assert found.verdicts == {"busy": 1}
-    assert "All 1 slots that match are busy." in found.reasons
+    assert "What matches is busy (1 slot)." in found.reasons
 
 
 def test_slot_of_another_queue_is_not_looked_at(queue, slots, hosts):
@@ -129,14 +129,14 @@ def test_slot_of_another_queue_is_not_looked_at(queue, slots, hosts):
     hosts.tell("slot1@h1", queues=("night", "weekend"))
     found = look(queue, slots.submit())
     assert found.verdicts == {"other_queue": 1}
-    assert found.reasons == ['None of the 1 slots draws from queue "default".']
+    assert found.reasons == ['No slot draws from queue "default" (1 slot known).']
 
 
 def test_silent_agent_is_told(queue, slots, hosts):
     hosts.tell("slot1@h1")
     slots.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 minute'")
     found = look(queue, slots.submit())
-    assert found.reasons == ['The agents of all 1 slots that draw from queue "default" are silent.']
+    assert found.reasons == ['No agent of a slot that draws from queue "default" is alive (1 slot).']
 
 
 def test_no_slot_and_no_agent_at_all_is_told(queue, slots):
@@ -215,7 +215,7 @@ def test_who_is_ahead_is_told(queue, slots, hosts):
     job = slots.submit()
     found = look(queue, job)
     assert [(one["submitter"], one["kinds_waiting"]) for one in found.ahead] == [("alice", 1), ("bob", 1)]
-    assert "3 jobs of its own kind are before it." in found.reasons
+    assert "Jobs of its own kind that come before it: 3." in found.reasons
 
 
 def test_ad_that_can_not_be_read_is_told(queue, slots, hosts):
@@ -327,14 +327,14 @@ def test_commands_print_for_people_and_as_json(fetchwork, slots, hosts):
     job = slots.submit(Requirements="/Expr(TARGET.Memory > 4096)/")
     told = fetchwork("q", "--better-analyze", job)
     assert told.status == 0
-    assert "1 are rejected by the job's Requirements" in told.out
+    assert "1 rejected by the job's Requirements" in told.out
     assert "TARGET.Memory > 4096" in told.out
     (found,) = json.loads(fetchwork("q", "-better-analyze", job, "--json").out)
     assert found["verdicts"] == {"job_refuses": 1}
 
     told = fetchwork("match", "slot1@h1")
     assert told.status == 0
-    assert "1 kinds of waiting jobs reject the slot by their Requirements" in told.out
+    assert "1 rejecting the slot by their Requirements" in told.out
     assert json.loads(fetchwork("match", "slot1@h1", "--json").out)["passed_over"] == {"job_refuses": 1}
 
 
