@@ -10,7 +10,7 @@ and its plan, and can be played again with ``--first-seed N --runs 1``. The exit
 Meanwhile a site of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. At last
 PostgreSQL is killed under 1 000 agents, and it is looked at how they come back (tests/faults/reconnect.py).
 
-docs/faults.md has the figures.
+tests/faults/FAULTS.md has the figures.
 """
 
 import argparse
