@@ -123,9 +123,14 @@ class DirectQueue:
     def claim(
         self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any
     ) -> Claimed | None:
-        """The first candidate that yields a job."""
+        """The first candidate that yields a job: the highest priority, then the oldest kind.
+
+        ``candidates`` has no order of its own; who claims brings one.
+        """
         host_id = host_id or self.host(slot.partition("@")[2])
-        wanted = self.candidates(host_id, slot)
+        wanted = sorted(
+            self.candidates(host_id, slot), key=lambda kind: (-kind["job_prio"], kind["autocluster_id"])
+        )
         rows = self.call(
             "claim",
             **{
