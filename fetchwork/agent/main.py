@@ -178,8 +178,12 @@ class Agent:
             starter = peer.parent_identity(who.pid)
         caller = Caller(who.uid, who.uid in self.trusted, starter)
 
-        def hold() -> Held | None:
-            return self.lobby.enter(site.store, gone) if site.hold_fetch_s > 0 else None
+        def hold(slot: str) -> Held | None:
+            if site.hold_fetch_s <= 0:
+                return None
+            # people see the slot while it waits, too
+            self.slots.fetched(site.store, slot, request.body, "held", site.queues)
+            return self.lobby.enter(site.store, gone)
 
         return Task(request, caller, site, self.runs, end, hold, self._keep)
 

@@ -155,8 +155,8 @@ class Task:
     runs: Runs
     #: monotonic time at which the answer is worth nothing any more
     end: float
-    #: asks for permission to wait for work; None: don't wait. Ends the wait at the returned event.
-    hold: Callable[[], HeldFetch | None] = lambda: None
+    #: asks for permission to let the fetch of this slot wait for work; None: don't wait
+    hold: Callable[[str], HeldFetch | None] = lambda slot: None
     #: keeps a report that can't be delivered now; None: the hook does
     spool: Callable[[Request], None] | None = None
 

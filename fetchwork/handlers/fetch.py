@@ -60,7 +60,7 @@ async def fetch_work(task: Task) -> Answer:
 
     # from before the first look, so that what comes during it is not missed; but a claimed slot that gets
     # nothing is given up by the startd, and a dynamic one deleted: that must not wait
-    held = task.hold() if slot.get("State") in ("Unclaimed", "Owner") else None
+    held = task.hold(name) if slot.get("State") in ("Unclaimed", "Owner") else None
     hold_end = min(task.end - 2.0, time.monotonic() + task.site.hold_fetch_s)
     if held is not None:
         held.offer = offer
@@ -93,7 +93,7 @@ def why_not(slot: ClassAd) -> str | None:
 
 async def _until_free(task: Task, name: str) -> bool:
     """Wait for the end of a busy slot's starter, where holding is allowed."""
-    held = task.hold()
+    held = task.hold(name)
     if held is None:
         return False
     try:

@@ -67,7 +67,7 @@ class Hooks:
             self.site,
             self.runs,
             time.monotonic() + seconds,
-            hold=lambda: self.held,
+            hold=lambda slot: self.held,
             spool=spool,
         )
         return await handlers.handle(task)

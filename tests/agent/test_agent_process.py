@@ -195,6 +195,18 @@ async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, data
     assert time.monotonic() - begun < 1.0
 
 
+async def test_slot_is_told_of_while_its_fetch_is_held(make_agent, database):
+    agent = make_agent(hold_fetch_s=60)
+    await agent.start()
+    fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=70))
+    told = "SELECT name, state, last_answer FROM fetchwork.slots"
+    await until(lambda: database.query(told))
+    assert database.query(told) == [{"name": "slot1@vm", "state": "Unclaimed", "last_answer": "held"}]
+    assert not fetch.done()
+    agent.signal(signal.SIGTERM)
+    await fetch
+
+
 async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent):
     agent = make_agent(hold_fetch_s=60)
     await agent.start()
