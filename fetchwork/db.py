@@ -302,6 +302,7 @@ class AsyncDatabase:
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(size)
         self._attempt: asyncio.Task[FetchworkError | None] | None = None
+        self._closed = False
         self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
@@ -324,10 +325,13 @@ class AsyncDatabase:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; calls in flight fail."""
-        if self._attempt is not None:
-            self._attempt.cancel()
-            await asyncio.wait({self._attempt})
+        """Close every connection, for good; calls in flight fail."""
+        self._closed = True
+        # a cancelled attempt keeps its connection, and the server waits for the login, until nobody keeps it
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+            await asyncio.wait({attempt})
         for connection in self._open:
             _cut(connection)
         # the others are closed by the calls that hold them, which fail now
@@ -408,7 +412,7 @@ class AsyncDatabase:
     async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
         try:
             async with asyncio.timeout(_left(end)):
-                while True:
+                while not self._closed:
                     while self._idle:
                         connection = self._idle.pop()
                         if not _is_stale(connection):
@@ -417,6 +421,7 @@ class AsyncDatabase:
                     error = await self._attempt_or_freed()
                     if error and (not isinstance(error, DatabaseUnavailable) or self._retry_at >= end):
                         raise error
+                raise DatabaseUnavailable("database is not asked any more")
         except TimeoutError:
             problem = self.problem or "database does not answer: no connection in the time of the call"
             raise DatabaseUnavailable(problem) from None
@@ -437,9 +442,7 @@ class AsyncDatabase:
             return None
         if self._attempt is attempt:
             self._attempt = None
-        if attempt.cancelled():
-            return DatabaseUnavailable("database is not asked any more")
-        return attempt.result()
+        return None if attempt.cancelled() else attempt.result()
 
     async def _connect(self) -> FetchworkError | None:
         """Make one connection, after the pause that is due, and put it among the idle ones."""

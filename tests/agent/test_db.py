@@ -280,3 +280,39 @@ async def test_notifications_begin_with_a_sign_that_they_arrive(pool, database):
 
     await asyncio.wait_for(listen(), 10)
     assert heard == ["", "work"]
+
+
+@pytest.fixture
+async def deaf_server():
+    """A server that lets clients in and never answers; its port, and when a client came and went."""
+    came, gone = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader, writer):
+        came.set()
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1], came, gone
+    server.close()
+
+
+async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server):
+    port, _, gone = deaf_server
+    pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
+    with pytest.raises(DatabaseUnavailable):
+        await pool.query("SELECT 1", timeout_s=0.2)
+    await pool.close()
+    await asyncio.wait_for(gone.wait(), 2)
+
+
+async def test_call_in_flight_does_not_open_again_what_was_closed(deaf_server):
+    port, came, gone = deaf_server
+    pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
+    call = asyncio.ensure_future(pool.query("SELECT 1"))
+    await came.wait()
+    await pool.close()
+    with pytest.raises(DatabaseUnavailable, match="not asked any more"):
+        await asyncio.wait_for(call, 2)
+    await asyncio.wait_for(gone.wait(), 2)
