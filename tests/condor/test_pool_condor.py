@@ -88,8 +88,13 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: Cond
 
 
 def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
-    """A shell ignores SIGINT and SIGQUIT in what it starts in the background."""
-    condor.start()
+    """A shell has what it starts in the background ignore SIGINT and SIGQUIT: whoever starts the pool, too."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        condor.start()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     until(lambda: sleeping_job(condor))
     for process in (condor.master, sleeping_job(condor)):
         assert process
