@@ -21,7 +21,7 @@ from fetchwork.pool.process import Process, account, processes
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# The daemon is in a session of its own, so that Ctrl-C at the terminal is not for it, and nobody's child. What
+# The daemon is in a session of its own, so that the terminal's Ctrl-C is not for it, and nobody's child. What
 # a shell starts in the background ignores SIGINT and SIGQUIT, be that this daemon or us: the jobs must not
 _LAUNCH = """
 exec setsid --fork sh -c 'log=$1; shift; echo $$; exec env --default-signal=INT,QUIT "$@" </dev/null >"$log" 2>&1' sh "$@"

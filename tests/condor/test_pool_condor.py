@@ -88,7 +88,7 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: Cond
 
 
 def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
-    """A shell has what it starts in the background ignore SIGINT and SIGQUIT: whoever starts the pool, too."""
+    """What a shell starts in the background ignores SIGINT and SIGQUIT: so may whoever starts the pool."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         condor.start()
