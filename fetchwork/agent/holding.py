@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 
 from fetchwork.fit import Offer
@@ -15,6 +16,9 @@ LOOK_PAUSE_S = 0.1
 LOOK_PAUSE_EACH_S = 0.005
 #: slots that a job's Rank compares one with
 MAX_OTHERS = 32
+#: a startd takes this long to delete a dynamic slot once it has nothing to do
+DELETED_S = 0.5
+_DYNAMIC = re.compile(r"(slot\d+)_\d+(@.*)")
 
 
 class Lobby:
@@ -28,11 +32,11 @@ class Lobby:
     def __len__(self) -> int:
         return len(self._held)
 
-    def enter(self, store: Store, gone: asyncio.Event) -> Held | None:
-        """Hold a fetch whose hook sets ``gone`` when it leaves; None if no more may wait."""
+    def enter(self, store: Store, slot: str, gone: asyncio.Event) -> Held | None:
+        """Hold a slot's fetch whose hook sets ``gone`` when it leaves; None if no more may wait."""
         if self._closed or len(self._held) >= self.limit:
             return None
-        held = Held(self, store, gone)
+        held = Held(self, store, slot, gone)
         self._held.add(held)
         return held
 
@@ -45,6 +49,22 @@ class Lobby:
         for held in self._held:
             if held.store is store:
                 held.woken.set()
+
+    def resources_return(self, store: Store, slot: str) -> None:
+        """A slot has nothing to do: if it is a dynamic one, what is held of its partitionable slot ends soon.
+
+        Such a fetch tells of the resources that were left when it began. The startd deletes a dynamic slot
+        without work, and fetches again with what came back.
+        """
+        dynamic = _DYNAMIC.fullmatch(slot)
+        if dynamic is not None:
+            whole = dynamic[1] + dynamic[2]
+            asyncio.get_running_loop().call_later(DELETED_S, self._end, store, whole)
+
+    def _end(self, store: Store, slot: str) -> None:
+        for held in self._held:
+            if held.store is store and held.slot == slot:
+                held.outdated.set()
 
     def waits_for(self, store: Store) -> bool:
         """Tell whether somebody waits for work from this database."""
@@ -75,20 +95,23 @@ class Lobby:
 class Held(HeldFetch):
     """One held fetch."""
 
-    def __init__(self, lobby: Lobby, store: Store, gone: asyncio.Event) -> None:
+    def __init__(self, lobby: Lobby, store: Store, slot: str, gone: asyncio.Event) -> None:
         self.store = store
+        self.slot = slot
         self.woken = asyncio.Event()
+        #: set when the slot's ad is not true any more
+        self.outdated = asyncio.Event()
         self._lobby = lobby
         self._gone = gone
         self._looked_at = time.monotonic()
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait to be woken or for the time to pass; False if the fetch has to end now."""
-        await _first(timeout_s, self.woken, self._gone)
+        await _first(timeout_s, self.woken, self._gone, self.outdated)
         # a burst of submits is one look, not many
         pause = self._looked_at + self._lobby.pause_s - time.monotonic()
         if pause > 0 and not self._over:
-            await _first(pause, self._gone)
+            await _first(pause, self._gone, self.outdated)
         self.woken.clear()
         self._looked_at = time.monotonic()
         return not self._over
@@ -111,7 +134,7 @@ class Held(HeldFetch):
 
     @property
     def _over(self) -> bool:
-        return self._lobby.closed or self._gone.is_set()
+        return self._lobby.closed or self._gone.is_set() or self.outdated.is_set()
 
 
 async def _first(timeout_s: float, *events: asyncio.Event) -> None:

@@ -74,8 +74,8 @@ class Agent:
         self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.sites, self.trusted)
-        self.runs = WatchedRuns(self.replay_spool)
         self.lobby = Lobby(config.agent.max_held_fetches)
+        self.runs = WatchedRuns(self.replay_spool, self.lobby.resources_return)
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
         self.listening: set[Store] = set()
@@ -168,8 +168,11 @@ class Agent:
             level = logging.DEBUG if fields.get("outcome") in _QUIET else logging.INFO
         event(log, level, request.name, **fields)
         if site is not None and request.name == "fetch_work" and "slot" in answer.fields:
+            slot = answer.fields["slot"]
             told = str(fields["outcome"]) + (f" {fields['job']}" if "job" in fields else "")
-            self.slots.fetched(site.store, answer.fields["slot"], request.body, told, site.queues)
+            self.slots.fetched(site.store, slot, request.body, told, site.queues)
+            if fields["outcome"] == "nothing":
+                self.lobby.resources_return(site.store, slot)
         return answer
 
     def _task(self, request: Request, who: peer.Peer, site: Site, end: float, gone: asyncio.Event) -> Task:
@@ -183,7 +186,7 @@ class Agent:
                 return None
             # people see the slot while it waits, too
             self.slots.fetched(site.store, slot, request.body, "held", site.queues)
-            return self.lobby.enter(site.store, gone)
+            return self.lobby.enter(site.store, slot, gone)
 
         return Task(request, caller, site, self.runs, end, hold, self._keep)
 

@@ -67,11 +67,12 @@ class Starter:
 
 
 class WatchedRuns(Runs):
-    """The live runs of this host; ``replay`` delivers what lies in the spool."""
+    """The live runs of this host; ``replay`` delivers what is spooled, ``on_free`` hears of free slots."""
 
-    def __init__(self, replay: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, replay: Callable[[], Awaitable[None]], on_free: Callable[[Store, str], None]) -> None:
         super().__init__()
         self._replay = replay
+        self._on_free = on_free
         self._starters: dict[tuple[Store, str], Starter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken_over: set[Store] = set()
@@ -246,6 +247,7 @@ class WatchedRuns(Runs):
         starter.gone_at = time.monotonic()
         starter.gone.set()
         self._close(starter)
+        self._on_free(starter.store, starter.slot)
         for run in self.on_slot(starter.store, starter.slot):
             if run.starter == starter.identity:
                 self._spawn(self._bury(run))

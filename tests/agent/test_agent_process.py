@@ -282,6 +282,38 @@ async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_a
     assert 0.02 <= time.monotonic() - begun < 5.0
 
 
+async def held_fetch_of_a_partitionable_slot(agent):
+    whole = slot_ad("25.14.1-fetch_work-pslot-with-dslots", Name="slot1@vm")
+    fetch = asyncio.ensure_future(ask(agent, "fetch_work", whole, seconds=70))
+    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    return fetch
+
+
+async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(make_agent):
+    agent = make_agent(hold_fetch_s=60)
+    await agent.start()
+    fetch = await held_fetch_of_a_partitionable_slot(agent)
+    for name, ends in [("slot2_1@vm", False), ("slot1_1@vm", True)]:
+        idle = slot_ad("25.14.1-fetch_work-dslot-idle", Name=name)
+        assert (await ask(agent, "fetch_work", idle)).body == b""
+        await asyncio.wait({fetch}, timeout=3.0)
+        assert fetch.done() == ends, name
+    assert (await fetch).body == b""
+
+
+async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_is_gone(
+    make_agent, submit, startd
+):
+    agent = make_agent(hold_fetch_s=60)
+    await agent.start()
+    submit()
+    run = await Run.begin(agent, startd, "slot1_1")
+    fetch = await held_fetch_of_a_partitionable_slot(agent)
+    await run.hook("job_exit", "exit", slot="slot1_1", ExitCode=0, JobPid=1, JobState="Exited")
+    run.starter.kill()
+    assert (await asyncio.wait_for(fetch, 10)).body == b""
+
+
 async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(make_agent, submit):
     agent = make_agent(hold_fetch_s=20)
     await agent.start()

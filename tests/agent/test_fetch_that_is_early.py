@@ -17,6 +17,10 @@ async def nothing_spooled() -> None:
     pass
 
 
+def nobody_waits(store: object, slot: str) -> None:
+    pass
+
+
 @pytest.fixture
 def starters():
     """Makes processes that play starters."""
@@ -34,7 +38,7 @@ def starters():
 
 @pytest.fixture
 async def hooks(conninfo):
-    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled), hold_fetch_s=20.0)
+    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), hold_fetch_s=20.0)
     yield hooks
     await hooks.site.store.database.close()
 
@@ -65,7 +69,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(hooks, submit, job
 
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    hooks.held = Lobby(10).enter(hooks.site.store, asyncio.Event())
+    hooks.held = Lobby(10).enter(hooks.site.store, "slot1@vm", asyncio.Event())
     early = asyncio.create_task(hooks.fetch(BUSY))
     await asyncio.sleep(0.2)
     starter = starters()
@@ -89,7 +93,7 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(hooks, submit, s
     await end(hooks, await begin(hooks, starter), starter)
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    hooks.held = Lobby(10).enter(hooks.site.store, asyncio.Event())
+    hooks.held = Lobby(10).enter(hooks.site.store, "slot1@vm", asyncio.Event())
     assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
     answer = await hooks.start(job, starter=peer.identity(starters().pid))
     assert answer.fields["outcome"] == "started"

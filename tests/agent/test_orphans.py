@@ -31,7 +31,7 @@ async def agent(conninfo):
     made = []
 
     def make(replay):
-        made.append(Hooks(conninfo, runs=WatchedRuns(replay)))
+        made.append(Hooks(conninfo, runs=WatchedRuns(replay, lambda store, slot: None)))
         return made[-1]
 
     yield make

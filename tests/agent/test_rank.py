@@ -15,7 +15,7 @@ async def waiting(hooks, lobby, bodies):
     store = hooks.site.store
     fetches = []
     for body in bodies:
-        hooks.held = lobby.enter(store, asyncio.Event())
+        hooks.held = lobby.enter(store, str(len(fetches)), asyncio.Event())
         fetches.append(asyncio.create_task(hooks.fetch(body)))
         await asyncio.sleep(0)
     # all have looked once when they wait
