@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from fetchwork.analyze import analyze
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+from fetchwork.slotmatch import match
 
 TIMEOUT_S = 60
 # an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
@@ -167,6 +169,21 @@ def milliseconds(times: list[float]) -> str:
 def site(site_with: Callable[..., Site]) -> Site:
     """Two static slots."""
     return site_with(slots=2)
+
+
+def test_analysis_and_match_speak_of_the_real_slots(site: Site) -> None:
+    database = site.queue.database
+    (job,) = site.submit("true", Requirements="/Expr(TARGET.Memory > 999999)/")
+    slots = site.until(
+        "both slots have told their ads",
+        lambda: (rows := database.query("SELECT name, ad FROM fetchwork.slots")) and len(rows) == 2 and rows,
+    )
+    found = analyze(database, *map(int, job.split(".")))
+    assert found.verdicts == {"job_refuses": 2}
+    assert [(clause.text, clause.false) for clause in found.clauses] == [("TARGET.Memory > 999999", 2)]
+    told = match(database, slots[0]["name"])
+    assert (told.queues, told.passed_over) == (["default"], {"job_refuses": 1})
+    database.call("remove", jobs=[job])
 
 
 def test_job_that_fails_is_tried_again_as_its_description_says(site: Site) -> None:
