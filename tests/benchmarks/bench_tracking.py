@@ -2,6 +2,7 @@
 
     make bench-tracking
     python tests/benchmarks/bench_tracking.py --jobs 100000 --history 500000 --without-condor
+    python tests/benchmarks/bench_tracking.py --only-condor
 
 First, at the database: how long each question takes that people and programs ask, the median of 15 answers,
 and the memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000
@@ -9,17 +10,20 @@ batches, some held; 3 000 run. Jobs and history are written as rows, not submitt
 an hour; what they look like is what the schema's functions leave behind.
 
 Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each
-tool is called ten times in turn, from start to exit.
+tool is called ten times in turn, from start to exit; a tool that does not print the answer ends it all.
 
-The last line is the slowest question's median; the goal is 50 ms.
+The last line is the slowest question's median; the goal is 50 ms. With ``--only-condor`` it is the median of
+``fetchwork q`` for one job's state.
 """
 
 import argparse
+import re
 import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -36,6 +40,20 @@ KINDS = 200
 CLUSTER = 500  # jobs in a cluster
 RUNNING = 3000
 GOAL_MS = 50
+
+# slots that run nothing, so that both queues stay as they are; a pool lets no user submit to a schedd
+CONDOR = """
+DAEMON_LIST = $(DAEMON_LIST) SCHEDD
+START = false
+ALLOW_WRITE = $(ALLOW_WRITE), alice@$(UID_DOMAIN)
+"""
+DESCRIPTION = """
+executable = /bin/sleep
+arguments = $(Process)
+initialdir = /tmp
+log = /dev/null
+queue {}
+"""
 
 FILL = """
 INSERT INTO fetchwork.submitter (name) SELECT 'owner' || n FROM generate_series(0, {owners} - 1) AS n;
@@ -163,59 +181,104 @@ def memory_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def beside_condor(jobs: int, times: int) -> None:
-    """condor_q and fetchwork q, in turn, in one pool."""
+@dataclass(frozen=True)
+class Asked:
+    """One question to both tools, and how to tell from what one printed that it is the answer."""
+
+    what: str
+    theirs: list[str]
+    ours: list[str]
+    is_answer: Callable[[str], bool]
+
+
+def beside_condor(jobs: int, times: int) -> float:
+    """Both tools in turn, in one pool; returns the median of one job's state by fetchwork q."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
-        # slots that run nothing, so that both queues stay as they are
-        config = "DAEMON_LIST = $(DAEMON_LIST) SCHEDD\nSTART = false\nMAX_JOBS_SUBMITTED = 1000000\n"
-        with PersonalPool(Path(directory) / "pool", slots=1, config=config) as pool:
-            description = "executable = /bin/sleep\narguments = $(Process)\nlog = /dev/null\nqueue {}\n"
-            place = pool.directory / "tmp"
-            place.mkdir(exist_ok=True)
-            (place / "sleep.sub").write_text(description.format(jobs))
-            (place / "sleep.sub").chmod(0o644)
-            told = pool.run_command(["condor_submit", "-terse", str(place / "sleep.sub")], user="alice")
-            cluster = told.stdout.split(".")[0].strip()
+        with PersonalPool(Path(directory) / "pool", slots=1, config=CONDOR) as pool:
+            description = DESCRIPTION.format(jobs)
+            place = pool.directory / "tmp" / "sleep.sub"
+            place.write_text(description)
+            place.chmod(0o644)
+            told = pool.run_command(["condor_submit", "-terse", "/tmp/sleep.sub"], user="alice")
+            if told.returncode:
+                raise SystemExit(f"condor_submit: {told.stderr.strip()}")
+            cluster = int(told.stdout.split(".")[0])
             with Queue(pool.conninfo) as queue:
-                ours = queue.submit(description.format(jobs), owner="alice").cluster()
-            inside = "/opt/fetchwork/venv/bin/fetchwork"
-            rows = {
-                "totals": (["condor_q", "-all", "-totals"], [inside, "q", "--totals"]),
-                "one job's state": (
-                    ["condor_q", f"{cluster}.7", "-af", "JobStatus"],
-                    [inside, "q", f"{ours}.7", "-af", "JobStatus"],
-                ),
-                "all jobs": (["condor_q", "-all", "-nobatch"], [inside, "q", "-nobatch"]),
-            }
+                ours = queue.submit(description, owner="alice").cluster()
+            state = 0.0
             print(f"\n{jobs} idle jobs in each, wall time of the whole command, median of {times}:")
-            for what, (theirs, mine) in rows.items():
+            for asked in both_asked(jobs, cluster, ours):
                 taken: tuple[list[float], list[float]] = ([], [])
                 for _ in range(times):
-                    for side, command in enumerate((theirs, mine)):
-                        taken[side].append(_seconds(pool, command))
-                condor, fetch = (statistics.median(side) * 1000 for side in taken)
-                print(f"  {what:<18} condor_q {condor:7.0f} ms   fetchwork q {fetch:7.0f} ms")
+                    for side, command in enumerate((asked.theirs, asked.ours)):
+                        taken[side].append(_seconds(pool, command, asked.is_answer))
+                theirs, mine = (statistics.median(side) * 1000 for side in taken)
+                print(
+                    f"  {asked.what:<24} condor_q {theirs:7.0f} ms   fetchwork q {mine:7.0f} ms", flush=True
+                )
+                state = mine if asked.what == ONE else state
+            return state
 
 
-def _seconds(pool: PersonalPool, command: list[str]) -> float:
-    # timed inside, where entering the pool's root costs nothing
-    script = (
-        "import subprocess, sys, time\nbegin = time.perf_counter()\n"
-        "subprocess.run(sys.argv[1:], check=True,"
-        " stdout=subprocess.DEVNULL)\nprint(time.perf_counter() - begin)"
-    )
+ONE = "one job's state"
+
+
+def both_asked(jobs: int, theirs: int, ours: int) -> list[Asked]:
+    """The questions about a cluster in each queue."""
+
+    def total(text: str) -> bool:
+        return f"Total for query: {jobs} jobs; 0 completed, 0 removed, {jobs} idle," in text
+
+    def lines(text: str) -> bool:
+        return total(text) and len(re.findall(r"^ *\d+\.\d+ +alice ", text, re.MULTILINE)) == jobs
+
+    def ids(text: str) -> bool:
+        return text.split() in ([str(n) for proc in range(jobs) for n in (c, proc)] for c in (theirs, ours))
+
+    def idle(text: str) -> bool:
+        return text == "1\n"
+
+    each = ["-af", "ClusterId", "ProcId"]
+    return [
+        Asked("totals", ["condor_q", "-all", "-totals"], [INSIDE, "q", "-totals"], total),
+        Asked(
+            ONE,
+            ["condor_q", f"{theirs}.7", "-af", "JobStatus"],
+            [INSIDE, "q", f"{ours}.7", "-af", "JobStatus"],
+            idle,
+        ),
+        Asked("by batch", ["condor_q", "-all"], [INSIDE, "q"], total),
+        Asked("all jobs, a line each", ["condor_q", "-all", "-nobatch"], [INSIDE, "q", "-nobatch"], lines),
+        Asked("all jobs, two attributes", ["condor_q", "-all", *each], [INSIDE, "q", *each], ids),
+    ]
+
+
+INSIDE = "/opt/fetchwork/venv/bin/fetchwork"
+# timed inside, where entering the pool's root costs nothing
+TIMED = """
+import subprocess, sys, time
+begin = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+print(time.perf_counter() - begin)
+print(done.stdout, end="")
+sys.exit(done.returncode)
+"""
+
+
+def _seconds(pool: PersonalPool, command: list[str], is_answer: Callable[[str], bool]) -> float:
+    """How long a command takes; raises SystemExit unless it ends well and has answered."""
     dsn = f"FETCHWORK_DSN={pool.conninfo}"
-    told = pool.run_command(["env", dsn, "/opt/fetchwork/venv/bin/python", "-c", script, *command])
-    return float(told.stdout)
+    told = pool.run_command(["env", dsn, "/opt/fetchwork/venv/bin/python", "-c", TIMED, *command])
+    seconds, _, text = told.stdout.partition("\n")
+    if told.returncode or not is_answer(text):
+        shown = f"{text[:500]}\n{told.stderr[:500]}".strip()
+        raise SystemExit(f"{' '.join(command)}: exit status {told.returncode}, no answer in:\n{shown}")
+    return float(seconds)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=1_000_000)
-    parser.add_argument("--history", type=int, default=5_000_000)
-    parser.add_argument("--without-condor", action="store_true")
-    arguments = parser.parse_args()
+def at_the_database(jobs: int, history: int) -> float:
+    """Ask a database with so many rows; returns the slowest question's median."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
         server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
@@ -224,12 +287,11 @@ def main() -> None:
             conninfo = server.conninfo("postgres")
             schema.init(conninfo)
             begin = time.perf_counter()
-            fill(conninfo, arguments.jobs, arguments.history)
-            size = f"{arguments.jobs} jobs, {arguments.history} in history"
-            print(f"{size}: written in {time.perf_counter() - begin:.0f} s\n")
+            fill(conninfo, jobs, history)
+            print(f"{jobs} jobs, {history} in history: written in {time.perf_counter() - begin:.0f} s\n")
             slowest = 0.0
             with Queue(conninfo) as queue:
-                for what, question in questions(queue, arguments.jobs, arguments.history).items():
+                for what, question in questions(queue, jobs, history).items():
                     question()
                     taken = median_ms(question)
                     slowest = max(slowest, taken)
@@ -240,16 +302,30 @@ def main() -> None:
                 growth = []
                 for _ in queue.xquery(projection=["ClusterId", "ProcId", "JobStatus", "Cmd"]):
                     count += 1
-                    if count in (arguments.jobs // 10, arguments.jobs):
+                    if count in (jobs // 10, jobs):
                         growth.append(memory_kib() - before)
                 rate = count / (time.perf_counter() - begin)
                 print(
-                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB"
-                    " in the first"
-                    f" tenth and by {growth[1] - growth[0]} KiB in the rest"
+                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB in the"
+                    f" first tenth and by {growth[1] - growth[0]} KiB in the rest"
                 )
         finally:
             server.stop("immediate")
+    return slowest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--history", type=int, default=5_000_000)
+    condor = parser.add_mutually_exclusive_group()
+    condor.add_argument("--without-condor", action="store_true")
+    condor.add_argument("--only-condor", action="store_true", help="ask nothing but condor_q and fetchwork q")
+    arguments = parser.parse_args()
+    if arguments.only_condor:
+        print(f"\none job's state by fetchwork q ms: {beside_condor(10_000, 10):.0f}")
+        return
+    slowest = at_the_database(arguments.jobs, arguments.history)
     if not arguments.without_condor:
         try:
             beside_condor(10_000, 10)
