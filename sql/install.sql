@@ -51,6 +51,7 @@
 \ir functions/retire_job.sql
 \ir functions/hold_job.sql
 \ir functions/back_to_idle.sql
+\ir functions/runs_elsewhere.sql
 \ir functions/note_start.sql
 \ir functions/record_eviction.sql
 \ir functions/termination.sql

@@ -13,7 +13,7 @@ DECLARE
     delay double precision := fetchwork.setting_value('retry_delay');
 BEGIN
     PERFORM fetchwork.close_run(its, 'could_not_start', could_not_start.reason, report);
-    PERFORM fetchwork.note_start(its.host_id, its.autocluster_id, false, could_not_start.reason);
+    PERFORM fetchwork.note_start(its, false, could_not_start.reason);
     UPDATE fetchwork.job AS j
     SET num_not_started = j.num_not_started + 1, last_reason = could_not_start.reason
     WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id

@@ -115,7 +115,7 @@ BEGIN
     IF NOT revived THEN
         PERFORM fetchwork.close_run(its, 'completed', verdict ->> 'reason', finish.report);
     END IF;
-    PERFORM fetchwork.note_start(its.host_id, its.autocluster_id, NOT (failed AND run_s < quick),
+    PERFORM fetchwork.note_start(its, NOT (failed AND run_s < quick),
         CASE WHEN failed THEN format('job %s.%s failed after %s s', its.cluster_id, its.proc_id, round(run_s::numeric, 1)) END);
     UPDATE fetchwork.job AS j SET num_completions = j.num_completions + 1, run_id = CASE WHEN revived AND action IN ('complete', 'remove') THEN its.run_id ELSE j.run_id END
     WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;

@@ -1,5 +1,7 @@
 """slot_is_free, starter_gone, reap: the three detectors of runs that die without a word, and who is not taken for dead."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.direct_queue import Claimed, DirectQueue
@@ -170,12 +172,35 @@ def fail(queue: DirectQueue, slot: str = "slot1@h1") -> None:
     queue.of(run, "refuse_start", reason="/usr is empty")
 
 
-def test_a_host_that_fails_jobs_of_several_kinds_in_a_row_is_offered_a_probe_now_and_then(
+def fail_at_once(queue: DirectQueue, slot: str = "slot1@h1") -> None:
+    """The next job on this slot starts and is over, without success."""
+    queue.finish(queue.started(slot), JobPid=1, ExitCode=1, JobDuration=0.1)
+
+
+def submit_kinds(queue: DirectQueue, kinds: int, *owners: str, each: int = 1) -> None:
+    """Jobs of so many kinds, whose owners take turns; the oldest kind is claimed first."""
+    for n in range(kinds):
+        queue.submit_many(
+            [{}] * each, {"Cmd": "/bin/true", "Owner": owners[n % len(owners)], "RequestCpus": n}
+        )
+
+
+def black_holes(queue: DirectQueue) -> list[str]:
+    """The hosts that are taken for one."""
+    return [
+        row[0]
+        for row in queue.rows(
+            "SELECT Machine FROM fetchwork.hosts WHERE black_hole_since_at IS NOT NULL ORDER BY Machine"
+        )
+    ]
+
+
+def test_a_host_that_fails_jobs_of_several_people_in_a_row_is_offered_a_probe_now_and_then(
     queue: DirectQueue,
 ) -> None:
     queue.set("black_hole_runs", 4)
     queue.set("max_not_started", 1000)
-    queue.submit_many([{"RequestCpus": n} for n in range(20)])
+    submit_kinds(queue, 20, "alice", "bob")
     for n in range(4):
         fail(queue, f"slot{n}@h1")
     assert queue.rows("SELECT bad_starts, bad_reason, black_hole_since_at IS NULL FROM fetchwork.hosts") == [
@@ -209,9 +234,102 @@ def test_jobs_of_one_kind_that_fail_tell_nothing_of_their_host(queue: DirectQueu
     assert queue.candidates(queue.host())
 
 
+@pytest.mark.parametrize("failure", [fail, fail_at_once])
+def test_jobs_of_one_person_that_fail_everywhere_make_no_black_hole(
+    queue: DirectQueue, failure: Callable[..., None]
+) -> None:
+    queue.set("black_hole_runs", 2)
+    submit_kinds(queue, 12, "alice")
+    for n in range(6):
+        failure(queue, f"slot{n}@h1")
+        failure(queue, f"slot{n}@h2")
+    assert black_holes(queue) == []
+    # another one's fail here as well: now it is more than one person's mistake
+    queue.submit(Owner="bob", JobPrio=1)
+    failure(queue, "slot9@h1")
+    assert black_holes(queue) == ["h1"]
+
+
+def test_accounting_groups_of_one_person_are_one_person(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    for group in ("physics.alice", "biology.alice"):
+        queue.submit(AccountingGroup=group)
+        fail_at_once(queue)
+    assert queue.value("SELECT bad_starts FROM fetchwork.hosts") == 2
+    assert black_holes(queue) == []
+
+
+def test_jobs_of_one_person_that_fail_here_and_run_there_make_a_black_hole(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 3)
+    submit_kinds(queue, 2, "alice", each=10)
+    there = queue.started("slot1@h2")
+    fail_at_once(queue)
+    queue.submit(RequestCpus=8, JobPrio=1)  # another kind, claimed first
+    fail_at_once(queue)
+    fail_at_once(queue)
+    assert black_holes(queue) == []  # the run elsewhere is as young
+    queue.pass_time(3)
+    fail_at_once(queue)
+    assert black_holes(queue) == ["h1"]
+    assert queue.status(there.job) == 2
+
+
+def test_jobs_of_one_person_that_fail_here_and_ended_well_there_make_a_black_hole(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    submit_kinds(queue, 2, "alice", each=10)
+    queue.finish(queue.started("slot1@h2"))
+    queue.submit(RequestCpus=8, JobPrio=1)
+    fail_at_once(queue)
+    assert black_holes(queue) == []
+    fail_at_once(queue)
+    assert black_holes(queue) == ["h1"]
+
+
+def test_what_fails_there_too_or_runs_well_here_says_nothing_against_a_host(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 2)
+    submit_kinds(queue, 1, "alice", each=10)
+    queue.finish(queue.started("slot1@h1"))
+    queue.started("slot2@h1")
+    fail_at_once(queue, "slot1@h2")
+    queue.pass_time(3)
+    queue.submit(RequestCpus=8, JobPrio=1)
+    fail_at_once(queue)
+    fail_at_once(queue)
+    assert queue.value("SELECT bad_starts FROM fetchwork.hosts WHERE Machine = 'h1'") == 2
+    assert black_holes(queue) == []
+
+
+def test_what_was_submitted_earlier_and_runs_well_does_not_speak_for_what_fails_now(
+    queue: DirectQueue,
+) -> None:
+    queue.set("black_hole_runs", 2)
+    queue.submit()
+    queue.submit()
+    queue.finish(queue.started("slot1@h2"))
+    queue.started("slot2@h2")
+    queue.pass_time(3)
+    queue.submit(RequestCpus=8)
+    fail_at_once(queue)
+    queue.submit()
+    fail_at_once(queue)
+    assert queue.value("SELECT bad_starts FROM fetchwork.hosts WHERE Machine = 'h1'") == 2
+    assert black_holes(queue) == []
+
+
+def test_of_a_failing_host_the_last_eight_kinds_are_kept(queue: DirectQueue) -> None:
+    queue.set("black_hole_runs", 11)
+    submit_kinds(queue, 10, "alice")
+    for _ in range(10):
+        fail_at_once(queue)
+    queue.submit(Owner="bob")
+    fail_at_once(queue)
+    assert queue.value("SELECT cardinality(bad_autoclusters) FROM fetchwork.host") == 8
+    assert black_holes(queue) == ["h1"]
+
+
 def test_jobs_that_fail_at_once_count_and_those_that_ran_a_while_do_not(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    queue.submit_many([{"RequestCpus": n} for n in range(4)])
+    submit_kinds(queue, 4, "alice", "bob")
     for duration, bad in [(10.0, 0), (0.1, 1), (0.1, 2)]:
         run = queue.started()
         queue.finish(run, JobPid=1, ExitCode=1, JobDuration=duration)
@@ -221,9 +339,10 @@ def test_jobs_that_fail_at_once_count_and_those_that_ran_a_while_do_not(queue: D
 
 def test_an_administrator_clears_a_host(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    queue.submit_many([{"RequestCpus": n} for n in range(4)])
+    submit_kinds(queue, 4, "alice", "bob")
     for _ in range(2):
-        queue.finish(queue.started(), JobPid=1, ExitCode=1, JobDuration=0.1)
+        fail_at_once(queue)
+    assert queue.candidates(queue.host()) == []
     assert queue.scalar("clear_host", host="h1") is True
     assert queue.scalar("clear_host", host="nowhere") is False
     assert queue.candidates(queue.host())
