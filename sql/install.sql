@@ -45,6 +45,7 @@
 \ir functions/whole_ad.sql
 \ir functions/live_run.sql
 \ir functions/ended_run.sql
+\ir functions/known_run.sql
 \ir functions/close_run.sql
 \ir functions/enqueue.sql
 \ir functions/dequeue.sql

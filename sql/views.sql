@@ -93,28 +93,7 @@ WHERE (SELECT fetchwork.sees_all(current_user)) OR j.owner = ANY ((SELECT fetchw
 -- Every try at every job: the live ones and the ended ones. Whose they are is asked outside of the union: PostgreSQL pushes a reader's condition into
 -- the parts of a union and there ahead of theirs, security_barrier or not.
 CREATE OR REPLACE VIEW fetchwork.runs WITH (security_barrier) AS
-SELECT
-    u.runid,
-    u.clusterid,
-    u.procid,
-    u.jobid,
-    u.owner,
-    u.host,
-    u.remotehost,
-    u.state,
-    u.outcome,
-    u.reason,
-    u.claimed_at,
-    u.accepted_at,
-    u.started_at,
-    u.ended_at,
-    u.contact_at,
-    u.deadline_at,
-    u.end_requested,
-    u.jobpid,
-    u.exitcode,
-    u.exitsignal,
-    u.ad
+SELECT u.*
 FROM (
     SELECT
         r.run_id AS runid,

@@ -9,9 +9,8 @@ AS $$
 DECLARE
     its fetchwork.run;
 BEGIN
-    its := fetchwork.live_run(run_id, token);
+    its := fetchwork.known_run(run_id, token);
     IF its.run_id IS NULL THEN
-        PERFORM fetchwork.ended_run(run_id, token);
         RETURN false;
     END IF;
     UPDATE fetchwork.run AS r

@@ -9,12 +9,8 @@ AS $$
 DECLARE
     its fetchwork.run;
 BEGIN
-    its := fetchwork.live_run(run_id, token);
-    IF its.run_id IS NULL THEN
-        PERFORM fetchwork.ended_run(run_id, token);
-        RETURN false;
-    END IF;
-    IF its.state = 'running' THEN
+    its := fetchwork.known_run(run_id, token);
+    IF its.run_id IS NULL OR its.state = 'running' THEN
         RETURN false;
     END IF;
     PERFORM fetchwork.could_not_start(its, refuse_start.reason, refuse_start.code);

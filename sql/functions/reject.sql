@@ -12,12 +12,8 @@ DECLARE
     first_rest double precision := fetchwork.setting_value('refusal_rest');
     longest_rest double precision := fetchwork.setting_value('max_refusal_rest');
 BEGIN
-    its := fetchwork.live_run(run_id, token);
-    IF its.run_id IS NULL THEN
-        PERFORM fetchwork.ended_run(run_id, token);
-        RETURN false;
-    END IF;
-    IF its.state = 'running' THEN
+    its := fetchwork.known_run(run_id, token);
+    IF its.run_id IS NULL OR its.state = 'running' THEN
         RETURN false;
     END IF;
     PERFORM fetchwork.close_run(its, 'rejected', reject.reason);
