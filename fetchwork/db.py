@@ -242,6 +242,12 @@ class Database:
                 pass
             return cursor.fetchall() if cursor.description else []
 
+    def script(self, sql: bytes) -> None:
+        """Run the statements of a file of SQL."""
+        with self._lock, translated():
+            # without params: a % is a %
+            self._open().execute(sql)
+
     def stream(self, sql: str, params: Sequence[Any] = (), *, itersize: int = 1000) -> Iterator[Row]:
         """The rows of a large answer, a few at a time; on a connection of its own, so calls may go on."""
         connection = connect(self._conninfo)

@@ -13,9 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
-
-from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
+from fetchwork.db import Database
+from fetchwork.errors import FetchworkError, SchemaMismatch
 
 _LOCK = 0x66776462  # any constant: serialises init and upgrade of one database
 _PACKAGE = Path(__file__).resolve().parent
@@ -79,8 +78,8 @@ def status(conninfo: str) -> Status:
 
     Raises DatabaseUnavailable if the database does not answer.
     """
-    with _connect(conninfo) as connection:
-        return _status(connection)
+    with _open(conninfo) as database:
+        return _status(database)
 
 
 def init(conninfo: str) -> list[int]:
@@ -98,9 +97,9 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
     Raises as init does, and SchemaMismatch if there is no schema and create is false.
     """
     migrations, replaced = files()
-    with _connect(conninfo) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        found = _status(connection)
+    with _open(conninfo) as database, database.transaction():
+        database.query("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        found = _status(database)
         if not found.installed and not create:
             raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
         if found.newer:
@@ -111,24 +110,21 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
         applied = [migration for migration in migrations if migration.version in found.pending]
         for path in [*(migration.path for migration in applied), *replaced]:
             try:
-                connection.execute(path.read_bytes())
-            except psycopg.Error as error:
+                database.script(path.read_bytes())
+            except FetchworkError as error:
                 name = path.relative_to(sql_directory())
-                raise DatabaseRefused(f"cannot apply '{name}': {str(error).splitlines()[0]}") from error
+                raise type(error)(f"cannot apply '{name}': {error}") from error
         return [migration.version for migration in applied]
 
 
-def _status(connection: psycopg.Connection) -> Status:
+def _status(database: Database) -> Status:
     known = tuple(migration.version for migration in files()[0])
-    there = connection.execute("SELECT to_regclass('fetchwork.migration') IS NOT NULL").fetchone()
-    if there is None or not there[0]:
+    (there,) = database.query("SELECT to_regclass('fetchwork.migration') IS NOT NULL AS is_there")
+    if not there["is_there"]:
         return Status((), known)
-    rows = connection.execute("SELECT version FROM fetchwork.migration ORDER BY version").fetchall()
-    return Status(tuple(row[0] for row in rows), known)
+    rows = database.query("SELECT version FROM fetchwork.migration ORDER BY version")
+    return Status(tuple(row["version"] for row in rows), known)
 
 
-def _connect(conninfo: str) -> psycopg.Connection:
-    try:
-        return psycopg.connect(conninfo, connect_timeout=10, application_name="fetchwork db")
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(f"cannot connect to the database: {str(error).splitlines()[0]}") from error
+def _open(conninfo: str) -> Database:
+    return Database(conninfo, application_name="fetchwork db")

@@ -1,6 +1,8 @@
 """The schema's life: upgrades, the DBA's road, dump and restore, another server."""
 
 import os
+import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -8,10 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fetchwork import schema
-from fetchwork.errors import SchemaMismatch
+from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.conftest import Connect
 from tests.direct_queue import EXITED, DirectQueue
@@ -171,6 +173,43 @@ def test_there_is_nothing_to_upgrade_in_an_empty_database(empty_database: MakeDa
         SchemaMismatch, match="the database has no schema 'fetchwork': run `fetchwork db init`"
     ):
         schema.upgrade(empty_database())
+
+
+def test_who_may_not_make_a_schema_is_told_which_file_failed(empty_database: MakeDatabase) -> None:
+    conninfo, role = empty_database(), f"nobody_much_{os.getpid()}"
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+        try:
+            with pytest.raises(DatabaseRefused) as caught:
+                schema.init(make_conninfo(conninfo, user=role, password="x"))
+        finally:
+            connection.execute(f"DROP ROLE {role}")
+    assert re.fullmatch(
+        r"cannot apply 'migrations/0001_base.sql': database refused the call: permission denied for database .+",
+        str(caught.value),
+    )
+    assert schema.status(conninfo).installed == ()
+
+
+def test_a_file_that_fails_takes_all_before_it_back(
+    empty_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    conninfo = empty_database()
+    shutil.copytree(schema.sql_directory(), tmp_path / "sql")
+    (tmp_path / "sql/views.sql").write_text("SELECT 7 % 4; SELECT 1 / 0;")
+    monkeypatch.setattr(schema, "sql_directory", lambda: tmp_path / "sql")
+    with pytest.raises(DatabaseRefused, match=r"^cannot apply 'views.sql': .*division by zero$"):
+        schema.init(conninfo)
+    assert schema.status(conninfo).installed == ()
+
+
+def test_a_database_that_cannot_be_asked_is_named_as_everywhere(empty_database: MakeDatabase) -> None:
+    nowhere = make_conninfo(empty_database(), host="/nowhere")
+    for call in (schema.status, schema.init, schema.upgrade):
+        with pytest.raises(DatabaseUnavailable, match=r"^database does not answer: "):
+            call(nowhere)
+        with pytest.raises(DatabaseRefused):
+            call("no such thing")
 
 
 # Another server
