@@ -16,17 +16,23 @@ constraint on the ads that came. Where every part was exact (``exact``) nothing 
 
 HTCondor compares strings without regard to case (but not with ``=?=``), for ASCII letters only, which is what
 ``lower`` does under the collation "C".
+
+HTCondor's reader says whether a text is an expression. What commands make of job ids is one without asking
+it, which spares them the import.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fetchwork import classads
 from fetchwork.errors import ClassAdError
+
+if TYPE_CHECKING:
+    from fetchwork.classads import ClassAd
 
 Kind = Literal["integer", "real", "string", "boolean"]
 
@@ -101,26 +107,68 @@ class Constraint:
     sql: str
     params: tuple[Any, ...]
     exact: bool
-    expression: Any
 
-    def accepts(self, ad: classads.ClassAd) -> bool:
+    @functools.cached_property
+    def _expression(self) -> Any:
+        from fetchwork import classads
+
+        return classads.parse_expr(self.text)
+
+    def accepts(self, ad: ClassAd) -> bool:
         """Does the constraint select this ad?"""
-        value = classads.evaluate(ad, self.expression)
+        from fetchwork import classads
+
+        value = classads.evaluate(ad, self._expression)
         # undefined and error are of a kind of int
         return type(value) in (bool, int, float) and bool(value)
 
 
-def compile_constraint(text: str | Any, source: Source) -> Constraint:
-    """Translate a constraint (text, or a ClassAd expression); raises ClassAdError if it is none."""
-    expression = classads.parse_expr(text) if isinstance(text, str) else text
-    normal = classads.format_expr(expression)
+# of ids as commands write them: what is made of nothing else, and _Parser reads, is an expression
+_OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,9})+")
+
+
+def text_of(constraint: Any) -> str:
+    """The text of a constraint, which may be a ClassAd expression; None and '' select everything."""
+    if constraint is None or isinstance(constraint, str):
+        return (constraint or "").strip() or "true"
+    from fetchwork import classads
+
+    is_expression = isinstance(constraint, classads.ExprTree)
+    return classads.format_expr(constraint) if is_expression else str(constraint)
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The attributes that a constraint refers to, in lower case; raises ClassAdError if it is none."""
+    if _read_of_ids(text) is not None:
+        return frozenset(name.lower() for name in re.findall(r"[A-Z]\w+", text))
+    from fetchwork import classads
+
+    return frozenset(name.lower() for name in classads.references(classads.parse_expr(text)))
+
+
+def _read_of_ids(text: str) -> Any:
+    """The tree of a constraint of ids; None for any other, and for none."""
+    if not _OF_IDS.fullmatch(text):
+        return None
     try:
-        tree = _Parser(normal).whole()
-    except _Unreadable:
+        return _Parser(text).whole()
+    except (_Unreadable, RecursionError):
+        return None
+
+
+def compile_constraint(text: str, source: Source) -> Constraint:
+    """Translate a constraint; raises ClassAdError if it is none."""
+    tree = _read_of_ids(text)
+    if tree is None:
+        from fetchwork import classads
+
+        text = classads.format_expr(classads.parse_expr(text))
+    try:
+        rails = _translate(tree or _Parser(text).whole(), source)
+    except (_Unreadable, RecursionError):
+        # the latter: longer, or in deeper brackets, than Python goes
         rails = _UNKNOWN
-    else:
-        rails = _translate(tree, source)
-    return Constraint(normal, rails.true.text, rails.true.params, rails.exact, expression)
+    return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -265,6 +313,8 @@ class _Parser:
         kind, word = self._peek()
         self._next += 1
         if kind == "string":
+            from fetchwork import classads
+
             return _Literal(classads.parse_expr(word).eval())
         if kind == "number":
             return _Literal(int(word) if word.isdigit() else float(word))
@@ -425,8 +475,17 @@ def _folded(text: str) -> str:
 def joined(texts: Sequence[str]) -> str:
     """One constraint that holds where all of them hold; each must be an expression by itself."""
     for text in texts:
-        classads.parse_expr(text)
+        names_in(text)
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
-__all__ = ["ClassAdError", "Column", "Constraint", "Source", "compile_constraint", "joined"]
+__all__ = [
+    "ClassAdError",
+    "Column",
+    "Constraint",
+    "Source",
+    "compile_constraint",
+    "joined",
+    "names_in",
+    "text_of",
+]

@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    pass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -114,7 +111,6 @@ def autoformat_note(function: Function) -> Function:
 
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
-    from fetchwork.classads import quote
     from fetchwork.constraint import joined
 
     named = []
@@ -123,7 +119,7 @@ def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
             own = f" && ProcId == {int(found[2])}" if found[2] else ""
             named.append(f"ClusterId == {int(found[1])}{own}")
         elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", word):
-            named.append(f"Owner =?= {quote(word)}")
+            named.append(f'Owner =?= "{word}"')
         else:
             raise click.UsageError(f"{word!r} is no job; allowed: 42.0, 42 for a cluster, or an owner's name")
     parts = [" || ".join(f"({part})" for part in named)] if named else []

@@ -11,7 +11,20 @@ exceptions of ``fetchwork.errors``.
 
 from __future__ import annotations
 
-from fetchwork.queue.asynchronous import AsyncQueue
+from typing import TYPE_CHECKING, Any
+
 from fetchwork.queue.synchronous import Queue
 
+if TYPE_CHECKING:
+    from fetchwork.queue.asynchronous import AsyncQueue as AsyncQueue
+
 __all__ = ["AsyncQueue", "Queue"]
+
+
+def __getattr__(name: str) -> Any:
+    # on use: a command needs no second kind of queue
+    if name == "AsyncQueue":
+        from fetchwork.queue.asynchronous import AsyncQueue
+
+        return AsyncQueue
+    raise AttributeError(f"module 'fetchwork.queue' has no attribute {name!r}")

@@ -14,9 +14,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fetchwork import classads
-from fetchwork.bindings import JobAction, QueryOpts
-from fetchwork.constraint import Constraint, Source, compile_constraint
+from fetchwork.constraint import Constraint, Source, compile_constraint, names_in, text_of
 from fetchwork.errors import JobStateConflict, NotFound
 from fetchwork.queue.views import JOBS, Json, View
 
@@ -68,10 +66,12 @@ def constraint_of(spec: Any) -> str:
         raise TypeError("a job spec is a list of ids, an id, a cluster number or a constraint")
     if isinstance(spec, int):
         return f"ClusterId == {spec}"
-    if isinstance(spec, classads.ExprTree):
-        return classads.format_expr(spec)
     if isinstance(spec, str):
         return _id_constraint(spec) or spec
+    from fetchwork import classads
+
+    if isinstance(spec, classads.ExprTree):
+        return classads.format_expr(spec)
     parts = [_id_constraint(item) if isinstance(item, str) else None for item in spec]
     if not parts or None in parts:
         raise ValueError("a list of jobs holds ids such as '42.0', or '42' for a whole cluster")
@@ -97,12 +97,8 @@ def _ids(spec: Any) -> list[str] | None:
 
 def compiled(view: View, constraint: Any, memory: Memory) -> Steps[Constraint]:
     """A constraint for one view; None and '' select everything."""
-    if isinstance(constraint, classads.ExprTree):
-        text = classads.format_expr(constraint)
-    else:
-        text = str(constraint).strip() if constraint is not None else ""
-    expression = classads.parse_expr(text or "true")
-    names = {name.lower() for name in classads.references(expression)}
+    text = text_of(constraint)
+    names = names_in(text)
     columns = view.columns()
     owners = None
     if "owner" in names:
@@ -111,7 +107,7 @@ def compiled(view: View, constraint: Any, memory: Memory) -> Steps[Constraint]:
     if not names <= columns.keys() and not memory.spellings:
         rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
         memory.spellings = {row["key"]: row["name"] for row in rows}
-    return compile_constraint(expression, Source(columns, "ad", memory.spellings, owners))
+    return compile_constraint(text, Source(columns, "ad", memory.spellings, owners))
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -141,6 +137,8 @@ def ads(
     params: list[Any] = []
     if not whole:
         columns, params = _selected(view, wanted)
+    if not selection.exact or stop is not None:
+        from fetchwork import classads
     left = limit if limit >= 0 else None
     place = yield from _Place.begin(view, selection)
     while left is None or left > 0:
@@ -278,19 +276,19 @@ def query(
     constraint: Any, memory: Memory, *, projection: Sequence[str] = (), limit: int = -1, opts: int = 0
 ) -> Steps[None]:
     """Yield what ``Schedd.query`` returns, by its options."""
+    if not opts:
+        yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
+        return
+    from fetchwork import classads
+    from fetchwork.bindings import QueryOpts
+
     known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
     if opts & ~known:
         raise ValueError(
             f"query options {int(opts)}: allowed are AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly"
         )
     if opts & QueryOpts.DefaultMyJobsOnly:
-        mine = f"Owner == {classads.quote(getpass.getuser())}"
-        text = (
-            classads.format_expr(constraint)
-            if isinstance(constraint, classads.ExprTree)
-            else str(constraint or "true")
-        )
-        constraint = f"{mine} && ({text})"
+        constraint = f"Owner == {classads.quote(getpass.getuser())} && ({text_of(constraint)})"
     if opts & QueryOpts.SummaryOnly:
         found = yield from summary(constraint, memory)
         yield Found([found])
@@ -420,20 +418,23 @@ def groups(constraint: Any, memory: Memory, projection: Sequence[str]) -> Steps[
 
 # -- changing ------------------------------------------------------------------------------------------------
 
+# by the action's name
 _FUNCTIONS = {
-    JobAction.Hold: "hold",
-    JobAction.Release: "release",
-    JobAction.Remove: "remove",
-    JobAction.Vacate: "vacate",
-    JobAction.VacateFast: "vacate",
+    "Hold": "hold",
+    "Release": "release",
+    "Remove": "remove",
+    "Vacate": "vacate",
+    "VacateFast": "vacate",
 }
 
 
 def act(action: Any, spec: Any, memory: Memory, reason: str | None) -> Steps[Json]:
     """Hold, release, remove or vacate jobs; the counts as ``Schedd.act`` tells them."""
+    from fetchwork.bindings import JobAction
+
     if not isinstance(action, JobAction):
         raise TypeError("action must be a JobAction")
-    function = _FUNCTIONS.get(action)
+    function = _FUNCTIONS.get(action.name)
     if function is None:
         raise JobStateConflict(
             f"JobAction.{action.name} is not possible for fetched work; allowed: Hold, Release,"
@@ -512,6 +513,8 @@ def selected(spec: Any, memory: Memory) -> Steps[Selection]:
 
 def value_of(value: Any) -> Any:
     """What ``edit`` is given, in JSON form: an expression, its text, or a plain Python value."""
+    from fetchwork import classads
+
     if isinstance(value, classads.ExprTree):
         expression = value
     elif isinstance(value, str):

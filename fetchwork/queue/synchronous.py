@@ -1,4 +1,7 @@
-"""``Queue``: the queue as ``htcondor2.Schedd`` would show it."""
+"""``Queue``: the queue as ``htcondor2.Schedd`` would show it.
+
+HTCondor's bindings are imported where ads are made of them, for a command that asks how many jobs there are.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,18 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fetchwork import classads
-from fetchwork.bindings import QueryOpts
 from fetchwork.db import Database
-from fetchwork.events import JobEvent
-from fetchwork.queue import steps, submission
-from fetchwork.queue.reader import Reader
+from fetchwork.queue import steps
 from fetchwork.queue.views import HISTORY, RUNS, Json
 
+if TYPE_CHECKING:
+    from fetchwork.classads import ClassAd
+    from fetchwork.events import JobEvent
+    from fetchwork.queue import submission
+
 Result = TypeVar("Result")
-ClassAd = classads.ClassAd
 
 
 def default_conninfo(conninfo: str | None) -> str:
@@ -68,6 +71,8 @@ class Queue:
         """
         if spool:
             raise ValueError("spool: fetched work has no file transfer; jobs see the execute host's files")
+        from fetchwork.queue import submission
+
         return submission.put(self.database, description, count=count, itemdata=itemdata, owner=owner)
 
     def query(
@@ -76,7 +81,7 @@ class Queue:
         projection: Sequence[str] = (),
         callback: Callable[[ClassAd], Any] | None = None,
         limit: int = -1,
-        opts: int = QueryOpts.Default,
+        opts: int = 0,
     ) -> list[Any]:
         """The ads of the jobs in the queue that a constraint selects, by cluster and process.
 
@@ -93,11 +98,11 @@ class Queue:
         constraint: Any = "true",
         projection: Sequence[str] = (),
         limit: int = -1,
-        opts: int = QueryOpts.Default,
+        opts: int = 0,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
         found = steps.query(constraint, self.memory, projection=projection, limit=limit, opts=opts)
-        return (classads.from_json(ad) for ad in self.each(found))
+        return self._classads(found)
 
     def history(
         self,
@@ -108,7 +113,7 @@ class Queue:
     ) -> Iterator[ClassAd]:
         """The ads of jobs that have left the queue, the last first, up to the job that ``since`` names."""
         found = steps.ads(HISTORY, constraint, self.memory, projection=projection, limit=match, since=since)
-        return (classads.from_json(ad) for ad in self.each(found))
+        return self._classads(found)
 
     def jobEpochHistory(
         self,
@@ -119,7 +124,7 @@ class Queue:
     ) -> Iterator[ClassAd]:
         """The ads of runs (HTCondor: epochs), the last first; live ones too, which have no Outcome yet."""
         found = steps.ads(RUNS, constraint, self.memory, projection=projection, limit=match, since=since)
-        return (classads.from_json(ad) for ad in self.each(found))
+        return self._classads(found)
 
     epochs = jobEpochHistory
 
@@ -129,6 +134,8 @@ class Queue:
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
         constraint.
         """
+        from fetchwork import classads
+
         return classads.from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
 
     def edit(self, job_spec: Any, attr: str, value: Any) -> int:
@@ -154,17 +161,26 @@ class Queue:
         wait, and a number of seconds waits so long for the next event. Raises CursorExpired if ``after``
         lies before what is kept.
         """
+        from fetchwork.queue.reader import Reader
+
         reader = Reader(after=after, job=job)
         return self.each(reader.events(stop_after))
 
     def cursor(self) -> str:
         """The cursor of this moment: ``events(after=...)`` of it yields what happens from now on."""
+        from fetchwork.queue.reader import Reader
+
         return str(self.run(Reader.now()))
 
     def each(self, found: steps.Steps[Any]) -> Iterator[Any]:
         """Drive steps and yield what they find."""
         for page in self.pages(found):
             yield from page
+
+    def _classads(self, found: steps.Steps[Any]) -> Iterator[ClassAd]:
+        from fetchwork import classads
+
+        return (classads.from_json(ad) for ad in self.each(found))
 
     def pages(self, found: steps.Steps[Any]) -> Iterator[Sequence[Any]]:
         """Drive steps and yield what they find as it comes, several at once."""

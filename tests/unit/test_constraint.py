@@ -88,6 +88,24 @@ def test_no_expression_is_refused(constraint: str) -> None:
         compile_constraint(constraint, SOURCE)
 
 
+@pytest.mark.parametrize(
+    "text", [f"{'(' * 150}ClusterId == 4{')' * 150}", " || ".join(["ClusterId == 4"] * 2000)]
+)
+def test_what_is_nested_deeper_than_python_goes_is_left_to_htcondor(text: str) -> None:
+    compiled = compile_constraint(text, SOURCE)
+    assert (compiled.sql, compiled.exact) == ("true", False)
+    assert compiled.accepts(classads.from_json({"ClusterId": 4}))
+
+
+@pytest.mark.parametrize(
+    "text", ["ClusterId == 4)", "(ClusterId == 4", "ClusterId == 4 true", " && ", "true || "]
+)
+def test_what_only_looks_like_a_constraint_of_ids_is_refused(text: str) -> None:
+    for function in (lambda: compile_constraint(text, SOURCE), lambda: joined([text])):
+        with pytest.raises(ClassAdError):
+            function()
+
+
 def test_constraints_are_joined_each_by_itself() -> None:
     assert joined(["a || b", "c"]) == "(a || b) && (c)"
     assert joined([]) == "true"
