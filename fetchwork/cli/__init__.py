@@ -148,7 +148,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _say(message: str) -> None:
-    print(f"fetchwork: error: {message}", file=sys.stderr)
+    from fetchwork.cli import output
+
+    # it may quote what others wrote
+    output.echo(f"fetchwork: error: {message}", err=True)
 
 
 def _one_line(message: str) -> str:

@@ -61,10 +61,10 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
             if as_json:
                 continue
             if changed:
-                click.echo(f"{what}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
+                output.echo(f"{what}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
             else:
                 problem = f"{not_done}" if others else "not in the queue"
-                click.echo(f"fetchwork: error: {what}: {problem}", err=True)
+                output.echo(f"fetchwork: error: {what}: {problem}", err=True)
         if as_json:
             output.print_json(told)
         if failed:

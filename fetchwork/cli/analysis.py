@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import click
-
 from fetchwork.analyze import VERDICTS, Analysis
 from fetchwork.cli import output
 
 
 def show(found: Analysis) -> None:
     """Print one analysis."""
-    click.echo(f"-- Job {found.job} of {found.owner}, queue {found.queue}")
+    output.echo(f"-- Job {found.job} of {found.owner}, queue {found.queue}")
     for reason in found.reasons or ["Nothing speaks against it."]:
-        click.echo(f"   {reason}")
+        output.echo(f"   {reason}")
     if found.verdicts:
-        click.echo(f"\nOf {found.slots} slots")
+        output.echo(f"\nOf {found.slots} slots")
         for name, number in found.verdicts.items():
             more = "" if name != "resources" else f" ({', '.join(found.resources)})"
-            click.echo(f"{number:>6} {VERDICTS[name]}{more}")
+            output.echo(f"{number:>6} {VERDICTS[name]}{more}")
     if found.clauses:
-        click.echo("\nIts Requirements, on these slots:\n")
+        output.echo("\nIts Requirements, on these slots:\n")
         output.table(
             ("TRUE", "FALSE", "UNDEF", "ERROR", "CLAUSE"),
             [
@@ -29,14 +27,14 @@ def show(found: Analysis) -> None:
             right=(0, 1, 2, 3),
         )
     if found.refusals:
-        click.echo("\nWhat slots say:\n")
+        output.echo("\nWhat slots say:\n")
         output.table(
             ("SLOTS", "REASON", "FOR EXAMPLE"),
             [[one.slots, one.text, ", ".join(one.examples)] for one in found.refusals],
             right=(0,),
         )
     if found.ahead:
-        click.echo("\nWhose turn comes first:\n")
+        output.echo("\nWhose turn comes first:\n")
         output.table(
             ("SUBMITTER", "PRIORITY", "RUNNING", "KINDS_WAITING"),
             [
@@ -50,7 +48,7 @@ def show(found: Analysis) -> None:
             ],
             right=(2, 3),
         )
-    click.echo()
+    output.echo()
 
 
 def _unknown(names: list[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
-from fetchwork.cli.output import print_json
+from fetchwork.cli.output import echo, for_stream, print_json
 from fetchwork.doctor import Line, diagnose
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
@@ -40,7 +40,7 @@ def cli(host_file_path: Path | None, as_json: bool) -> int:
 
 def _show(line: Line) -> None:
     verdict = click.style(f"{line.verdict:<4}", fg=_COLOURS[line.verdict], bold=line.verdict == "FAIL")
-    text = " ".join(line.text.split())
+    text = for_stream(" ".join(line.text.split()))
     click.echo(f"{verdict}  {line.subject:<9}  {text}")
     if line.remedy:
-        click.echo(f"{'':17}-> {' '.join(line.remedy.split())}")
+        echo(f"{'':17}-> {' '.join(line.remedy.split())}")

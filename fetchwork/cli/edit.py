@@ -37,4 +37,4 @@ def cli(
     if as_json:
         output.print_json({"changed": changed})
     else:
-        click.echo(f"{changed} job(s) changed: {', '.join(pairs)}")
+        output.echo(f"{changed} job(s) changed: {', '.join(pairs)}")

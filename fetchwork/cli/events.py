@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import sys
 
 import click
 
-from fetchwork.cli import options
+from fetchwork.cli import options, output
 from fetchwork.queue import Queue
 
 
@@ -52,7 +52,7 @@ def cli(
     for event in stream:
         if as_json:
             told = {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
-            line = json.dumps(told, ensure_ascii=False)
+            line = output.to_json(told)
         elif log_format:
             line = str(event).rstrip("\n")
         else:
@@ -63,4 +63,6 @@ def cli(
             # the entry's number means nothing to most people; its name does
             _, _, rest = first.partition(") ")
             line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]} {detail}".rstrip()
-        click.echo(f"{event.cursor} {line}" if show_cursor else line)
+        output.echo(f"{event.cursor} {line}" if show_cursor else line)
+        # whoever follows wants it now
+        sys.stdout.flush()

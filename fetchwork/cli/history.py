@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -60,12 +60,15 @@ def cli(
 
     constraint = options.jobs_constraint(jobs, constraints)
     formatted = context.meta.get("fetchwork.autoformat")
+    some: Sequence[str] = () if as_json else PROJECTION
+    if formatted:
+        some = output.projection(formatted[1], HISTORY.columns().keys())
     ads = queue.each(
         steps.ads(
             HISTORY,
             constraint,
             queue.memory,
-            projection=() if formatted or as_json else PROJECTION,
+            projection=some,
             limit=-1 if limit is None else limit,
             since=since,
         )
@@ -79,11 +82,11 @@ def cli(
 
 
 def _list(ads: Iterator[dict[str, Any]]) -> None:
-    click.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
+    output.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
     for ad in ads:
         signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
         ending = f"-{signal}" if signal is not None else "" if code is None else str(code)
-        click.echo(
+        output.echo(
             f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
             f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11}"
             f" {output.STATUS[ad['JobStatus']]:<2} {ending:>4}"

@@ -33,13 +33,13 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
     if as_json:
         output.print_json({**found.to_json(), "candidates": found.to_json()["candidates"][:limit]})
         return
-    click.echo(
+    output.echo(
         f"{found.slot} ({found.state}/{found.activity}), draws from {', '.join(found.queues) or 'no queue'}"
     )
     for reason in found.reasons:
-        click.echo(reason)
+        output.echo(reason)
     if found.candidates:
-        click.echo()
+        output.echo()
         output.table(
             ("JOB", "SUBMITTER", "QUEUE", "PRIO", "RANK", "SHARE", "DECIDED_BY"),
             [
@@ -57,10 +57,10 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
             right=(3, 4, 5),
         )
         if len(found.candidates) > limit:
-            click.echo(f"and {len(found.candidates) - limit} more")
+            output.echo(f"and {len(found.candidates) - limit} more")
     elif not found.passed_over:
-        click.echo("Nothing waits in its queues.")
+        output.echo("Nothing waits in its queues.")
     if found.passed_over:
-        click.echo("\nKinds of waiting jobs that are not for it")
+        output.echo("\nKinds of waiting jobs that are not for it")
         for name, number in found.passed_over.items():
-            click.echo(f"{number:>6} {slotmatch.REASONS[name]}")
+            output.echo(f"{number:>6} {slotmatch.REASONS[name]}")

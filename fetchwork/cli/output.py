@@ -1,76 +1,157 @@
-"""How commands print: tables in the manner of HTCondor's tools, ``-af``, JSON."""
+"""How commands print: tables in the manner of HTCondor's tools, ``-af``, JSON.
+
+What is printed was often written by a stranger: the name of a batch, a hold reason, a job's output. A
+terminal obeys the control characters in it, so there they are shown and not sent; a file or a program gets
+them as they are.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
-
-import click
 
 Json = Mapping[str, Any]
 
+#: what a line is printed for
+IDS = ("ClusterId", "ProcId")
 STATUS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
+
+
+# all but tab and the ends of lines; with the marks that turn the direction of writing around
+_CONTROL = re.compile(r"\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters shown, as ``cat -v`` and ``less`` do: ``^[`` for an escape."""
+    return _CONTROL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"^{chr(code ^ 64)}" if code < 128 else f"<U+{code:04X}>"
+
+
+def for_stream(text: str, *, err: bool = False) -> str:
+    """The text as stdout or stderr may have it: visible, if that is a terminal."""
+    return visible(text) if (sys.stderr if err else sys.stdout).isatty() else text
+
+
+def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
+    """Print a text that may hold anything.
+
+    Not by click, which takes escape sequences out of what goes into a file, and flushes each line.
+    """
+    print(for_stream(text, err=err), end="\n" if nl else "", file=sys.stderr if err else sys.stdout)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A JSON value as text; control characters are escaped, which JSON itself does not ask of all."""
+    text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
-    click.echo(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+    echo(to_json(value, 2))
 
 
 def print_json_list(items: Iterable[Json]) -> None:
     """Print a list item by item, so that a million need no memory."""
     first = True
     for item in items:
-        click.echo("[" if first else ",")
-        click.echo(json.dumps(item, indent=2, default=str, ensure_ascii=False), nl=False)
+        echo("[" if first else ",")
+        echo(to_json(item, 2), nl=False)
         first = False
-    click.echo("[]" if first else "\n]")
+    echo("[]" if first else "\n]")
+
+
+# words of the language, which name no attribute
+_WORDS = frozenset(("true", "false", "undefined", "error", "is", "isnt", "my", "target", "parent"))
+
+
+def projection(attributes: Sequence[str], known: Set[str]) -> Sequence[str]:
+    """The attributes to ask for to print some: those alone, if a value of theirs can't refer to others.
+
+    ``known`` are the names, in lower case, of attributes that are never expressions.
+    """
+    return [*attributes, *IDS] if known >= {name.lower() for name in attributes} else ()
 
 
 def print_attributes(ads: Iterable[Json], letters: str, attributes: Sequence[str]) -> None:
     """``-af``: the values of some attributes, evaluated in each ad."""
-    from fetchwork import classads
-
     if "h" in letters:
-        click.echo(" ".join((["ID"] if "j" in letters else []) + list(attributes)))
+        echo(" ".join((["ID"] if "j" in letters else []) + list(attributes)))
     separator = "\t" if "t" in letters else ", " if "," in letters else "\n" if "n" in letters else " "
-    expressions = [classads.parse_expr(name) for name in attributes]
+    names = [name.lower() for name in attributes]
+    plain = "r" not in letters and all(re.fullmatch("[a-z_]\\w*", n, re.A) and n not in _WORDS for n in names)
+    expressions = [] if plain else _parsed(attributes)
     for ad in ads:
-        whole = classads.from_json(ad)
-        values = []
-        for name, expression in zip(attributes, expressions, strict=True):
-            value = _shown(whole, expression, letters)
-            values.append(f"{name} = {value}" if "l" in letters else value)
+        values = _literals(ad, names) if plain else None
+        if values is None:
+            expressions = expressions or _parsed(attributes)
+            shown = _evaluated(ad, expressions, letters)
+        else:
+            shown = [_printed(value, letters) for value in values]
+        if "l" in letters:
+            shown = [f"{name} = {value}" for name, value in zip(attributes, shown, strict=True)]
         start = f"{ad.get('ClusterId', '?')}.{ad.get('ProcId', '?')} " if "j" in letters else ""
-        click.echo(start + separator.join(values))
+        echo(start + separator.join(shown))
 
 
-def _shown(ad: Any, expression: Any, letters: str) -> str:
+def _literals(ad: Json, names: Sequence[str]) -> list[Any] | None:
+    """The values of attributes that need no evaluation: None unless all of them do not."""
+    by_name = {name.lower(): value for name, value in ad.items()}
+    values = [by_name.get(name) for name in names]
+    for value in values:
+        if value is not None and (
+            not isinstance(value, bool | int | float | str)
+            or (isinstance(value, str) and value.startswith("/Expr("))
+        ):
+            return None
+    return values
+
+
+def _parsed(attributes: Sequence[str]) -> list[Any]:
     from fetchwork import classads
 
-    if "r" in letters:
-        name = classads.format_expr(expression)
-        return classads.format_expr(ad.lookup(name)) if name in ad else "undefined"
-    value = classads.evaluate(ad, expression)
+    return [classads.parse_expr(attribute) for attribute in attributes]
+
+
+def _evaluated(ad: Json, expressions: Sequence[Any], letters: str) -> list[str]:
+    from fetchwork import classads
+
+    whole = classads.from_json(ad)
+    shown = []
+    for expression in expressions:
+        if "r" in letters:
+            name = classads.format_expr(expression)
+            shown.append(classads.format_expr(whole.lookup(name)) if name in whole else "undefined")
+            continue
+        value = classads.evaluate(whole, expression)
+        if value is classads.ERROR:
+            shown.append("error")
+        else:
+            shown.append(_printed(None if value is classads.UNDEFINED else value, letters))
+    return shown
+
+
+def _printed(value: Any, letters: str) -> str:
     if isinstance(value, str):
-        return classads.quote(value) if "V" in letters or "l" in letters else value
-    if value is classads.UNDEFINED:
+        if "V" not in letters and "l" not in letters:
+            return value
+        from fetchwork import classads
+
+        return classads.quote(value)
+    if value is None:
         return "undefined"
-    if value is classads.ERROR:
-        return "error"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
     return str(value)
-
-
-def wanted(attributes: Sequence[str]) -> list[str]:
-    """The attributes to fetch for ``-af``: all, where an expression or an expression's value may need any."""
-    return [] if attributes else ["ClusterId", "ProcId"]
 
 
 def run_time(seconds: float) -> str:
@@ -95,9 +176,13 @@ def command_line(ad: Json) -> str:
     return " ".join(f"{name} {arguments}".split())
 
 
+_BREAK = re.compile(r"[\t\n\r]+")
+
+
 def table(heading: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[int] = ()) -> None:
     """Print rows under a heading, columns as wide as what is in them; ``right`` are aligned to the right."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    # a row is one line, whatever is in it, and as wide as it is shown
+    cells = [["" if cell is None else for_stream(_BREAK.sub(" ", str(cell))) for cell in row] for row in rows]
     lines = [list(heading), *cells]
     widths = [max(len(line[n]) for line in lines) for n in range(len(heading))]
     to_right = set(right)
@@ -106,7 +191,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable
             cell.rjust(width) if n in to_right else cell.ljust(width)
             for n, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
-        click.echo(text.rstrip())
+        echo(text.rstrip())
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+
+if TYPE_CHECKING:
+    from fetchwork.queue import Queue
 
 PROJECTION = [
     "ClusterId",
@@ -90,7 +92,7 @@ def cli(
         if as_json:
             output.print_json(rows)
         elif by is None:
-            click.echo(total_line("query", rows[0]))
+            output.echo(total_line("query", rows[0]))
         else:
             keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
             output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
@@ -99,6 +101,7 @@ def cli(
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
     memory = queue.memory
     from fetchwork.queue import steps
+    from fetchwork.queue.views import JOBS
 
     if analyzed:
         if not jobs and not constraints:
@@ -106,9 +109,10 @@ def cli(
         _analyze(queue, constraint, as_json)
     elif "fetchwork.autoformat" in context.meta:
         letters, attributes = context.meta["fetchwork.autoformat"]
-        output.print_attributes(
-            queue.each(steps.query(constraint, memory, limit=at_most)), letters, attributes
-        )
+        # what HTCondor knows of a job is never an expression
+        some = output.projection(attributes, JOBS.columns().keys())
+        found = queue.each(steps.query(constraint, memory, projection=some, limit=at_most))
+        output.print_attributes(found, letters, attributes)
     elif as_json and not only_totals:
         output.print_json_list(queue.each(steps.query(constraint, memory, limit=at_most)))
     elif only_totals:
@@ -117,7 +121,7 @@ def cli(
         if as_json:
             output.print_json([counts])
         else:
-            click.echo(total_line("query", counts))
+            output.echo(total_line("query", counts))
     elif held or running or nobatch or limit is not None:
         _list(
             queue.each(steps.query(constraint, memory, projection=PROJECTION, limit=at_most)), held, running
@@ -144,7 +148,7 @@ def _analyze(queue: Queue, constraint: str, as_json: bool) -> None:
     for result in results:
         analysis.show(result)
     if len(found) > MOST_ANALYZED:
-        click.echo(f"There are more; these are the first {MOST_ANALYZED}.")
+        output.echo(f"There are more; these are the first {MOST_ANALYZED}.")
 
 
 def total_line(what: str, counts: dict[str, Any]) -> str:
@@ -158,7 +162,7 @@ def total_line(what: str, counts: dict[str, Any]) -> str:
 
 def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
     what = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
-    click.echo(
+    output.echo(
         f"{' ID':<9}{'OWNER':<16}{what}"
         if what
         else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
@@ -176,18 +180,18 @@ def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
             used += now - ad["JobCurrentStartDate"]
         if held:
             reason = " ".join(str(ad.get("HoldReason", "")).split())
-            click.echo(f"{job}{ad['Owner']:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
+            output.echo(f"{job}{ad['Owner']:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
         elif running:
-            click.echo(
+            output.echo(
                 f"{job}{ad['Owner']:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12}"
                 f" {ad.get('RemoteHost', '')}"
             )
         else:
-            click.echo(
+            output.echo(
                 f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
                 f" {output.STATUS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
             )
-    click.echo("\n" + total_line("query", {"jobs": number, **counts}))
+    output.echo("\n" + total_line("query", {"jobs": number, **counts}))
 
 
 def _batches(rows: list[dict[str, Any]]) -> None:
@@ -209,6 +213,6 @@ def _batches(rows: list[dict[str, Any]]) -> None:
     if lines:
         heading = ["OWNER", "BATCH_NAME", "SUBMITTED", "DONE", "RUN", "IDLE", "HOLD", "TOTAL", "JOB_IDS"]
         output.table(heading, lines, right=(3, 4, 5, 6, 7))
-        click.echo()
+        output.echo()
     names = ("jobs", "idle", "running", "removed", "held", "suspended")
-    click.echo(total_line("query", {name: sum(row[name] for row in rows) for name in names}))
+    output.echo(total_line("query", {name: sum(row[name] for row in rows) for name in names}))

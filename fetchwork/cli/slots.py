@@ -80,4 +80,4 @@ def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> N
     ]
     heading = ("NAME", "STATE", "ACTIVITY", "CPUS", "MEM", "JOB", "OWNER", "SINCE_FETCH", "LAST_ANSWER")
     output.table(heading, lines, right=(3, 4))
-    click.echo(f"\n{len(rows)} slots, {sum(1 for row in rows if row['jobid'])} with a job")
+    output.echo(f"\n{len(rows)} slots, {sum(1 for row in rows if row['jobid'])} with a job")

@@ -76,7 +76,7 @@ def cli(
     else:
         what = submit.with_commands(text, lines)
         for warning in submit.warnings_about(what):
-            click.echo(f"fetchwork: warning: {warning}", err=True)
+            output.echo(f"fetchwork: warning: {warning}", err=True)
     if dry_run:
         jobs = submission.prepared(what, cluster=1, owner=owner, extra=extra)
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
@@ -85,4 +85,4 @@ def cli(
     if as_json:
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:
-        click.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
+        output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from fetchwork.cli import options, output
@@ -45,10 +43,7 @@ def cli(queue: Queue, job: str, only_stdout: bool | None, run_id: int | None, as
     if as_json:
         output.print_json({"run_id": rows[0]["runid"], **kept})
         return
-    for name, wanted, stream in (
-        ("stdout", only_stdout is not False, sys.stdout),
-        ("stderr", only_stdout is not True, sys.stderr),
-    ):
+    for name, wanted in (("stdout", only_stdout is not False), ("stderr", only_stdout is not True)):
         text = kept.get(name)
         if wanted and text:
-            print(text, end="" if text.endswith("\n") else "\n", file=stream)
+            output.echo(text, nl=not text.endswith("\n"), err=name == "stderr")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import options
+from fetchwork.cli.output import echo
 from fetchwork.queue import Queue
 
 
@@ -76,7 +77,7 @@ def cli(
     for events in queue.pages(reader.events(stop_after)):
         told += writer.write(events)
         for problem in writer.problems:
-            click.echo(f"fetchwork: error: {problem}", err=True)
+            echo(f"fetchwork: error: {problem}", err=True)
             failed = True
         writer.problems.clear()
     if not follow:

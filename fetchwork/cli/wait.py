@@ -81,7 +81,7 @@ def cli(
     if as_json:
         output.print_json(told)
     elif not quiet:
-        click.echo(", ".join(f"{number} {name}" for name, number in told.items() if number))
+        output.echo(", ".join(f"{number} {name}" for name, number in told.items() if number))
     if not done:
         context.exit(TIME_IS_OVER)
     if progress.failed or progress.removed or (held and counts["held"]):
@@ -95,7 +95,7 @@ def _lines(states: Iterator[Progress]) -> Iterator[Progress]:
         if progress.ended != before:
             before = progress.ended
             last = f": {progress.last}" if progress.last else ""
-            click.echo(f"{progress.ended} of {progress.total} jobs have ended{last}", err=True)
+            output.echo(f"{progress.ended} of {progress.total} jobs have ended{last}", err=True)
         yield progress
 
 

@@ -115,6 +115,7 @@ def _live(watch: _Watch, interval: float, until_empty: bool) -> None:
 def _table(rows: list[dict[str, Any]]) -> Table:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=f"queue at {time.strftime('%H:%M:%S')}", title_justify="left", box=None)
     table.add_column("WHOSE")
@@ -124,7 +125,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         total = row["jobs"] + row["done"]
         table.add_row(
-            row["name"],
+            # a text, because a name is no markup; and rich lets escapes pass
+            Text(output.visible(row["name"])),
             ProgressBar(total=max(1, total), completed=row["done"], width=24),
             *(output.number(row[name], 0) for name in ("idle", "running", "held", "done")),
             str(total),

@@ -1,6 +1,9 @@
 """The commands show and change what they say, in the manner of HTCondor's tools, and as JSON."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -175,3 +178,51 @@ def test_the_database_is_looked_after(fetchwork: Run) -> None:
     assert fetchwork("db", "setting", "max_not_started", "5").out.split()[4:6] == ["max_not_started", "5"]
     assert fetchwork("db", "setting", "nonsense").status == 1
     assert Path(fetchwork("db", "sql").out.strip(), "install.sql").exists()
+
+
+@pytest.mark.parametrize(
+    "words", ["q", "q --totals", "q 1.0 -af JobStatus Args", "q 1 -nobatch", "q 1.0 1.1 -hold", "history"]
+)
+def test_a_plain_question_imports_only_what_it_needs(slots: DirectQueue, conninfo: str, words: str) -> None:
+    """HTCondor's bindings alone cost 40 ms."""
+    slots.submit_many([{"Args": "x y"}] * 2)
+    program = (
+        "import sys; from fetchwork import cli; status = cli.run(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words.split()],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FETCHWORK_DSN": conninfo},
+    )
+    assert done.returncode == 0
+    not_needed = {"classad2", "htcondor", "htcondor2", "rich", "pydantic", "jinja2", "fetchwork.submit"}
+    assert not not_needed & set(done.stderr.split())
+    assert done.stdout
+
+
+def test_autoformat_evaluates_only_where_it_must_and_prints_the_same(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    slots.submit_many(
+        [
+            {
+                "A": 1.5,
+                "B": True,
+                "C": 'q"',
+                "D": "/Expr(A + 1)/",
+                "E": [1, 2],
+                "F": "/Expr(undefined)/",
+                "G": None,
+            }
+        ]
+    )
+    for letters in ("", ":V", ":l", ":j", ":t"):
+        for name in ("A", "B", "C", "JobStatus", "ClusterId", "Nowhere", "F"):
+            # brackets make an expression of it, which HTCondor evaluates
+            plain = fetchwork("q", f"-af{letters}", name).out
+            evaluated = fetchwork("q", f"-af{letters}", f"({name})").out
+            assert plain == evaluated.replace(f"({name}) =", f"{name} ="), (letters, name)
+    assert fetchwork("q", "-af", "a", "D", "E[1]", "true", "MyType").out == "1.5 2.5 2 true Job\n"
+    assert fetchwork("q", "-af", "(((").status == 1
