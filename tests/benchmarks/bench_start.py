@@ -1,0 +1,138 @@
+"""How soon a submitted job runs on an idle slot, and how closely short jobs follow each other.
+
+    make bench-start
+
+One startd with two slots: slot 1 fetches by way of an agent, slot 2 is matched by a negotiator to jobs of a
+schedd, all with HTCondor's own defaults. Jobs of both sides run in turn, one at a time on an otherwise idle
+pool; then each side works off a chain of jobs of one second. Jobs tell the time themselves, when their
+process begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``.
+
+The last line is the median of the time between two jobs of a chain; the goal is 150 ms.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fetchwork.agent.client import status
+from fetchwork.pool import PersonalPool
+from fetchwork.queue import Queue
+
+CONFIG = """
+DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
+ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
+START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID == 1, "alice", "bob")
+"""
+# not only fetched jobs: a schedd's must not get our hooks
+HOST = {"slots": {"fetched_only": False}}
+DESCRIPTION = """
+executable = /bin/sh
+arguments = "-c 'date +%s.%N >> {file}; sleep {seconds}; date +%s.%N >> {file}'"
+initialdir = /tmp
+queue {count}
+"""
+PATIENCE_S = 120
+
+Submit = Callable[[str], None]
+
+
+class Side:
+    """One way to a slot; its jobs write into one file in the pool's /tmp."""
+
+    def __init__(self, name: str, pool: PersonalPool, submit: Submit) -> None:
+        self.name = name
+        self.delays: list[float] = []
+        self.gaps: list[float] = []
+        self._file = pool.directory / "tmp" / f"{name}.times"
+        self._submit = submit
+
+    def run(self, count: int, seconds: int) -> tuple[float, list[float]]:
+        """When the jobs were submitted, and the times at which they began and ended, in turn."""
+        self._file.write_text("")
+        self._file.chmod(0o666)
+        submitted = time.time()
+        self._submit(DESCRIPTION.format(file=f"/tmp/{self._file.name}", seconds=seconds, count=count))
+        end = time.monotonic() + PATIENCE_S
+        while len(stamps := self._file.read_text().split()) < 2 * count:
+            if time.monotonic() > end:
+                raise SystemExit(f"{self.name}: {len(stamps) // 2} of {count} jobs ended in {PATIENCE_S} s")
+            time.sleep(0.02)
+        return submitted, [float(stamp) for stamp in stamps]
+
+    def single(self) -> None:
+        """The time from the submission of one job to its beginning."""
+        submitted, (begun, _) = self.run(1, 0)
+        self.delays.append(begun - submitted)
+
+    def chain(self, count: int) -> None:
+        """The times between the end of a job and the beginning of the next."""
+        _, stamps = self.run(count, 1)
+        inner = stamps[1:-1]
+        self.gaps = [later - earlier for earlier, later in zip(inner[::2], inner[1::2], strict=True)]
+
+
+def by_schedd(pool: PersonalPool) -> Submit:
+    """Submits bob's jobs by condor_submit."""
+    path = pool.directory / "tmp" / "job.sub"
+
+    def submit(description: str) -> None:
+        path.write_text(description)
+        path.chmod(0o644)
+        told = pool.run_command(["condor_submit", "-terse", "/tmp/job.sub"], user="bob")
+        if told.returncode:
+            raise SystemExit(f"condor_submit: {told.stderr.strip()}")
+
+    return submit
+
+
+def told(times: list[float]) -> str:
+    return (
+        f"median {statistics.median(times) * 1000:7.0f} ms ({min(times) * 1000:.0f}-{max(times) * 1000:.0f})"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--singles", type=int, default=10, help="jobs on an idle pool")
+    parser.add_argument("--chain", type=int, default=10, help="jobs of one second in a row")
+    parser.add_argument("--rest", type=float, default=3.0, help="seconds of idleness before each single job")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        with (
+            PersonalPool(Path(directory) / "pool", slots=2, config=CONFIG, host=HOST) as pool,
+            Queue(pool.conninfo) as queue,
+        ):
+            sides = [
+                Side(
+                    "fetchwork", pool, lambda description: queue.submit(description, owner="alice") and None
+                ),
+                Side("schedd", pool, by_schedd(pool)),
+            ]
+            end = time.monotonic() + PATIENCE_S
+            while status(str(pool.directory / "run/agent.sock"))["held_fetches"] == 0:
+                if time.monotonic() > end:
+                    raise SystemExit(f"no slot fetched in {PATIENCE_S} s")
+                time.sleep(0.1)
+            for _ in range(arguments.singles):
+                for side in sides:
+                    time.sleep(arguments.rest)
+                    side.single()
+            for side in sides:
+                side.chain(arguments.chain)
+    for side in sides:
+        print(f"{side.name:<10} submit to start {told(side.delays)}   between jobs {told(side.gaps)}")
+    ours, theirs = sides
+    for what, mine, other in (
+        ("submit to start", ours.delays, theirs.delays),
+        ("between jobs", ours.gaps, theirs.gaps),
+    ):
+        print(f"{what}: schedd / fetchwork = {statistics.median(other) / statistics.median(mine):.1f}")
+    print(f"ms between two jobs: {statistics.median(ours.gaps) * 1000:.0f}")
+
+
+if __name__ == "__main__":
+    main()
