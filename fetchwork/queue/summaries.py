@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fetchwork.queue import steps
@@ -9,6 +10,12 @@ from fetchwork.queue.steps import Ask, Memory, Steps
 from fetchwork.queue.views import JOBS, Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")
+#: what a line of condor_q counts, and the JobStatus
+_BATCH_COUNTS = {"idle": 1, "running": 2, "removed": 3, "held": 5, "suspended": 7}
+
+
+def _sums(names: Iterable[str]) -> str:
+    return ", ".join(f"coalesce(sum({name}), 0)::bigint AS {name}" for name in names)
 
 
 def batches(constraint: Any, memory: Memory) -> Steps[list[Json]]:
@@ -21,25 +28,32 @@ def batches(constraint: Any, memory: Memory) -> Steps[list[Json]]:
         )
         where = "(clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
         params = [[ad["ClusterId"] for ad in ads], [ad["ProcId"] for ad in ads]]
+    counts = ", ".join(
+        f"count(*) FILTER (WHERE jobstatus = {status}) AS {name}" for name, status in _BATCH_COUNTS.items()
+    )
+    # First by cluster: hashing numbers, instead of sorting all jobs by the text that names their batch.
     rows: list[Json] = yield Ask(
-        "SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch, min(qdate) AS"  # noqa: S608
-        " qdate,"
-        " count(*) FILTER (WHERE jobstatus = 1) AS idle, count(*) FILTER (WHERE jobstatus = 2) AS running,"
-        " count(*) FILTER (WHERE jobstatus = 3) AS removed, count(*) FILTER (WHERE jobstatus = 5) AS held,"
-        " count(*) FILTER (WHERE jobstatus = 7) AS suspended, count(*) AS jobs,"
+        "SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch,"  # noqa: S608
+        f" extract(epoch FROM min(q_at))::bigint AS qdate, {_sums(('jobs', *_BATCH_COUNTS))},"
         " min(clusterid) AS cluster, max(clusterid) AS last_cluster,"
-        " min(procid) AS proc, max(procid) AS last_proc, array_agg(DISTINCT clusterid) AS clusters"
-        f" FROM fetchwork.jobs WHERE {where} GROUP BY 1, 2 ORDER BY cluster, batch",
+        " min(proc) AS proc, max(last_proc) AS last_proc, array_agg(DISTINCT clusterid) AS clusters"
+        " FROM (SELECT owner, jobbatchname, clusterid, min(q_at) AS q_at, count(*) AS jobs,"
+        f" {counts}, min(procid) AS proc, max(procid) AS last_proc"
+        f" FROM fetchwork.jobs WHERE {where} GROUP BY owner, jobbatchname, clusterid) AS part"
+        " GROUP BY 1, 2 ORDER BY cluster, batch",
         params,
     )
+    # an edit may have moved some jobs of a cluster to another batch
     done = yield Ask(
-        "SELECT clusterid, count(*) FILTER (WHERE jobstatus = 4) AS done FROM fetchwork.history"
-        " WHERE clusterid = ANY(%s) GROUP BY clusterid",
-        [[cluster for row in rows for cluster in row["clusters"]]],
+        "SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch, sum(done)::bigint AS done"
+        " FROM (SELECT owner, jobbatchname, clusterid, count(*) AS done FROM fetchwork.history"
+        " WHERE clusterid = ANY(%s) AND jobstatus = 4 GROUP BY owner, jobbatchname, clusterid) AS part"
+        " GROUP BY 1, 2",
+        [sorted({cluster for row in rows for cluster in row.pop("clusters")})],
     )
-    by_cluster = {row["clusterid"]: row["done"] for row in done}
+    by_batch = {(row["owner"], row["batch"]): row["done"] for row in done}
     for row in rows:
-        row["done"] = sum(by_cluster.get(cluster, 0) for cluster in row.pop("clusters"))
+        row["done"] = by_batch.get((row["owner"], row["batch"]), 0)
     return rows
 
 
@@ -49,9 +63,7 @@ def totals(by: str | None = None, *, empty: bool = False) -> Steps[list[Json]]:
     ``empty``: with those that have no job in the queue any more.
     """
     key = {"owner": "owner", "autocluster": "autoclusterid", "queue": "fetchworkqueue", None: None}[by]
-    counts = ", ".join(
-        f"coalesce(sum({name}), 0)::bigint AS {name}" for name in ("jobs", *COUNTS, "completed", "removed")
-    )
+    counts = _sums(("jobs", *COUNTS, "completed", "removed"))
     if key is None:
         rows = yield Ask(f"SELECT {counts} FROM fetchwork.totals")  # noqa: S608
         return list(rows)

@@ -226,3 +226,43 @@ def test_autoformat_evaluates_only_where_it_must_and_prints_the_same(
             assert plain == evaluated.replace(f"({name}) =", f"{name} ="), (letters, name)
     assert fetchwork("q", "-af", "a", "D", "E[1]", "true", "MyType").out == "1.5 2.5 2 true Job\n"
     assert fetchwork("q", "-af", "(((").status == 1
+
+
+def test_a_line_is_a_batch_of_an_owner_whichever_clusters_its_jobs_are_in(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    slots.submit_many([{"JobBatchName": "night"}] * 2)
+    slots.submit_many([{"JobBatchName": "night"}] * 3)
+    slots.submit_many([{}] * 2)
+    slots.submit_many([{"Owner": "bob", "JobBatchName": "night"}])
+    slots.finish(slots.started())
+
+    def lines() -> list[tuple[str, ...]]:
+        return [
+            (*(line.replace("ID: ", "ID:").split()[i] for i in (0, 1, 4, 6, 8)), line.split("  ")[-1])
+            for line in fetchwork("q").out.splitlines()[1:-2]
+        ]
+
+    assert lines() == [
+        ("alice", "night", "1", "4", "5", "1 ... 2"),
+        ("alice", "ID:3", "_", "2", "2", "3.0-1"),
+        ("bob", "night", "_", "1", "1", "4.0"),
+    ]
+    fetchwork("edit", "2.0", "JobBatchName", '"day"')
+    fetchwork("edit", "3.1", "JobBatchName", '"night"')
+    assert lines()[1:] == [
+        ("alice", "day", "_", "1", "1", "2.0"),
+        ("alice", "ID:3", "_", "1", "1", "3.0"),
+        ("bob", "night", "_", "1", "1", "4.0"),
+    ]
+    assert lines()[0][:5] == ("alice", "night", "1", "4", "5")
+
+
+def test_jobs_that_ended_count_in_their_own_batch_not_in_that_of_their_cluster(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    slots.submit_many([{"JobBatchName": "night"}] * 4)
+    fetchwork("edit", "1.2", "JobBatchName", '"day"')
+    slots.finish(slots.started())
+    rows = [line.split() for line in fetchwork("q").out.splitlines()[1:-2]]
+    assert [(row[1], row[4], row[6]) for row in rows] == [("day", "_", "1"), ("night", "1", "2")]
