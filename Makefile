@@ -12,8 +12,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# two more than cores: two workers have tests with a real HTCondor, which mostly wait
-WORKERS ?= 4
+# more than cores: three workers have tests with a real HTCondor, which mostly wait
+WORKERS ?= 5
 TESTS ?= tests
 
 .PHONY: demo test test-lowest lint lock postgres soak

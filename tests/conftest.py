@@ -34,14 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suites", help="Debian suites whose HTCondor to test, by comma")
 
 
-# of tests/condor: what shares the fixture "pool", and enough more to take half of the time
-FIRST_HALF = ("test_jobs.py", "test_pool_condor.py", "test_tracking.py", "test_worst_day.py")
+# tests/condor by thirds of its time; what shares the fixture "pool" is mostly in the first, the last is the rest
+CONDOR_THIRDS = (
+    ("test_jobs.py", "test_pool_condor.py", "test_tracking.py"),
+    ("test_scheduling.py", "test_worst_day.py"),
+    (),
+)
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to two.
+    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to three.
 
-    Two pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
+    Three pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
     but xdist 3.8 finds no groups under pytest 9.2.
     """
 
@@ -50,7 +54,8 @@ class ByFile(LoadScopeScheduling):
         folder, _, name = file.rpartition("/")
         if folder != "tests/condor":
             return file
-        return "first half of tests/condor" if name in FIRST_HALF else "second half of tests/condor"
+        third = next((names for names in CONDOR_THIRDS if name in names), CONDOR_THIRDS[-1])
+        return f"tests/condor, third {CONDOR_THIRDS.index(third)}"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:

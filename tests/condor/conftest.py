@@ -2,7 +2,7 @@
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
 gets where there is one. Where HTCondor cannot be had the tests are skipped with the reason; under CI that is
-a failure. The tests of this directory run on two workers (see tests/conftest.py).
+a failure. The tests of this directory run on three workers (see tests/conftest.py).
 """
 
 import os

@@ -317,7 +317,7 @@ def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Sta
 
 def test_two_keywords_without_an_agent(start: Start, suite: str) -> None:
     started = start("one-slot-elsewhere", agent=False)
-    common = started.submit("FETCHWORK", "default", 8)
-    special = started.submit("SPECIAL", "special", 2)
+    common = started.submit("FETCHWORK", "default", 5)
+    special = started.submit("SPECIAL", "special")
     assert started.slots_of("SPECIAL", special) == {"slot4"}
     assert "slot4" not in started.slots_of("FETCHWORK", common)

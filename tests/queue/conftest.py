@@ -8,8 +8,16 @@ import psycopg
 import pytest
 
 from fetchwork import cli
+from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
+from tests.kept import kept_database
+
+
+@pytest.fixture
+def conninfo(postgres: PostgresServer) -> str:
+    """As in tests/conftest.py, of a database that is put back for each test: nothing here outlives a test."""
+    return kept_database(postgres)
 
 
 @pytest.fixture
