@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suites", help="Debian suites whose HTCondor to test, by comma")
 
 
-# tests/condor by thirds of its time; what shares the fixture "pool" is mostly in the first, the last is the rest
+# tests/condor by thirds of its time; what shares the fixture "pool" is in the first, the rest in the last
 CONDOR_THIRDS = (
     ("test_jobs.py", "test_pool_condor.py", "test_tracking.py"),
     ("test_scheduling.py", "test_worst_day.py"),
