@@ -16,6 +16,9 @@ INSTALLED := .venv/.installed
 WORKERS ?= 5
 TESTS ?= tests
 
+# where the environment says so, hundreds of processes would each compile the package anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-lowest lint lock postgres soak
 
 demo: $(INSTALLED)

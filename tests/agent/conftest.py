@@ -12,9 +12,12 @@ from fetchwork.db import Database
 from fetchwork.handlers.context import Caller, HeldFetch, Runs, Task
 from fetchwork.handlers.sites import make_sites
 from fetchwork.wire import Request
+from tests.kept import kept_database
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
+# where no process or table of a test may outlive it, so that one database is put back for each test
+IN_PROCESS = {"test_fetch_that_is_early", "test_fetch_work", "test_orphans", "test_rank", "test_run_hooks"}
 
 
 class Held(HeldFetch):
@@ -116,6 +119,13 @@ def with_attributes(body, **attributes):
 
 def attributes_of(body):
     return classads.parse_old(body)
+
+
+@pytest.fixture
+def conninfo(request, postgres, new_database):
+    """The superuser's connection string of a database that has the schema and nothing else."""
+    module = request.module.__name__.rpartition(".")[2]
+    return kept_database(postgres) if module in IN_PROCESS else new_database()
 
 
 @pytest.fixture
