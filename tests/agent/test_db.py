@@ -155,13 +155,15 @@ async def test_calls_share_as_many_connections_as_allowed(pool):
 
 
 async def test_call_without_a_free_connection_gives_up_in_its_time(pool):
-    slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(1)")) for _ in range(2)]
+    slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(4)")) for _ in range(2)]
     await asyncio.sleep(0.1)
     begun = time.monotonic()
     with pytest.raises(DatabaseUnavailable, match="no free connection"):
         await pool.query("SELECT 1", timeout_s=0.2)
-    assert time.monotonic() - begun < 0.8
-    await asyncio.gather(*slow)
+    assert time.monotonic() - begun < 3
+    for call in slow:
+        call.cancel()
+    await asyncio.wait(slow)
 
 
 async def test_deaf_server_holds_no_call_beyond_its_time(pool, postgres):
@@ -171,7 +173,7 @@ async def test_deaf_server_holds_no_call_beyond_its_time(pool, postgres):
         begun = time.monotonic()
         with pytest.raises(DatabaseUnavailable, match="does not answer"):
             await pool.query("SELECT 1", timeout_s=0.3)
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 5
         # the other connection is made anew: the deaf one is not used again
         assert await backend(pool) != pid
     finally:

@@ -209,9 +209,9 @@ def test_a_reader_that_falls_behind_while_it_reads_is_told(
 def test_stop_after_bounds_the_waiting(queue: Queue) -> None:
     begin = time.monotonic()
     assert list(queue.events(stop_after=0)) == []
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
     assert list(queue.events(stop_after=0.3)) == []
-    assert 0.3 <= time.monotonic() - begin < 2
+    assert 0.3 <= time.monotonic() - begin < 10
 
 
 def test_none_waits_for_the_next_event(queue: Queue, slots: DirectQueue) -> None:
