@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from fetchwork.db import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.direct_queue import EXITED, DirectQueue
 from tests.kept import kept_database
@@ -543,3 +544,16 @@ def test_no_error_tells_a_token(busy: DirectQueue, login: Callable[[str], Direct
         told.append(denied(agent, "SELECT fetchwork.start(%s, %s, 'x')", run_id, uuid.uuid4()))
         told.append(str(agent.value("SELECT fetchwork.start(%s, %s, 'x')", run_id, token)))
     assert not [text for text in told for _, token in rows if str(token) in text]
+
+
+def test_no_list_of_sessions_shows_a_token(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], postgres: PostgresServer
+) -> None:
+    ((run_id, token), *_) = busy.rows("SELECT run_id, token FROM fetchwork.run")
+    with Database(postgres.conninfo("kept", user="fw_agent", password=PASSWORD)) as agents:
+        assert agents.call("accept", run_id=run_id, token=token)
+        # even to the superuser, and to another session of the same role, which sees the statement
+        for queue in (busy, login("fw_agent"), login("fw_alice")):
+            shown = queue.rows("SELECT query, application_name FROM pg_stat_activity")
+            assert str(token) not in str(shown)
+        assert "fetchwork.accept(" in str(busy.rows("SELECT query FROM pg_stat_activity"))

@@ -143,16 +143,32 @@ def test_two_upgrades_at_once_while_people_work_are_harmless(conninfo: str, conn
     queue.check()
 
 
+def before_the_latest(queue: DirectQueue) -> None:
+    """Make the schema as it was before migration 4."""
+    queue.connection.execute("DELETE FROM fetchwork.migration WHERE version = 4")
+    queue.connection.execute("DROP FUNCTION fetchwork.event_window")
+    queue.connection.execute("ALTER TABLE fetchwork.event_floor DROP COLUMN xid_offset")
+    queue.connection.execute("ALTER TABLE fetchwork.heartbeat DROP COLUMN server")
+
+
+def test_two_upgrades_at_once_apply_a_migration_once(conninfo: str, connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    queue.submit()
+    run = queue.started()
+    before_the_latest(queue)
+    results = at_once(lambda: schema.upgrade(conninfo), lambda: schema.upgrade(conninfo))
+    assert sorted(results, key=str) == [[4], []]
+    assert schema.status(conninfo).pending == ()
+    assert queue.finish(run) == "completed"
+    queue.check()
+
+
 def test_migrations_apply_to_a_database_that_is_full_of_jobs(conninfo: str, connect: Connect) -> None:
     queue = DirectQueue(connect())
     queue.submit_many([{} for _ in range(50)])
     queue.finish(queue.started("slot1@h1"), **EXITED, ExitCode=0)
     run = queue.started("slot2@h1")
-    # as it was before the latest one
-    queue.connection.execute("DELETE FROM fetchwork.migration WHERE version = 4")
-    queue.connection.execute("DROP FUNCTION fetchwork.event_window")
-    queue.connection.execute("ALTER TABLE fetchwork.event_floor DROP COLUMN xid_offset")
-    queue.connection.execute("ALTER TABLE fetchwork.heartbeat DROP COLUMN server")
+    before_the_latest(queue)
     assert schema.status(conninfo).pending == (4,)
     assert schema.upgrade(conninfo) == [4]
     assert schema.status(conninfo).pending == ()
