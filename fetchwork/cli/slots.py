@@ -23,6 +23,9 @@ from fetchwork.queue import Queue
 def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> None:
     """Show the slots that fetch jobs, as their last fetch told.
 
+    LAST_ANSWER: the job that was offered; held, while the agent lets the fetch wait for work; nothing; busy;
+    or why else the slot could not be given a job.
+
     \b
     Example:
       fetchwork slots
