@@ -168,11 +168,9 @@ class Agent:
             level = logging.DEBUG if fields.get("outcome") in _QUIET else logging.INFO
         event(log, level, request.name, **fields)
         if site is not None and request.name == "fetch_work" and "slot" in answer.fields:
-            slot = answer.fields["slot"]
-            told = str(fields["outcome"]) + (f" {fields['job']}" if "job" in fields else "")
-            self.slots.fetched(site.store, slot, request.body, told, site.queues)
+            self.slots.answered(site.store, request.body, fields, site.queues)
             if fields["outcome"] == "nothing":
-                self.lobby.resources_return(site.store, slot)
+                self.lobby.resources_return(site.store, fields["slot"])
         return answer
 
     def _task(self, request: Request, who: peer.Peer, site: Site, end: float, gone: asyncio.Event) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,11 @@ class SlotReports:
     def __len__(self) -> int:
         return len(self._seen)
 
+    def answered(self, store: Store, body: bytes, fields: Mapping[str, Any], queues: tuple[str, ...]) -> None:
+        """A slot got an answer with these ``fields``."""
+        job = f" {fields['job']}" if "job" in fields else ""
+        self.fetched(store, fields["slot"], body, f"{fields['outcome']}{job}", queues)
+
     def fetched(self, store: Store, slot: str, body: bytes, answer: str, queues: tuple[str, ...]) -> None:
         """A slot asked for a job of these queues, and was answered so."""
         seen = self._seen.get((store, slot))
@@ -50,6 +56,21 @@ class SlotReports:
                 return
             seen = self._seen[store, slot] = _Seen(b"", 0.0, "")
         seen.body, seen.fetched_at, seen.answer, seen.queues = body, time.time(), answer, queues
+
+    async def remember(self, store: Store, timeout_s: float) -> None:
+        """Take for told what the database knows of these slots: for a process that asks once and ends."""
+        rows = await store.database.query(
+            "SELECT name, state, activity, last_answer,"
+            " slottype AS slot_type, cpus, memory AS memory_mib, gpus,"
+            " extract(epoch FROM now() - last_fetch_at)::float8 AS age_s"
+            " FROM fetchwork.slots WHERE machine = %s AND name = ANY (%s)",
+            [store.host, [slot for owner, slot in self._seen if owner is store]],
+            timeout_s=timeout_s,
+        )
+        for row in rows:
+            seen = self._seen[store, row["name"]]
+            seen.told, seen.told_at = _state(row), time.monotonic() - row["age_s"]
+            seen.ad_size = _size(row)
 
     async def tell(self, store: Store) -> int:
         """Tell the database what it does not know; returns how many slots that was."""

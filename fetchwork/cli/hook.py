@@ -19,12 +19,13 @@ from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError
 from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request, one_line
 
 if TYPE_CHECKING:
-    from fetchwork.handlers.context import Runs, Site
+    from fetchwork.handlers.context import Answer, Runs, Site
     from fetchwork.handlers.store import Store
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
 TRY_LATER = 75
 CHORES_S = 5.0
+TELL_S = 1.0
 
 
 @click.command()
@@ -86,6 +87,8 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
                 # PREPARE_JOB, as the job's account, could not do without the agent: nothing would start
                 raise AgentUnavailable(f"no agent answers, and jobs' accounts can't read '{path}'")
         answer = await handlers.handle(handlers.Task(request, caller, site, runs, end))
+        if "slot" in answer.fields and end - time.monotonic() > 2 * TELL_S:
+            await _tell(site, request.body, answer)
     except FetchworkError as error:
         return Reply(code="unavailable", message=one_line(str(error)))
     finally:
@@ -118,6 +121,18 @@ async def _do_chores(store: Store) -> None:
         async with asyncio.timeout(CHORES_S):
             await chores.tick(store)
             await chores.take_duties(store)
+
+
+async def _tell(site: Site, body: bytes, answer: Answer) -> None:
+    """Let people see the slot that fetched, as an agent would; nothing depends on it."""
+    from fetchwork.agent.slots import SlotReports
+
+    slots = SlotReports()
+    slots.answered(site.store, body, answer.fields, site.queues)
+    with contextlib.suppress(FetchworkError, TimeoutError):
+        async with asyncio.timeout(TELL_S):
+            await slots.remember(site.store, TELL_S)
+            await slots.tell(site.store)
 
 
 def _deliver(request: Request, reply: Reply) -> int:

@@ -79,6 +79,24 @@ def test_no_work_prints_nothing(hook):
     assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)
 
 
+def test_slot_is_told_of_and_not_more_often_than_need_be(hook, submit, database):
+    def told():
+        return database.query("SELECT name, state, cpus, last_answer, last_fetch_at, ad FROM fetchwork.slots")
+
+    hook("fetch_work", slot_ad(Name="slot1@vm"))
+    (first,) = told()
+    assert (first["name"], first["state"], first["last_answer"]) == ("slot1@vm", "Unclaimed", "nothing")
+    assert first["cpus"] == first["ad"]["Cpus"]
+    hook("fetch_work", slot_ad(Name="slot1@vm"))
+    assert told() == [first]
+    database.query("UPDATE fetchwork.slot SET last_fetch_at = last_fetch_at - interval '61 s'")
+    hook("fetch_work", slot_ad(Name="slot1@vm"))
+    assert told()[0]["last_fetch_at"] > first["last_fetch_at"]
+    job = submit()
+    hook("fetch_work", slot_ad(Name="slot1@vm"))
+    assert told()[0]["last_answer"] == f"offered {job}"
+
+
 def test_removed_job_is_signalled_by_the_hook_itself(hook, submit, database):
     job = submit()
     ad = fetched(hook)
