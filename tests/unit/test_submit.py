@@ -1,8 +1,11 @@
 """Descriptions and ad files become what the database takes; what can't be honoured is refused by name."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fetchwork import classads, submit
 from fetchwork.errors import SubmitError
@@ -192,8 +195,6 @@ def test_ads_in_json_and_in_old_syntax_mean_the_same() -> None:
         {"Cmd": "/bin/true", "Owner": "alice", "Requirements": "/Expr(Memory > 4)/"},
         {"Cmd": "/bin/false", "Owner": "bob"},
     ]
-    import json
-
     assert submit.read_ads(json.dumps(found)) == found
     assert submit.read_ads(json.dumps(found[1])) == [found[1]]
 
@@ -252,3 +253,33 @@ def test_an_ad_object_is_taken_as_it_is() -> None:
     ad = classads.parse_old('Cmd = "/bin/true"\nOwner = "bob"\n')
     assert submission.prepared(ad, cluster=1).common == {"Cmd": "/bin/true", "Owner": "bob"}
     assert submission.prepared(ad, cluster=1, owner="alice").common["Owner"] == "alice"
+
+
+# No "|" and no "include", which let HTCondor's Submit run programs; no digits, which queue that many jobs; no
+# NUL, at which it never ends.
+some_text = st.builds(
+    lambda text, times: text * times,
+    st.text("=$()+-.@#,:[]{}\"'\\;/ \n\t\r\x01\x85ü😀aqx", max_size=20),
+    st.sampled_from([1, 1, 1, 2, 300]),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(some_text, some_text, some_text)
+def test_any_text_is_jobs_or_a_submit_error_of_one_line(before: str, value: str, after: str) -> None:
+    try:
+        found = ads(f"executable = /bin/true\n{before}\narguments = {value}\nqueue {after}\n")
+    except SubmitError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert json.dumps(found)
+
+
+@settings(deadline=None, max_examples=200)
+@given(some_text, some_text)
+def test_any_text_is_ads_or_a_submit_error_of_one_line(before: str, value: str) -> None:
+    for text in (before, f"{before}\nCmd = {value}\n"):
+        try:
+            submit.read_ads(text)
+        except SubmitError as error:
+            assert len(str(error).splitlines()) == 1
