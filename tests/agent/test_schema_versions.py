@@ -1,0 +1,34 @@
+"""A host on a database of another schema version: a later one is no matter, an earlier one is told."""
+
+from fetchwork import schema
+
+
+async def test_host_goes_on_with_a_schema_later_than_its_own(hooks, submit, database, job_of):
+    jobs = [submit(), submit()]
+    ad = await hooks.started_job()
+    database.query("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version")
+    assert (await hooks.exit(ad, ExitCode=3, JobPid=7)).reply.code == ""
+    # and so does one that comes as new
+    await hooks.site.store.say_hello(5.0)
+    await hooks.exit(await hooks.started_job(), ExitCode=4, JobPid=7)
+    assert [job_of(job)["exitcode"] for job in jobs] == [3, 4]
+
+
+async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on_afterwards(
+    hooks, submit, database
+):
+    submit()
+    latest = database.query(
+        "DELETE FROM fetchwork.migration WHERE version = %s RETURNING version, name", [schema.latest()]
+    )
+    answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')
+    assert (answer.reply.code, answer.reply.body) == ("failed", b"")
+    assert answer.reply.message.endswith(
+        f"has schema {schema.latest() - 1}, this fetchwork wants {schema.latest()}:"
+        " run 'fetchwork db upgrade'"
+    )
+    database.query(
+        "INSERT INTO fetchwork.migration (version, name) VALUES (%s, %s) RETURNING version",
+        list(latest[0].values()),
+    )
+    assert await hooks.fetch()
