@@ -87,7 +87,11 @@ class Jobs:
 
 
 def from_ads(ads: Sequence[Json]) -> Jobs:
-    """What a list of ads has in common, and what differs."""
+    """What a list of ads has in common, and what differs; raises SubmitError for a NUL in one."""
+    for number, ad in enumerate(ads, 1):
+        # what is left once each backslash of a value's own is gone is an escape
+        if "\\u0000" in json.dumps(ad).replace(r"\\", ""):
+            raise SubmitError(f"ad {number} has a NUL in a name or a value; allowed: any other character")
     common = dict(ads[0]) if ads else {}
     for ad in ads[1:]:
         common = {name: value for name, value in common.items() if name in ad and _same(ad[name], value)}
@@ -139,6 +143,10 @@ class Statement:
 
 def split_statements(text: str) -> list[Statement]:
     """The queue statements of a submit description, in their order."""
+    # HTCondor's Submit never comes back from some of them, and cuts the text at others
+    if "\0" in text:
+        number = len(text[: text.index("\0") + 1].splitlines())
+        raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")
     statements: list[Statement] = []
     commands: list[str] = []
     depth = 0

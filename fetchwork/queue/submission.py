@@ -143,8 +143,8 @@ def _with_items(count: int, itemdata: Iterable[str | Mapping[str, str]]) -> Iter
         if not isinstance(values, str):
             # the unit separator, because an item may hold commas and blanks
             values = "\x1f".join(str(values.get(name, "")).strip() for name in names)
-        if "\n" in values:
-            raise ValueError("an item may not hold a line break")
+        if "\n" in values or "\0" in values:
+            raise ValueError("an item may not hold a line break or a NUL")
         yield values
     if names is None:
         raise ValueError("itemdata is empty: no jobs")

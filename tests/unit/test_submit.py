@@ -168,6 +168,32 @@ def test_a_wrong_description_is_refused_in_one_line(text: str, told: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("executable = /bin/true\narguments = a\0b\nqueue\n", 2),
+        ("executable = /bin/true\n#\0\nqueue\n", 2),
+        ("executable = /bin/true\nqueue \0 1\n", 2),
+        ("executable = /bin/true\nqueue x from (\na\nb\0\n)\n", 4),
+        ("executable = /bin/true\nqueue\n\0", 3),
+    ],
+)
+def test_a_nul_is_refused_with_its_line_before_htcondor_hangs_over_it(text: str, line: int) -> None:
+    for read in (ads, lambda text: submit.with_commands(text, ["priority = 1"])):
+        with pytest.raises(SubmitError) as caught:
+            read(text)
+        assert str(caught.value) == f"line {line} has a NUL; allowed: text without NUL"
+
+
+def test_a_nul_in_an_item_is_refused() -> None:
+    from htcondor2 import Submit
+
+    made = Submit({"executable": "/bin/echo", "arguments": "$(x)"})
+    for items in (["a", "b\0"], [{"x": "\0"}]):
+        with pytest.raises(ValueError, match="an item may not hold a line break or a NUL"):
+            submission.prepared(made, cluster=3, itemdata=items)
+
+
 def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
     text = (
         "executable = /bin/sleep\nargments = 4\nseconds = 3\narguments = $(seconds)\nnotify_user = x\nqueue\n"
@@ -210,6 +236,19 @@ def test_ads_in_json_and_in_old_syntax_mean_the_same() -> None:
 def test_a_wrong_ad_file_is_refused_with_the_place(text: str, told: str) -> None:
     with pytest.raises(SubmitError, match=told):
         submit.read_ads(text)
+
+
+@pytest.mark.parametrize("ad", [{"Cmd": "a\0"}, {"A\0": 1}, {"A": [1, {"B": "\0"}]}, {"A": "\\\0"}])
+def test_an_ad_with_a_nul_is_refused_with_its_number(ad: dict) -> None:
+    with pytest.raises(
+        SubmitError, match=r"^ad 2 has a NUL in a name or a value; allowed: any other character$"
+    ):
+        submission.prepared([{"Cmd": "/bin/true"}, ad], cluster=1)
+
+
+def test_an_ad_may_spell_a_nul() -> None:
+    ad = {"Args": "\\u0000 \\\\u0000"}
+    assert submission.prepared(ad, cluster=1).common == ad
 
 
 def test_what_ads_have_in_common_keeps_types_apart() -> None:
@@ -255,11 +294,10 @@ def test_an_ad_object_is_taken_as_it_is() -> None:
     assert submission.prepared(ad, cluster=1, owner="alice").common["Owner"] == "alice"
 
 
-# No "|" and no "include", which let HTCondor's Submit run programs; no digits, which queue that many jobs; no
-# NUL, at which it never ends.
+# No "|" and no "include", which let HTCondor's Submit run programs; no digits, which queue that many jobs.
 some_text = st.builds(
     lambda text, times: text * times,
-    st.text("=$()+-.@#,:[]{}\"'\\;/ \n\t\r\x01\x85ü😀aqx", max_size=20),
+    st.text("=$()+-.@#,:[]{}\"'\\;/ \n\t\r\0\x01\x85ü😀aqx", max_size=20),
     st.sampled_from([1, 1, 1, 2, 300]),
 )
 
