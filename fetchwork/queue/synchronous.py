@@ -151,8 +151,6 @@ class Queue:
         after: str | None = None,
         job: Any = None,
         stop_after: float | None = None,
-        *,
-        constraint: Any = None,
     ) -> Iterator[JobEvent]:
         """What happened to jobs, in order, from ``after`` on.
 
