@@ -6,7 +6,9 @@ An event is written in the transaction of the change that it tells. Its place is
 Event ids alone would not do: they are given out before the commit, so a reader that goes on behind the last
 one it saw would step over the events of a slower transaction. A reader therefore reads only events of
 transactions below the oldest one still open (``pg_snapshot_xmin``). What lies below can't get company any
-more, so a cursor, once passed, is passed for good, on any machine and after any restart.
+more, so a cursor, once passed, is passed for good, on any machine and after any restart. A cursor is the
+place of an event, which is on disk before anyone sees it: a crash may forget later transactions, and give
+their ids out again (sql/functions/event_window.sql).
 
 A reader that waits asks again every 10 to 50 ms instead of listening to notifications, which would not come
 through a PgBouncer in transaction mode. What costs: one index probe.
@@ -46,9 +48,13 @@ class Reader:
 
     @staticmethod
     def now() -> Steps[str]:
-        """The cursor of this moment."""
-        rows = yield Ask("SELECT horizon::text FROM fetchwork.event_window('0', 0, 0)")
-        return str(Cursor(int(rows[0]["horizon"]), 0))
+        """The cursor of this moment: the newest event that can't get company before it any more."""
+        (row,) = yield Ask(
+            "SELECT kept_xid::text, kept_id, until_xid::text, until_id FROM fetchwork.event_window('0', 0)"
+        )
+        return str(
+            max(Cursor(int(row["kept_xid"]), row["kept_id"]), Cursor(int(row["until_xid"]), row["until_id"]))
+        )
 
     def events(self, stop_after: float | None) -> Steps[None]:
         """Yield events as they come; ends as ``stop_after`` says, and can be called again to go on."""
