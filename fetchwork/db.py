@@ -52,6 +52,7 @@ from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
     FetchworkError,
+    InsufficientPrivilege,
     JobStateConflict,
     NotFound,
     SchemaMismatch,
@@ -90,6 +91,7 @@ _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "42883": SchemaMismatch,  # undefined_function
     "42P01": SchemaMismatch,  # undefined_table
     "42703": SchemaMismatch,  # undefined_column
+    "42501": InsufficientPrivilege,
     "57014": DatabaseUnavailable,  # query_canceled: its time was over
     "25006": DatabaseUnavailable,  # read_only_sql_transaction: a standby, or a disk that is nearly full
     "55P03": DatabaseUnavailable,  # lock_not_available
@@ -110,6 +112,9 @@ def translate(error: psycopg.Error) -> FetchworkError:
             return DatabaseUnavailable(f"database does not answer: {message}")
         return DatabaseRefused(f"database call is wrong: {message}")
     kind = _BY_SQLSTATE.get(state)
+    if kind is None and state.startswith("XX"):
+        # internal errors: some pass, like those of calls during an upgrade
+        return FetchworkError(f"database failed over the call: {message}")
     if kind is None:
         kind = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
     if kind is SchemaMismatch:

@@ -43,6 +43,10 @@ class DatabaseRefused(FetchworkError):
     """The database refused the call, and would again: rights, or a value that it does not allow."""
 
 
+class InsufficientPrivilege(DatabaseRefused):
+    """The database role lacks a right; the same call will do once an administrator has granted it."""
+
+
 class JobStateConflict(FetchworkError):
     """The job or run is not in a state that allows this; the same call would fail again."""
 
@@ -53,6 +57,10 @@ class NotFound(FetchworkError):
 
 class SchemaMismatch(FetchworkError):
     """The database's schema is not the one that this fetchwork speaks."""
+
+
+#: says nothing against the call: once the database is back, upgraded or granted it can be made again
+NOT_NOW = (DatabaseUnavailable, InsufficientPrivilege, SchemaMismatch)
 
 
 class PoolError(FetchworkError):

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from fetchwork.errors import (
+    NOT_NOW,
     ClassAdError,
     DatabaseRefused,
-    DatabaseUnavailable,
     FetchworkError,
     NotFound,
     SubmitError,
@@ -56,10 +56,11 @@ async def handle(task: Task) -> Answer:
         return await handler(task)
     except ClassAdError as error:
         return _failure("bad_request", str(error))
+    except NOT_NOW as error:
+        # not the request's fault: a result is kept until an administrator has seen to it
+        return _failure("unavailable", str(error))
     except (Denied, NotFound, DatabaseRefused, SubmitError) as error:
         return _failure("denied", str(error))
-    except DatabaseUnavailable as error:
-        return _failure("unavailable", str(error))
     except FetchworkError as error:
         return _failure("failed", str(error))
     except Exception as error:

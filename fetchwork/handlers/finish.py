@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fetchwork import classads, policy
-from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound
+from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.handlers.runad import RunKey, report, run_key
 from fetchwork.wire import Reply, Request, one_line
@@ -85,7 +85,7 @@ async def _finish(task: Task, ad: classads.ClassAd, key: RunKey, run: LiveRun | 
             report=told,
             verdict=verdict.to_json() if verdict else None,
         )
-    except DatabaseUnavailable as error:
+    except NOT_NOW as error:
         if task.spool is None:
             raise
         task.spool(_as_judged(task.request, reason))

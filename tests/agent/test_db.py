@@ -13,6 +13,8 @@ from fetchwork import db
 from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
+    FetchworkError,
+    InsufficientPrivilege,
     JobStateConflict,
     NotFound,
     SchemaMismatch,
@@ -42,7 +44,8 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'
         ("FWNOT", NotFound),
         ("42883", SchemaMismatch),
         ("3F000", SchemaMismatch),
-        ("42501", DatabaseRefused),
+        ("42501", InsufficientPrivilege),
+        ("XX000", FetchworkError),
         ("23505", DatabaseRefused),
         ("22P02", DatabaseRefused),
         ("53300", DatabaseUnavailable),

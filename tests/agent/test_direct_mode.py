@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from fetchwork.pool.hostfile import to_toml
-from fetchwork.spool import Spool
+from fetchwork.spool import Spool, write_report
+from fetchwork.wire import Request
 from tests.agent.conftest import attributes_of, slot_ad, with_attributes
 
 UPDATE = {"JobState": "Running"}
@@ -112,6 +113,29 @@ def test_removed_job_is_signalled_by_the_hook_itself(hook, submit, database):
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+
+
+@pytest.mark.parametrize("state", ["insufficient_privilege", "undefined_function", "internal_error"])
+def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
+    hook, submit, database, job_of, tmp_path, state
+):
+    job = submit()
+    ad = fetched(hook)
+    hook("prepare_job", ad)
+    end = with_attributes(ad, ExitCode=3, ExitBySignal=False, JobPid=1, JobState="Exited")
+    definition = "SELECT pg_get_functiondef('fetchwork.finish'::regproc) AS sql"
+    cure = database.query(definition)[0]["sql"]
+    head = cure.partition("AS $")[0]
+    # as PostgreSQL would where a grant is missing, or an upgrade not done
+    database.script(f"{head} AS $f$ BEGIN RAISE {state}; END $f$".encode())
+    assert hook("job_exit", end, "exit").returncode == 75  # the hook spools it
+    write_report(str(tmp_path / "spool"), Request("job_exit", end, keyword="FW", arg="exit", slot="slot1"))
+    busy = slot_ad("25.14.1-fetch_work-static-claimed-busy")
+    hook("fetch_work", busy)
+    assert job_of(job)["jobstatus"] == 2
+    database.script(cure.encode())
+    hook("fetch_work", busy)
+    assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 
 
 def test_failed_check_keeps_the_job_from_starting(hook, submit, job_of):
