@@ -83,7 +83,10 @@ _PICTURE = {
 
 @dataclass(frozen=True)
 class HostOptions:
-    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy."""
+    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy.
+
+    ``prelude`` is Python that the agent executes before it begins.
+    """
 
     slots: int = 4
     version: str = "23.9"
@@ -92,6 +95,7 @@ class HostOptions:
     clock_ahead_s: float = 0.0
     address: str = "127.0.0.1"
     wrapper: Sequence[str] = ()
+    prelude: str = ""
 
 
 class SimulatedHost:
@@ -115,7 +119,7 @@ class SimulatedHost:
             self.proxy.conninfo(self.site.conninfo),
             agent={**AGENT, **self.site.agent},
             keyword={**KEYWORD, **self.site.keyword},
-            program=_WRONG_CLOCK.format(ahead_s=options.clock_ahead_s) + PROGRAM,
+            program=_WRONG_CLOCK.format(ahead_s=options.clock_ahead_s) + options.prelude + PROGRAM,
             wrapper=options.wrapper,
         )
         await self.agent.start()

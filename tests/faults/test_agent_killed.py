@@ -2,20 +2,56 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 
 import pytest
+from psycopg.types.json import Jsonb
 
-from tests.faults.harness import SimulatedHost, Site
-from tests.faults.proxy import Side
+from fetchwork.simulate.behaviour import NEVER
+from fetchwork.simulate.hooks import HookKilled, Step
+from tests.faults.harness import TIMING, SimulatedHost, Site
+from tests.faults.proxy import Side, Trap
 
+#: what each host calls all the time; other writes are provoked below
 WRITES = ("claim", "accept", "start", "heartbeat", "finish", "beat")
 
+#: an account that no host has
+STRANGER = "no-such-account"
+SHORT_RESTS = {
+    "max_lost": 1000,
+    "max_not_started": 1000,
+    "retry_delay": 0.1,
+    "max_retry_delay": 0.5,
+    "refusal_rest": 0.1,
+    "max_refusal_rest": 0.5,
+    "black_hole_runs": 1000,
+}
+#: chores at intervals that a test can wait for
+HURRY = """
+import fetchwork.agent.main
+from fetchwork.handlers import chores
+fetchwork.agent.main.SLOTS_S = 0.3
+chores.TICK_S = chores.PREEMPT_S = chores.MAINTAIN_S = 0.3
+"""
 
-async def _killed(host: SimulatedHost, function: str, side: Side) -> None:
+
+async def _sprung(trap: Trap) -> None:
+    try:
+        async with asyncio.timeout(20):
+            await trap.sprung.wait()
+    except TimeoutError:
+        raise AssertionError(f"'{trap.function}' was not called, so nothing broke {trap.side} it") from None
+
+
+def _deadly(host: SimulatedHost, function: str, side: Side) -> Trap:
     async def kill() -> None:
         host.agent.signal(signal.SIGKILL)
 
-    await host.proxy.trap(function, side, kill).sprung.wait()
+    return host.proxy.trap(function, side, kill)
+
+
+async def _killed(host: SimulatedHost, function: str, side: Side) -> None:
+    await _sprung(_deadly(host, function, side))
     await asyncio.sleep(0.3)
     await host.agent.start()
 
@@ -24,7 +60,7 @@ async def _stopped(host: SimulatedHost, function: str, side: Side) -> None:
     async def stop() -> None:
         host.agent.signal(signal.SIGSTOP)
 
-    await host.proxy.trap(function, side, stop, cuts=False).sprung.wait()
+    await _sprung(host.proxy.trap(function, side, stop, cuts=False))
     await asyncio.sleep(1.0)
     host.agent.signal(signal.SIGCONT)
 
@@ -33,7 +69,7 @@ async def _not_heard(host: SimulatedHost, function: str, side: Side) -> None:
     async def nothing() -> None:
         """The connection breaks, that is all."""
 
-    await host.proxy.trap(function, side, nothing).sprung.wait()
+    await _sprung(host.proxy.trap(function, side, nothing))
 
 
 @pytest.mark.parametrize("function", WRITES)
@@ -58,6 +94,156 @@ async def test_agent_may_die_around_each_write(site: Site, function: str) -> Non
     assert site.faults() == []
     assert site.overlaps() == []
     assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 40
+
+
+async def _killed_around(host: SimulatedHost, *functions: str) -> None:
+    for function in functions:
+        await _killed(host, function, "before")
+        await _killed(host, function, "after")
+
+
+def _submit_for(host: SimulatedHost, seconds: float = 0.1, **attributes: object) -> None:
+    """Put in a job that runs on this host alone."""
+    where = f'/Expr(TARGET.Machine == "{host.name}")/'
+    host.site.submit([seconds], SimulatedExitCode=3, Requirements=where, **attributes)
+
+
+def _edit(host: SimulatedHost, **attributes: object) -> None:
+    """Change the jobs that run on this host alone."""
+    edited = host.site.value(
+        "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job"
+        " WHERE fetchwork.whole_ad(job) ->> 'Requirements' LIKE %s), %s)",
+        f'%"{host.name}"%',
+        Jsonb(attributes),
+    )
+    assert edited == 1
+
+
+async def _reject(site: Site) -> None:
+    """A startd that refuses what it is offered."""
+    host = await site.add_host("refusing", slots=2)
+    host.host.refuses = lambda ad: True
+    _submit_for(host)
+    await _killed_around(host, "reject")
+    host.host.refuses = lambda ad: False
+
+
+async def _refuse_start(site: Site) -> None:
+    """A job of an account that the host does not have."""
+    host = await site.add_host("strange", slots=2)
+    _submit_for(host, Owner=STRANGER)
+    await _killed_around(host, "refuse_start")
+
+
+async def _withdraw(site: Site) -> None:
+    """Fetches that are gone before they are answered."""
+    hooks_die = True
+
+    def kill_hook(step: Step) -> None:
+        if hooks_die and (step.hook, step.phase) == ("fetch_work", "sent"):
+            raise HookKilled
+
+    host = await site.add_host("hasty", slots=2, watch=kill_hook)
+    _submit_for(host)
+    await _killed_around(host, "withdraw")
+    hooks_die = False
+
+
+async def _slot_is_free(site: Site) -> None:
+    """Starters that die unseen, upon which their slots ask again."""
+    starters_die = True
+
+    def kill_starter(step: Step) -> None:
+        if starters_die and (step.hook, step.phase) == ("prepare_job", "answered"):
+            step.slot.kill_starter()
+            raise HookKilled
+
+    host = await site.add_host("unseen", slots=2, watch=kill_starter)
+    _submit_for(host)
+    await _killed_around(host, "slot_is_free")
+    starters_die = False
+
+
+async def _starter_gone(site: Site) -> None:
+    """A starter that is seen to die, on a slot that does not ask again."""
+    host = await site.add_host("seen", slots=2, family=True)
+    host.host.timing = replace(TIMING, claimed_idle_delay_s=NEVER)
+    _submit_for(host, 1000.0)
+    await site.until(lambda: any(run.host == host.name for run in site.ledger.executions))
+    _edit(host, SimulatedSeconds=0.1)
+    for slot in host.host.busy():
+        slot.kill_starter()
+    await _killed_around(host, "starter_gone")
+
+
+async def _apply_policy(site: Site) -> None:
+    """A running job that is to be held."""
+    host = await site.add_host("strict", slots=2)
+    host.host.timing = replace(TIMING, starter_initial_update_interval_s=0.2, starter_update_interval_s=0.5)
+    _submit_for(host, 1000.0, PeriodicHold="/Expr(JobStatus == 2)/")
+    await _killed_around(host, "apply_policy")
+    _edit(host, SimulatedSeconds=0.1, PeriodicHold=False)
+
+
+async def _goodbye_and_hello(site: Site) -> None:
+    """An agent that is ended in good order, and started again."""
+    host = await site.add_host("polite", slots=2)
+    _submit_for(host)
+    sides: tuple[Side, ...] = ("before", "after")
+    for side in sides:
+        # before it has greeted it has nothing to take leave of
+        await site.until(lambda: host.proxy.calls.get("beat"))
+        goodbye = _deadly(host, "goodbye", side)
+        host.agent.signal(signal.SIGTERM)
+        await _sprung(goodbye)
+        hello = _deadly(host, "hello", side)
+        host.agent.spawn()
+        await _sprung(hello)
+        host.proxy.calls.clear()
+        await host.agent.start()
+
+
+async def _chores(site: Site) -> None:
+    """What every agent does now and then."""
+    host = await site.add_host("tidy", slots=2, prelude=HURRY)
+    _submit_for(host)
+    await _killed_around(host, "report_slots", "tick")
+
+
+async def _duties(site: Site) -> None:
+    """What one agent does now and then for all."""
+    host = await site.add_host("dutiful", slots=2, prelude=HURRY)
+    _submit_for(host)
+    await _killed_around(host, "take_duty", "preempt", "maintain")
+
+
+async def test_agent_may_die_around_writes_that_are_seldom(site: Site) -> None:
+    # nothing here is a job's own fault, so none is to be held or rest for long
+    for name, number in SHORT_RESTS.items():
+        site.set(name, number)
+    provoked = (
+        _reject,
+        _refuse_start,
+        _withdraw,
+        _slot_is_free,
+        _starter_gone,
+        _apply_policy,
+        _goodbye_and_hello,
+        _chores,
+        _duties,
+    )
+    await asyncio.gather(*(provoke(site) for provoke in provoked))
+    site.value(
+        "SELECT count(*) FROM fetchwork.remove(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job"
+        " WHERE owner = %s))",
+        STRANGER,
+    )
+    await site.until_done(60)
+    await site.until(lambda: not site.left_in_spool())
+    assert site.faults() == []
+    assert site.overlaps() == []
+    done = site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3")
+    assert done == len(provoked) - 1
 
 
 async def test_agent_that_comes_back_lets_jobs_live(site: Site) -> None:
