@@ -6,7 +6,8 @@ request that the agent never got, byte by byte (PROTOCOL.md), with the time of w
 
 What an account may write, it may forge: the reading side trusts nothing but the owner that the kernel tells,
 which it hands on as it hands on the peer of a socket. What it can't make sense of is moved to ``bad/`` (mode
-700) and reported, so that it neither blocks the rest nor is looked at again.
+700) and reported, so that it neither blocks the rest nor is looked at again. However much one account writes,
+the reports of the others are among the next that are read.
 """
 
 import os
@@ -21,6 +22,8 @@ BAD = "bad"
 MAX_REPORT = MAX_HEAD + MAX_BODY
 _SUFFIX = ".report"
 _PARTIAL = ".partial"
+#: files looked at together
+AT_ONCE = 1000
 #: a partial file of this age has lost its writer
 _PARTIAL_LIFE_S = 3600.0
 
@@ -81,8 +84,10 @@ class Spool:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        #: what the last ``read`` moved aside: file name, owner, reason
+        #: what was moved aside since the last ``read`` began: file name, owner, reason
         self.rejected: list[tuple[str, int, str]] = []
+        # what is no report and can't be moved either: told once, then passed over
+        self._stuck: set[str] = set()
 
     def make(self, owner: int | None = None) -> None:
         """Make the directory, or put it right, for an agent that runs as uid ``owner`` (default: the caller).
@@ -117,19 +122,24 @@ class Spool:
         finally:
             os.close(fd)
 
-    def read(self, limit: int = 1000) -> list[Report]:
-        """Return up to ``limit`` reports, oldest first, and move aside what is none."""
-        self.rejected = []
-        reports: list[Report] = []
+    def waiting(self, limit: int = AT_ONCE) -> list[str]:
+        """Return the names of up to ``limit`` files to ``read``, oldest first.
+
+        Where there are more, each owner has a share: a flood by one keeps nobody else's waiting.
+        """
         try:
-            names = sorted(os.listdir(self.directory))
+            found = set(os.listdir(self.directory))
         except OSError as exc:
             raise FetchworkError(f"cannot read spool '{self.directory}': {exc.strerror}") from exc
-        for name in names:
-            if len(reports) >= limit:
-                break
-            if name == BAD:
-                continue
+        self._stuck &= found
+        names = sorted(found - self._stuck - {BAD})
+        return names if len(names) <= limit else sorted(self._shared_out(names)[:limit])
+
+    def read(self, names: list[str] | None = None) -> list[Report]:
+        """Return the reports among ``names`` (default: what is ``waiting``), and move aside what is none."""
+        self.rejected = []
+        reports: list[Report] = []
+        for name in self.waiting() if names is None else names:
             try:
                 report = self._read_one(name)
             except FileNotFoundError:
@@ -142,6 +152,32 @@ class Spool:
                 if report is not None:
                     reports.append(report)
         return reports
+
+    def trim_bad(self, keep: int) -> int:
+        """Delete all but the ``keep`` files moved aside last; return how many."""
+        bad = os.path.join(self.directory, BAD)
+        found: list[tuple[int, str]] = []
+        deleted = 0
+        # no failure here may keep reports from being delivered; the doctor tells how many files there are
+        try:
+            names = os.listdir(bad)
+        except OSError:
+            return 0
+        for name in names if len(names) > keep else ():
+            path = os.path.join(bad, name)
+            try:
+                # moving a file changes its ctime, which its owner can't set
+                found.append((os.lstat(path).st_ctime_ns, path))
+            except OSError:
+                pass
+        found.sort()
+        for _, path in found[: max(0, len(found) - keep)]:
+            try:
+                os.unlink(path)
+                deleted += 1
+            except OSError:
+                pass
+        return deleted
 
     def delete(self, report: Report) -> None:
         """Forget a report that was delivered, or that will never be wanted."""
@@ -156,13 +192,35 @@ class Spool:
         """Move aside a report that the agent can't deliver however often it tries."""
         self._set_aside(report.name, reason)
 
+    def _shared_out(self, names: list[str]) -> list[str]:
+        """The names in an order in which owners take turns, without partial files that have a writer."""
+        turns: dict[int, int] = {}
+        order: list[tuple[int, str]] = []
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(self.directory, name))
+            except FileNotFoundError:
+                continue
+            if not self._is_being_written(name, found):
+                turn = turns[found.st_uid] = turns.get(found.st_uid, 0) + 1
+                order.append((turn, name))
+        order.sort()
+        return [name for _, name in order]
+
+    @staticmethod
+    def _is_being_written(name: str, found: os.stat_result) -> bool:
+        return (
+            name.endswith(_PARTIAL)
+            and stat.S_ISREG(found.st_mode)
+            and time.time() - found.st_mtime < _PARTIAL_LIFE_S
+        )
+
     def _read_one(self, name: str) -> Report | None:
         path = os.path.join(self.directory, name)
         found = os.lstat(path)
+        if self._is_being_written(name, found):
+            return None
         if name.endswith(_PARTIAL):
-            # its writer is at work, or died
-            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime < _PARTIAL_LIFE_S:
-                return None
             raise ProtocolError("was never completed")
         if not stat.S_ISREG(found.st_mode):
             raise ProtocolError("is not a regular file")
@@ -191,10 +249,16 @@ class Spool:
     def _set_aside(self, name: str, reason: str) -> None:
         path = os.path.join(self.directory, name)
         try:
-            uid = os.lstat(path).st_uid
-            os.rename(path, os.path.join(self.directory, BAD, name))
+            found = os.lstat(path)
         except FileNotFoundError:
             return
+        try:
+            if stat.S_ISDIR(found.st_mode):
+                # to move another's directory one must be root; an empty one is no loss
+                os.rmdir(path)
+            else:
+                os.rename(path, os.path.join(self.directory, BAD, name))
         except OSError as exc:
-            raise FetchworkError(f"cannot move '{path}' aside: {exc.strerror}") from exc
-        self.rejected.append((name, uid, reason))
+            self._stuck.add(name)
+            reason = f"{reason}; it stays where it is: {exc.strerror}"
+        self.rejected.append((name, found.st_uid, reason))

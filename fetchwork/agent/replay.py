@@ -19,6 +19,8 @@ CALL_S = 5.0
 BATCH = 50
 #: a report that fails over our own fault so often is put aside
 MAX_FAILURES = 10
+#: of what was moved aside so many files are kept, the last ones
+KEPT_BAD = 1000
 
 
 class Replay:
@@ -37,15 +39,30 @@ class Replay:
         A report that is delivered twice, by two processes, counts once.
         """
         async with self._busy:
-            while True:
-                reports = await asyncio.to_thread(self.spool.read, BATCH)
-                for name, uid, reason in self.spool.rejected:
-                    event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
-                delivered = 0
-                for report in reports:
-                    delivered += await self._deliver(report, runs)
-                if not delivered:
-                    return
+            while await self._deliver_some(runs):
+                pass
+
+    async def _deliver_some(self, runs: Runs) -> int:
+        """Deliver or move aside what waits, as much as is looked at together; returns how much it was."""
+        names = await asyncio.to_thread(self.spool.waiting)
+        delivered = rejected = 0
+        try:
+            for start in range(0, len(names), BATCH):
+                reports = await asyncio.to_thread(self.spool.read, names[start : start + BATCH])
+                try:
+                    for report in reports:
+                        delivered += await self._deliver(report, runs)
+                finally:
+                    rejected += self._tell_rejected()
+        finally:
+            if rejected and (deleted := await asyncio.to_thread(self.spool.trim_bad, KEPT_BAD)):
+                event(log, logging.WARNING, "spool_bad_deleted", files=deleted, kept=KEPT_BAD)
+        return delivered + rejected
+
+    def _tell_rejected(self) -> int:
+        for name, uid, reason in self.spool.rejected:
+            event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
+        return len(self.spool.rejected)
 
     async def _deliver(self, report: Report, runs: Runs) -> int:
         request = report.request

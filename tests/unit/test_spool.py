@@ -50,7 +50,7 @@ def test_reports_are_read_oldest_first_and_again_until_deleted(spool):
     for number in range(5):
         write_report(spool.directory, Request("job_exit", b"N = %d\n" % number))
     assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in range(5)]
-    for report in spool.read(limit=2):
+    for report in spool.read(spool.waiting(limit=2)):
         spool.delete(report)
         spool.delete(report)
     assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in (2, 3, 4)]
@@ -207,6 +207,59 @@ def test_a_report_that_can_never_be_delivered_is_moved_aside(spool):
     spool.reject(report, "its run is unknown")
     assert spool.rejected == [("1.report", os.geteuid(), "its run is unknown")]
     assert bad(spool) == ["1.report"]
+
+
+def test_what_can_not_be_moved_is_told_once_and_blocks_nothing(spool):
+    os.mkdir(os.path.join(spool.directory, "1.report"))
+    os.mkdir(os.path.join(spool.directory, "2.report"))
+    put(spool, "2.report/kept", b"")
+    put(spool, "3.report", b"garbage")
+    os.mkdir(os.path.join(spool.directory, "bad", "3.report"))
+    put(spool, "4.report", whole())
+    assert [report.name for report in spool.read()] == ["4.report"]
+    assert [(name, reason) for name, _, reason in spool.rejected] == [
+        ("1.report", "is not a regular file"),
+        ("2.report", "is not a regular file; it stays where it is: Directory not empty"),
+        ("3.report", "is not one whole request; it stays where it is: Is a directory"),
+    ]
+    assert [report.name for report in spool.read()] == ["4.report"]
+    assert spool.rejected == []
+
+
+def test_a_report_that_can_not_be_moved_aside_is_not_read_again(spool):
+    put(spool, "1.report", whole())
+    [report] = spool.read()
+    os.rmdir(os.path.join(spool.directory, "bad"))
+    spool.reject(report, "its run is unknown")
+    assert spool.rejected == [
+        ("1.report", os.geteuid(), "its run is unknown; it stays where it is: No such file or directory")
+    ]
+    assert spool.read() == []
+
+
+def test_the_files_moved_aside_last_are_kept(spool):
+    for number in (3, 1, 2, 5, 4):
+        put(spool, f"{number}.report", b"garbage")
+        spool.read()
+    # a directory of an earlier time
+    os.mkdir(os.path.join(spool.directory, "bad", "0.report"))
+    assert spool.trim_bad(keep=6) == 0
+    assert spool.trim_bad(keep=3) == 3
+    assert bad(spool) == ["0.report", "4.report", "5.report"]
+    assert spool.trim_bad(keep=0) == 2
+    assert bad(spool) == ["0.report"]
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be two accounts")
+def test_a_flood_by_one_account_leaves_others_their_share(spool):
+    for number in range(20):
+        os.chown(put(spool, f"0{number:02}.report", b"garbage"), 65534, -1)
+        os.chown(put(spool, f"1{number:02}.partial", b""), 65533, -1)
+    for number in range(3):
+        put(spool, f"2{number:02}.report", whole())
+    assert spool.waiting(limit=4) == ["000.report", "001.report", "200.report", "201.report"]
+    # and all of it in the order of time where it is not too much
+    assert spool.waiting(limit=43) == sorted(set(os.listdir(spool.directory)) - {"bad"})
 
 
 # -- making it
