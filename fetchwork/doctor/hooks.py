@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from fetchwork.config import HostConfig
 from fetchwork.configgen.check import Place, check_hooks, check_spool
 from fetchwork.configgen.render import HOOKS
 from fetchwork.doctor.line import Line, failed, ok, warned
+from fetchwork.spool import AT_ONCE, BAD
 
 _LEAST_FREE_BYTES = 50 * 1024 * 1024
 
@@ -60,5 +62,26 @@ def _spool(config: HostConfig, place: Place) -> Iterator[Line]:
     if free < _LEAST_FREE_BYTES:
         mib = free // (1 << 20)
         yield warned("spool", f"'{spool}' has {mib} MiB left for reports of ended jobs", "free some space")
-    else:
+    crowds = list(_crowds(spool))
+    yield from crowds
+    if free >= _LEAST_FREE_BYTES and not crowds:
         yield ok("spool", str(spool))
+
+
+def _crowds(spool: Path) -> Iterator[Line]:
+    for directory, most, what, logged in (
+        (spool, AT_ONCE, "reports that can't be delivered, or no reports", "spool"),
+        (spool / BAD, 0, "no reports, or of runs of others", "spool_rejected"),
+    ):
+        try:
+            owners = Counter(entry.stat(follow_symlinks=False).st_uid for entry in os.scandir(directory))
+        except OSError:
+            # listing them is for the agent's account
+            continue
+        if (files := owners.total()) > most:
+            uid, of_one = owners.most_common(1)[0]
+            yield warned(
+                "spool",
+                f"'{directory}' holds {files} files, {of_one} of them of uid {uid}: {what}",
+                f"ls -ln '{directory}', see '{logged}' in the agent's log, and delete what nobody wants",
+            )

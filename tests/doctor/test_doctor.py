@@ -9,7 +9,7 @@ import pytest
 
 from fetchwork import config, schema
 from fetchwork.cli import run
-from fetchwork.doctor import agent, database
+from fetchwork.doctor import agent, database, hooks
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
 
@@ -243,6 +243,32 @@ def test_spool_that_jobs_accounts_cannot_write_to(host):
     assert line.subject == "spool"
     assert "not every account can leave a report" in line.text
     assert "chmod 1733" in line.remedy
+
+
+def spool_warnings(host):
+    return [line for line in host.diagnose() if line.subject == "spool" and line.verdict == "warn"]
+
+
+def test_files_moved_aside_in_the_spool(host):
+    bad = host.directory / "run/spool/bad"
+    bad.mkdir(exist_ok=True)
+    for number in range(3):
+        (bad / f"{number}.report").touch()
+    line = only(spool_warnings(host))
+    assert f"'{bad}' holds 3 files, 3 of them of uid {os.geteuid()}: no reports" in line.text
+    assert "spool_rejected" in line.remedy
+
+
+def test_spool_that_holds_unusually_many_files(host, monkeypatch):
+    spool = host.directory / "run/spool"
+    count = len(list(spool.iterdir()))
+    monkeypatch.setattr(hooks, "AT_ONCE", count)
+    assert spool_warnings(host) == []
+    # that nothing has written to completely, so no agent takes it away
+    (spool / "1.partial").touch()
+    line = only(spool_warnings(host))
+    assert f"'{spool}' holds {count + 1} files, " in line.text
+    assert f"ls -ln '{spool}'" in line.remedy
 
 
 def report(host, ago_s, state="Unclaimed", name="slot1@test"):
