@@ -14,7 +14,7 @@ from fetchwork import config
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.simulate.hooks import Connect, connect_to
+from fetchwork.simulate.hooks import Connect, allow_connections, connect_to
 
 EXAMPLE = """\b
 Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times faster
@@ -130,6 +130,7 @@ def cli(
                     simulated.append(host(agent.name, connect_to(agent.socket), agent.spool))
             return await _play(simulated, ledger, seconds, jobs)
 
+    allow_connections()
     lasted = asyncio.run(run())
     _show(ledger, lasted, as_json)
 

@@ -8,6 +8,7 @@ A fault harness sees each step of each hook (``Step``) and may end the hook ther
 """
 
 import asyncio
+import resource
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -62,6 +63,15 @@ class Outcome(NamedTuple):
     signal: int = 0
     pid: int = 0
     answered_by: str = "agent"
+
+
+def allow_connections() -> None:
+    """Let this process, and the agents that it starts, have as many connections at once as the system allows.
+
+    A slot has one for each hook that runs; by default a process may open 1024 files.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def connect_to(path: Path | str) -> Connect:

@@ -5,15 +5,17 @@ What they must do is what real HTCondor was seen to do; the comments name what w
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import resource
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
-from fetchwork.simulate.hooks import HookKilled, Step, connect_to
+from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
 from fetchwork.spool import Spool
 from fetchwork.wire import Reply, Request, RequestReader, encode_reply
@@ -96,7 +98,7 @@ def job(seconds: float = 0.5, **more: str) -> bytes:
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
     agent = Agent()
-    server = await asyncio.start_unix_server(agent.serve, tmp_path / "agent.sock")
+    server = await asyncio.start_unix_server(agent.serve, tmp_path / "agent.sock", backlog=4096)
     yield agent
     server.close()
 
@@ -424,3 +426,30 @@ async def test_real_processes_tell_starters_apart(
         await agent.until("job_exit exit", count=2)
         # every hook is a process of its own, and no one of them is the simulation
         assert len(set(agent.pids)) == len(agent.pids)
+
+
+@pytest.fixture
+def few_open_files() -> Iterator[None]:
+    """What a process may open by default, and what it may ask for."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_two_thousand_slots_are_busy_in_one_process(
+    few_open_files: None, agent: Agent, start: Callable[..., Host]
+) -> None:
+    allow_connections()
+    slots = 2000
+    agent.jobs = [job(100_000, ClusterId=str(number)) for number in range(slots)]
+    host = start(slots=slots, timing={"starter_initial_update_interval_s": NEVER})
+    async with asyncio.timeout(30):
+        while host.ledger.running < slots:
+            await asyncio.sleep(0.05)
+        assert len(host.busy()) == slots
+        await host.shut_down()
+    assert len({run.job for run in host.ledger.executions}) == slots
+    assert host.ledger.counts["job_exit evict"] == slots
+    # no hook was left without an answer
+    assert not [name for name in host.ledger.counts if "unanswered" in name or "error" in name]
