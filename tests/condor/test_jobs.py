@@ -51,7 +51,15 @@ class Jobs:
                 return found
             time.sleep(0.05)
         shown = self.database.query("SELECT jobid, jobstatus, lastreason, holdreason FROM fetchwork.jobs")
-        pytest.fail(f"{describe}: not within {timeout_s} s; the queue: {shown}")
+        runs = self.database.query(
+            "SELECT jobid, remotehost, state, outcome, claimed_at, accepted_at FROM fetchwork.runs"
+            " WHERE jobid = ANY (%s)",
+            [[row["jobid"] for row in shown]],
+        )
+        slots = self.database.query(
+            "SELECT name, state, activity, last_fetch_at, last_answer FROM fetchwork.slots"
+        )
+        pytest.fail(f"{describe}: not within {timeout_s} s; the queue: {shown}; runs: {runs}; slots: {slots}")
 
     def completed(self, job: str) -> dict[str, Any]:
         row = self.wait(
