@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from fetchwork import config as host_file
 from fetchwork.errors import FetchworkError
 
 _logger = logging.getLogger(__name__)
+
+#: more than server.MAX_CONNECTIONS and a starter on each of thousands of slots need
+OPEN_FILES = 16_384
 
 
 @click.command()
@@ -56,6 +60,10 @@ def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -
     # HTCondor's session keys: nothing here needs them, and a core file or a child would have them
     for name in ("CONDOR_PRIVATE_INHERIT", "CONDOR_INHERIT", "CONDOR_PRIVATE_SHARED_PORT_COOKIE"):
         os.environ.pop(name, None)
+
+    # 1024 is what shells and systemd allow by default
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES)), hard))
 
     async def serve() -> None:
         await Agent(config).run()

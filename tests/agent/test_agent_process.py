@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from fetchwork.agent import client, peer
+from fetchwork.agent.server import MAX_CONNECTIONS
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
 from fetchwork.wire import ReplyReader, Request, encode_request
@@ -128,6 +130,18 @@ async def test_status_tells_what_the_agent_serves_and_no_secret(agent, conninfo)
     assert told["keywords"] == {KEYWORD: ["default"]}
     assert (told["host"], told["pid"], told["runs"], told["held_fetches"]) == ("vm", agent.pid, [], 0)
     assert conninfo.split("password=")[1].split()[0] not in str(told)
+
+
+async def test_as_many_files_are_allowed_as_connections_may_need(make_agent):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        agent = make_agent()
+        await agent.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    soft, hard = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
+    assert soft >= min(hard, MAX_CONNECTIONS + 1024)
 
 
 async def test_socket_is_open_to_everybody_and_gone_at_the_end(agent):

@@ -22,7 +22,7 @@ async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on
         "DELETE FROM fetchwork.migration WHERE version = %s RETURNING version, name", [schema.latest()]
     )
     answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')
-    assert (answer.reply.code, answer.reply.body) == ("failed", b"")
+    assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
     assert answer.reply.message.endswith(
         f"has schema {schema.latest() - 1}, this fetchwork wants {schema.latest()}:"
         " run 'fetchwork db upgrade'"
