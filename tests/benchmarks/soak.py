@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -33,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fetchwork import schema
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate.hooks import allow_connections
 from tests.faults.conftest import SETTINGS, TEMPLATE, new_database
 from tests.faults.harness import Site
 from tests.faults.reconnect import lose_and_regain
@@ -223,8 +223,7 @@ def main() -> int:
         with _server() as (server, directory):
             print(json.dumps(_run(_go_without(server, directory, options.outage_minutes))))
         return 0
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 16_384)), hard))
+    allow_connections()
     began = time.monotonic()
     results, broken, outage = _soak(options)
     lasted = time.monotonic() - began

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.hooks import HookKilled, Step
+from fetchwork.simulate.startd import Slot
 from tests.faults.harness import TIMING, SimulatedHost, Site
 from tests.faults.proxy import Side, Trap
 
@@ -135,33 +137,37 @@ async def _refuse_start(site: Site) -> None:
     await _killed_around(host, "refuse_start")
 
 
-async def _withdraw(site: Site) -> None:
-    """Fetches that are gone before they are answered."""
-    hooks_die = True
+async def _while_hooks_die(
+    site: Site,
+    name: str,
+    function: str,
+    hook: tuple[str, str],
+    also: Callable[[Slot], None] = lambda slot: None,
+) -> None:
+    """A host whose hook dies in this phase each time, until its agent was killed around the call."""
+    dying = True
 
-    def kill_hook(step: Step) -> None:
-        if hooks_die and (step.hook, step.phase) == ("fetch_work", "sent"):
+    def kill(step: Step) -> None:
+        if dying and (step.hook, step.phase) == hook:
+            also(step.slot)
             raise HookKilled
 
-    host = await site.add_host("hasty", slots=2, watch=kill_hook)
+    host = await site.add_host(name, slots=2, watch=kill)
     _submit_for(host)
-    await _killed_around(host, "withdraw")
-    hooks_die = False
+    await _killed_around(host, function)
+    dying = False
+
+
+async def _withdraw(site: Site) -> None:
+    """Fetches that are gone before they are answered."""
+    await _while_hooks_die(site, "hasty", "withdraw", ("fetch_work", "sent"))
 
 
 async def _slot_is_free(site: Site) -> None:
     """Starters that die unseen, upon which their slots ask again."""
-    starters_die = True
-
-    def kill_starter(step: Step) -> None:
-        if starters_die and (step.hook, step.phase) == ("prepare_job", "answered"):
-            step.slot.kill_starter()
-            raise HookKilled
-
-    host = await site.add_host("unseen", slots=2, watch=kill_starter)
-    _submit_for(host)
-    await _killed_around(host, "slot_is_free")
-    starters_die = False
+    await _while_hooks_die(
+        site, "unseen", "slot_is_free", ("prepare_job", "answered"), lambda slot: slot.kill_starter()
+    )
 
 
 async def _starter_gone(site: Site) -> None:
