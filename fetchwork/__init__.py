@@ -15,14 +15,14 @@ __version__ = "0.1.0"
 # needs another import and nothing else
 _HOMES = {
     "AsyncQueue": "fetchwork.queue",
-    "JobAction": "fetchwork.bindings",
-    "JobEventLog": "fetchwork.eventlog",
-    "JobEventType": "fetchwork.bindings",
-    "JobStatus": "fetchwork.bindings",
+    "JobAction": "fetchwork.classad.bindings",
+    "JobEventLog": "fetchwork.following.eventlog",
+    "JobEventType": "fetchwork.classad.bindings",
+    "JobStatus": "fetchwork.classad.bindings",
     "PersonalPool": "fetchwork.pool",
-    "QueryOpts": "fetchwork.bindings",
+    "QueryOpts": "fetchwork.classad.bindings",
     "Queue": "fetchwork.queue",
-    "Submit": "fetchwork.bindings",
+    "Submit": "fetchwork.classad.bindings",
 }
 __all__ = ["Schedd", "__version__", *_HOMES]
 

@@ -101,7 +101,7 @@ def _postgres_servers(public_directory: Callable[[], Path]) -> Iterator[Callable
             )
             servers[which] = server
             server.start()
-            from fetchwork import schema
+            from fetchwork.db import schema
 
             server.create_database(TEMPLATE)
             schema.init(server.conninfo(TEMPLATE))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fetchwork.pool.ports import free_port
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
-from fetchwork.pool.process import account
+from fetchwork.process import account
 
 
 def program() -> str | None:

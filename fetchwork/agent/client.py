@@ -1,4 +1,4 @@
-"""Asking the agent, for commands: one request, one reply. Hooks have their own, thinner way (hookclient)."""
+"""Asking the agent, for commands: one request, one reply. Hooks have their own, thinner client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.errors import AgentUnavailable
-from fetchwork.wire import Reply, ReplyReader, Request, encode_request
+from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 
 
 def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:

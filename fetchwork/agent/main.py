@@ -28,7 +28,7 @@ from typing import Any
 
 from fetchwork import __version__, handlers
 from fetchwork.agent import peer
-from fetchwork.agent.holding import Held, Lobby
+from fetchwork.agent.longpoll import Held, Lobby
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
@@ -36,13 +36,13 @@ from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.errors import ConfigError, DatabaseUnavailable, FetchworkError, SchemaMismatch
-from fetchwork.handlers import chores
+from fetchwork.handlers import maintenance as chores
 from fetchwork.handlers.context import Answer, Caller, Site, Task
-from fetchwork.handlers.sites import make_sites
-from fetchwork.handlers.store import Store
+from fetchwork.handlers.keywords import make_sites
+from fetchwork.handlers.session import Store
+from fetchwork.hook.spool import Spool, write_report
+from fetchwork.hook.wire import Reply, Request
 from fetchwork.log import event, reopen
-from fetchwork.spool import Spool, write_report
-from fetchwork.wire import Reply, Request
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import time
 from fetchwork import handlers
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Caller, Runs, Site, Task
+from fetchwork.hook.spool import Report, Spool
 from fetchwork.log import event
-from fetchwork.spool import Report, Spool
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
 from fetchwork.handlers.context import Answer
+from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply, one_line
 from fetchwork.log import event
-from fetchwork.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply, one_line
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork import classads
-from fetchwork.db import Json
+from fetchwork.classad import ads as classads
+from fetchwork.db.database import Json
 from fetchwork.errors import ClassAdError
-from fetchwork.handlers.store import Store
-from fetchwork.matching import slot_resources
+from fetchwork.handlers.session import Store
+from fetchwork.matching.choose import slot_resources
 
 #: slots that are remembered; a host with more is told incompletely
 MAX_SLOTS = 4096

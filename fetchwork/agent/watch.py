@@ -34,7 +34,7 @@ from typing import Any
 from fetchwork.agent import orphans, peer
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import HeldFetch, LiveRun, Runs, Site
-from fetchwork.handlers.store import Store
+from fetchwork.handlers.session import Store
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)

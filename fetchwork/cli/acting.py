@@ -31,7 +31,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         reason: str | None,
         as_json: bool,
     ) -> None:
-        from fetchwork.bindings import JobAction
+        from fetchwork.classad.bindings import JobAction
 
         if not jobs and not constraints and not everything:
             raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fetchwork.analyze import VERDICTS, Analysis
 from fetchwork.cli import output
+from fetchwork.explain.job import VERDICTS, Analysis
 
 
 def show(found: Analysis) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
-from fetchwork import hookinstall
-from fetchwork.configgen import CONDOR_FILE, UNIT_FILE, render
-from fetchwork.configgen.check import Finding, Place, check_condor, check_paths
-from fetchwork.configgen.condorconfig import CondorConfig, CondorConfigError, found
+from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
+from fetchwork.deploy import hooks as hookinstall
+from fetchwork.deploy.check import Finding, Place, check_condor, check_paths
+from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, found
 from fetchwork.errors import ConfigError, FetchworkError
 
 _UNIT_DIRECTORY = Path("/etc/systemd/system")

@@ -44,7 +44,7 @@ def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
     Example:
       fetchwork db init --agent-role fetchwork_host
     """
-    from fetchwork import schema
+    from fetchwork.db import schema
 
     _applied(schema.init(conninfo), as_json)
     if agent_role is not None:
@@ -54,7 +54,7 @@ def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
 
 def _make_agent_role(conninfo: str, role: str) -> str:
     """Make a login role with an agent's rights, and return its password."""
-    from fetchwork.db import Database
+    from fetchwork.db.database import Database
 
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", role):
         raise click.UsageError(f"'{role}' is no name for a role; allowed: small letters, digits and '_'")
@@ -76,7 +76,7 @@ def upgrade(conninfo: str, as_json: bool) -> None:
     Example:
       fetchwork db upgrade
     """
-    from fetchwork import schema
+    from fetchwork.db import schema
 
     _applied(schema.upgrade(conninfo), as_json)
 
@@ -91,7 +91,7 @@ def status(context: click.Context, as_json: bool) -> None:
     Example:
       fetchwork db status
     """
-    from fetchwork import schema
+    from fetchwork.db import schema
 
     found = schema.status(context.obj)
     if as_json:
@@ -129,7 +129,7 @@ def sql() -> None:
     Example:
       psql -1 -v ON_ERROR_STOP=1 -f "$(fetchwork db sql)/install.sql"
     """
-    from fetchwork import schema
+    from fetchwork.db import schema
 
     click.echo(Path(schema.sql_directory()))
 
@@ -146,7 +146,7 @@ def maintain(conninfo: str) -> None:
     Example:
       fetchwork db maintain
     """
-    from fetchwork.db import Database
+    from fetchwork.db.database import Database
 
     with Database(conninfo) as database:
         database.call("tick")
@@ -166,7 +166,7 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> No
       fetchwork db grant alice alice
       fetchwork db grant portal webjobs analysis
     """
-    from fetchwork.db import Database
+    from fetchwork.db.database import Database
 
     with Database(conninfo) as database, database.transaction():
         for owner in owners:
@@ -187,7 +187,7 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
       fetchwork db setting
       fetchwork db setting max_not_started 5
     """
-    from fetchwork.db import Database
+    from fetchwork.db.database import Database
     from fetchwork.errors import NotFound
 
     with Database(conninfo) as database:

@@ -27,7 +27,7 @@ def cli(
       fetchwork edit 42.0 RequestMemory 4096
       fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
     """
-    from fetchwork.queue import steps
+    from fetchwork.queue import reading as steps
 
     if len(changes) % 2:
         raise click.UsageError(f"attribute '{changes[-1]}' has no value")

@@ -55,7 +55,7 @@ def cli(
       fetchwork history 42
       fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
     """
-    from fetchwork.queue import steps
+    from fetchwork.queue import reading as steps
     from fetchwork.queue.views import HISTORY
 
     constraint = options.jobs_constraint(jobs, constraints)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fetchwork import config as host_file
-from fetchwork import hookclient
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError
-from fetchwork.wire import HOOKS, MAX_BODY, Reply, Request, one_line
+from fetchwork.hook import client
+from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request, one_line
 
 if TYPE_CHECKING:
     from fetchwork.handlers.context import Answer, Runs, Site
-    from fetchwork.handlers.store import Store
+    from fetchwork.handlers.session import Store
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
 TRY_LATER = 75
@@ -69,7 +69,7 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
     from fetchwork import handlers
     from fetchwork.agent.peer import identity
     from fetchwork.handlers.context import Caller, Runs
-    from fetchwork.handlers.sites import jobs_change_account, make_sites
+    from fetchwork.handlers.keywords import jobs_change_account, make_sites
 
     sites = make_sites(config)
     site = sites.get(request.keyword.lower())
@@ -103,9 +103,9 @@ def _others_may_read(path: Path) -> bool:
 
 async def _look(config: host_file.HostConfig, sites: dict[str, Site], site: Site, end: float) -> Runs:
     """What the fetch has to know of this host's runs, and do for them as there is no agent."""
+    from fetchwork.agent.direct import UnwatchedRuns
     from fetchwork.agent.replay import Replay
-    from fetchwork.agent.unwatched import UnwatchedRuns
-    from fetchwork.spool import Spool
+    from fetchwork.hook.spool import Spool
 
     spool = Spool(str(config.agent.spool))
     runs = UnwatchedRuns(Replay(spool, sites, frozenset({0, os.geteuid()})))
@@ -115,7 +115,7 @@ async def _look(config: host_file.HostConfig, sites: dict[str, Site], site: Site
 
 async def _do_chores(store: Store) -> None:
     """Where no agent does what the queue needs now and then, fetches do: before they claim, not for long."""
-    from fetchwork.handlers import chores
+    from fetchwork.handlers import maintenance as chores
 
     with contextlib.suppress(FetchworkError, TimeoutError):
         async with asyncio.timeout(CHORES_S):
@@ -148,7 +148,7 @@ def _deliver(request: Request, reply: Reply) -> int:
             return TRY_LATER
         return 0 if request.name == "fetch_work" else 1
     if reply.signal:
-        hookclient.signal_job(request.body, reply.pid, reply.signal)
+        client.signal_job(request.body, reply.pid, reply.signal)
     sys.stdout.buffer.write(reply.body)
     sys.stdout.buffer.flush()
     return reply.exit

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from fetchwork import config, hookinstall
+from fetchwork import config
+from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import ConfigError
 
 

@@ -27,7 +27,7 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
       fetchwork match slot1@ep17.example.org
       fetchwork match slot1@ep17
     """
-    from fetchwork import slotmatch
+    from fetchwork.explain import slot as slotmatch
 
     found = slotmatch.match(queue.database, slot)
     if as_json:

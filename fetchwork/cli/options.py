@@ -111,7 +111,7 @@ def autoformat_note(function: Function) -> Function:
 
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
-    from fetchwork.constraint import joined
+    from fetchwork.classad.constraint import joined
 
     named = []
     for word in words:

@@ -117,13 +117,13 @@ def _literals(ad: Json, names: Sequence[str]) -> list[Any] | None:
 
 
 def _parsed(attributes: Sequence[str]) -> list[Any]:
-    from fetchwork import classads
+    from fetchwork.classad import ads as classads
 
     return [classads.parse_expr(attribute) for attribute in attributes]
 
 
 def _evaluated(ad: Json, expressions: Sequence[Any], letters: str) -> list[str]:
-    from fetchwork import classads
+    from fetchwork.classad import ads as classads
 
     whole = classads.from_json(ad)
     shown = []
@@ -144,7 +144,7 @@ def _printed(value: Any, letters: str) -> str:
     if isinstance(value, str):
         if "V" not in letters and "l" not in letters:
             return value
-        from fetchwork import classads
+        from fetchwork.classad import ads as classads
 
         return classads.quote(value)
     if value is None:

@@ -100,7 +100,7 @@ def cli(
     more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 7)"] * running
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
     memory = queue.memory
-    from fetchwork.queue import steps
+    from fetchwork.queue import reading as steps
     from fetchwork.queue.views import JOBS
 
     if analyzed:
@@ -131,10 +131,10 @@ def cli(
 
 
 def _analyze(queue: Queue, constraint: str, as_json: bool) -> None:
-    from fetchwork.analyze import analyze
     from fetchwork.cli import analysis
     from fetchwork.errors import NotFound
-    from fetchwork.queue import steps
+    from fetchwork.explain.job import analyze
+    from fetchwork.queue import reading as steps
 
     # one more tells whether there are more
     ids = ["ClusterId", "ProcId"]

@@ -26,7 +26,7 @@ def cli(queue: Queue, jobs: tuple[str, ...], constraints: tuple[str, ...], limit
       fetchwork runs 42.0
       fetchwork runs -constraint 'Outcome == "could_not_start"'
     """
-    from fetchwork.queue import steps
+    from fetchwork.queue import reading as steps
     from fetchwork.queue.views import RUNS
 
     found = list(

@@ -59,7 +59,7 @@ def cli(
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json
     """
-    from fetchwork import submit
+    from fetchwork.queue import descriptions as submit
     from fetchwork.queue import submission
 
     text = submit.read_file(file)

@@ -62,7 +62,7 @@ def cli(
       fetchwork userlog 42 -o sleep.log
     """
     from fetchwork.cli.options import conninfo_of
-    from fetchwork.logfiles import LogWriter, default_state
+    from fetchwork.following.logfiles import LogWriter, default_state
     from fetchwork.queue.reader import Reader
 
     output = output.absolute() if output else None

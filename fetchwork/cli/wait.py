@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.following.progress import Progress, follow
 from fetchwork.queue import Queue
-from fetchwork.waiting import Progress, follow
 
 TIME_IS_OVER = 124
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from fetchwork import conninfo as _conninfo
 from fetchwork.config.rules import NO_KEYWORD, named_slots
+from fetchwork.db import conninfo as _conninfo
 
 DEFAULT_FILE = Path("/etc/fetchwork/host.toml")
 HOOKS_ROOT = Path("/usr/local/libexec/fetchwork")

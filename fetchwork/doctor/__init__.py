@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fetchwork import config as host_file
-from fetchwork.configgen.check import Place
-from fetchwork.configgen.condorconfig import CondorConfig
+from fetchwork.deploy.check import Place
+from fetchwork.deploy.condorconfig import CondorConfig
 from fetchwork.doctor import agent, condor, database, hooks
 from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.errors import ConfigError, FetchworkError

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from fetchwork.config import HostConfig
-from fetchwork.configgen.check import check_condor
-from fetchwork.configgen.condorconfig import CondorConfig, CondorConfigError, Settings
-from fetchwork.configgen.keywords import FETCHES_NOTHING
+from fetchwork.deploy.check import check_condor
+from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, Settings
+from fetchwork.deploy.keywords import FETCHES_NOTHING
 from fetchwork.doctor.line import Line, failed, ok, warned
 
 _KEYWORD = re.compile(r"(STARTD|SLOT\d+(?:_\d+)?)_JOB_HOOK_KEYWORD")

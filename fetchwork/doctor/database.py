@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fetchwork import schema
 from fetchwork.config import HostConfig
-from fetchwork.db import Database
+from fetchwork.db import schema
+from fetchwork.db.database import Database
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
 

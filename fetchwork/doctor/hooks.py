@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.config import HostConfig
-from fetchwork.configgen.check import Place, check_hooks, check_spool
-from fetchwork.configgen.render import HOOKS
+from fetchwork.deploy.check import Place, check_hooks, check_spool
+from fetchwork.deploy.render import HOOKS
 from fetchwork.doctor.line import Line, failed, ok, warned
-from fetchwork.spool import AT_ONCE, BAD
+from fetchwork.hook.spool import AT_ONCE, BAD
 
 _LEAST_FREE_BYTES = 50 * 1024 * 1024
 

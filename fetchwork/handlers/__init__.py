@@ -24,7 +24,7 @@ from fetchwork.handlers.finish import job_exit
 from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
 from fetchwork.handlers.update import update_job_info
-from fetchwork.wire import Reply, one_line
+from fetchwork.hook.wire import Reply, one_line
 
 __all__ = ["HANDLERS", "Answer", "Task", "handle"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fetchwork.errors import FetchworkError
-from fetchwork.fit import Offer
-from fetchwork.handlers.store import Store
-from fetchwork.wire import Reply, Request
+from fetchwork.handlers.session import Store
+from fetchwork.hook.wire import Reply, Request
+from fetchwork.matching.fit import Offer
 
 
 class Denied(FetchworkError):

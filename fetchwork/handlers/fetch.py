@@ -20,14 +20,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fetchwork import classads
-from fetchwork.classads import ClassAd
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ClassAd
 from fetchwork.errors import ClassAdError
-from fetchwork.fit import Offer, outranked
 from fetchwork.handlers import runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
-from fetchwork.matching import Choice, choose, slot_resources, slot_weights
-from fetchwork.wire import Reply
+from fetchwork.hook.wire import Reply
+from fetchwork.matching.choose import Choice, choose, slot_resources, slot_weights
+from fetchwork.matching.fit import Offer, outranked
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0

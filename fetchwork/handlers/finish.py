@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork import classads, policy
+from fetchwork.classad import ads as classads
 from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound
+from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.handlers.runad import RunKey, report, run_key
-from fetchwork.wire import Reply, Request, one_line
+from fetchwork.hook.wire import Reply, Request, one_line
 
 #: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
 DATABASE_S = 4.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork import classads
-from fetchwork.classads import ClassAd
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ClassAd
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key
-from fetchwork.wire import Reply, one_line
+from fetchwork.hook.wire import Reply, one_line
 
 
 async def reply_fetch(task: Task) -> Answer:

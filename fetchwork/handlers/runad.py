@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork import classads
-from fetchwork.classads import ClassAd
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ClassAd
 from fetchwork.errors import ClassAdError
-from fetchwork.jobtail import MAX_TAIL
-from fetchwork.matching import REQUEST_DEFAULTS
+from fetchwork.hook.jobtail import MAX_TAIL
+from fetchwork.matching.choose import REQUEST_DEFAULTS
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
 JOB_LEASE_S = 2147483647

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork import classads
+from fetchwork.classad import ads as classads
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key, slot_name
-from fetchwork.wire import Reply, one_line
+from fetchwork.hook.wire import Reply, one_line
 
 # HTCondor's hold code (condor_holdcodes.h) for what jobcheck found, which begins with the attribute at fault
 _HOLD_CODES = {"Iwd": 14, "In": 8, "Out": 7, "Err": 7}

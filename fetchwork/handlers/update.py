@@ -11,11 +11,12 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from fetchwork import classads, policy
+from fetchwork.classad import ads as classads
 from fetchwork.errors import DatabaseUnavailable, NotFound
+from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.handlers.runad import RunKey, report, run_key
-from fetchwork.wire import Reply
+from fetchwork.hook.wire import Reply
 
 #: seconds for a call: the starter starts one update after the other, however many wait
 DATABASE_S = 5.0

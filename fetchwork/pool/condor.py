@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fetchwork.errors import PoolError
 from fetchwork.pool.place import Place
 from fetchwork.pool.ports import free_port
-from fetchwork.pool.process import Process, wait_all
+from fetchwork.process import Process, wait_all
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = {"graceful": 120, "fast": 30}

@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from fetchwork.db import Database
+from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.personal import PersonalPool
 

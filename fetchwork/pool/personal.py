@@ -23,14 +23,15 @@ from types import TracebackType
 from typing import Any, Literal
 
 from fetchwork import config as hostconfig
-from fetchwork import configgen, schema
+from fetchwork import deploy
+from fetchwork.db import schema
 from fetchwork.errors import PoolError
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import host_tables, to_toml
 from fetchwork.pool.place import InRoot, Machine, Place, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.pool.process import Process
+from fetchwork.process import Process
 
 DBNAME = "fetchwork"
 AGENT_ROLE = "pool_agent"
@@ -332,7 +333,7 @@ class PersonalPool:
         installed = self.run_command(install)
         if installed.returncode:
             raise PoolError(f"cannot install the hooks: {(installed.stderr or installed.stdout).strip()}")
-        generated = configgen.render(host, self.condor.version())[configgen.CONDOR_FILE]
+        generated = deploy.render(host, self.condor.version())[deploy.CONDOR_FILE]
         self.condor.configure(generated, domain=host.host.uid_domain or "", settings=self.settings.config)
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from fetchwork.errors import PoolError
 from fetchwork.pool.condorroot import ACCOUNTS, SOURCE, VENV, CondorRoot
-from fetchwork.pool.process import Process, account, processes
+from fetchwork.process import Process, account, processes
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

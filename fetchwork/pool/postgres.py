@@ -22,7 +22,7 @@ from typing import Any, Literal
 from fetchwork.errors import PoolError
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
-from fetchwork.pool.process import Process, account, processes, wait_all
+from fetchwork.process import Process, account, processes, wait_all
 
 SUPERUSER = "postgres"
 START_TIMEOUT_S = 60

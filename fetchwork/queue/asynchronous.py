@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fetchwork import classads
-from fetchwork.bindings import QueryOpts
-from fetchwork.db import AsyncDatabase
-from fetchwork.events import JobEvent
-from fetchwork.queue import steps, submission
+from fetchwork.classad import ads as classads
+from fetchwork.classad.bindings import QueryOpts
+from fetchwork.db.database import AsyncDatabase
+from fetchwork.queue import reading as steps
+from fetchwork.queue import submission
+from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.synchronous import Queue, default_conninfo
 from fetchwork.queue.views import HISTORY, RUNS

@@ -23,8 +23,8 @@ import re
 import time
 from typing import Any
 
-from fetchwork.events import Cursor, CursorExpired, JobEvent
-from fetchwork.queue.steps import Ask, Found, Pause, Steps
+from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
+from fetchwork.queue.reading import Ask, Found, Pause, Steps
 
 # events in one answer: at 100 000 a second a page is a fraction of the time between two questions
 PAGE = 5000

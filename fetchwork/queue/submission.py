@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fetchwork import classads, submit
-from fetchwork.db import Database
+from fetchwork.classad import ads as classads
+from fetchwork.db.database import Database
 from fetchwork.errors import SubmitError
+from fetchwork.queue import descriptions as submit
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fetchwork.queue import steps
-from fetchwork.queue.steps import Ask, Memory, Steps
+from fetchwork.queue import reading as steps
+from fetchwork.queue.reading import Ask, Memory, Steps
 from fetchwork.queue.views import JOBS, Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fetchwork.db import Database
-from fetchwork.queue import steps
+from fetchwork.db.database import Database
+from fetchwork.queue import reading as steps
 from fetchwork.queue.views import HISTORY, RUNS, Json
 
 if TYPE_CHECKING:
-    from fetchwork.classads import ClassAd
-    from fetchwork.events import JobEvent
+    from fetchwork.classad.ads import ClassAd
     from fetchwork.queue import submission
+    from fetchwork.queue.events import JobEvent
 
 Result = TypeVar("Result")
 
@@ -134,7 +134,7 @@ class Queue:
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
         constraint.
         """
-        from fetchwork import classads
+        from fetchwork.classad import ads as classads
 
         return classads.from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
 
@@ -176,7 +176,7 @@ class Queue:
             yield from page
 
     def _classads(self, found: steps.Steps[Any]) -> Iterator[ClassAd]:
-        from fetchwork import classads
+        from fetchwork.classad import ads as classads
 
         return (classads.from_json(ad) for ad in self.each(found))
 

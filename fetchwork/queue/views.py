@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork.constraint import Column, Kind
+from fetchwork.classad.constraint import Column, Kind
 
 Json = dict[str, Any]
 

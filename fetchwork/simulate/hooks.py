@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
+from fetchwork.hook.spool import write_report
+from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.clock import Clock
 from fetchwork.simulate.ledger import Ledger
-from fetchwork.spool import write_report
-from fetchwork.wire import Reply, ReplyReader, Request, encode_request
 
 if TYPE_CHECKING:
     from fetchwork.simulate.family import Actor

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import classads, config, handlers
-from fetchwork.db import Database
+from fetchwork import config, handlers
+from fetchwork.classad import ads as classads
+from fetchwork.db.database import Database
 from fetchwork.handlers.context import Caller, HeldFetch, Runs, Task
-from fetchwork.handlers.sites import make_sites
-from fetchwork.wire import Request
+from fetchwork.handlers.keywords import make_sites
+from fetchwork.hook.wire import Request
 from tests.kept import kept_database
 
 ADS = Path(__file__).parent.parent / "data/ads"

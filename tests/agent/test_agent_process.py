@@ -13,9 +13,9 @@ import pytest
 
 from fetchwork.agent import client, peer
 from fetchwork.agent.server import MAX_CONNECTIONS
+from fetchwork.hook.wire import ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
-from fetchwork.wire import ReplyReader, Request, encode_request
 from tests.agent.conftest import slot_ad, with_attributes
 
 KEYWORD = "FW"

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from fetchwork.agent import peer, watch
-from fetchwork.agent.holding import Lobby
+from fetchwork.agent.longpoll import Lobby
 from fetchwork.agent.watch import WatchedRuns
 from tests.agent.conftest import Hooks, slot_ad
 

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from fetchwork import classads, matching
+from fetchwork.classad import ads as classads
 from fetchwork.handlers import HANDLERS
 from fetchwork.handlers.context import Caller
+from fetchwork.matching.choose import Kinds
 from tests.agent.conftest import ADS, Held, Hooks, attributes_of, slot_ad, with_attributes
 
 VERSIONS = ("23.9.6", "25.14.1")
@@ -215,7 +216,7 @@ async def test_every_captured_ad_is_answered_without_failing(hooks, submit):
 async def test_cache_of_autoclusters_is_read_once(hooks, submit, monkeypatch):
     submit()
     await hooks.fetch()
-    monkeypatch.setattr(matching.Kinds, "add", lambda self, rows: pytest.fail("read again"))
+    monkeypatch.setattr(Kinds, "add", lambda self, rows: pytest.fail("read again"))
     submit()
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 

@@ -8,7 +8,7 @@ import pytest
 from fetchwork import config
 from fetchwork.agent import main, peer
 from fetchwork.handlers.context import LiveRun
-from fetchwork.wire import Request
+from fetchwork.hook.wire import Request
 from tests.agent.conftest import slot_ad
 
 

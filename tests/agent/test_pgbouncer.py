@@ -10,10 +10,10 @@ import time
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from fetchwork import db
+from fetchwork.db.database import database as db
+from fetchwork.hook.wire import Request
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.wire import Request
 from tests.agent.conftest import slot_ad
 
 # collected here once more, where "conninfo" is another

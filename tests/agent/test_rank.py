@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fetchwork.agent.holding import Lobby
+from fetchwork.agent.longpoll import Lobby
 from tests.agent.conftest import Hooks, attributes_of, slot_ad
 
 

@@ -1,6 +1,6 @@
 """A host on a database of another schema version: a later one is no matter, an earlier one is told."""
 
-from fetchwork import schema
+from fetchwork.db import schema
 
 
 async def test_host_goes_on_with_a_schema_later_than_its_own(hooks, submit, database, job_of):

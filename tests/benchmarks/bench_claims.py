@@ -28,8 +28,9 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork import schema, wire
 from fetchwork.agent.client import ask
+from fetchwork.db import schema
+from fetchwork.hook import wire
 from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import AgentProcess

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 

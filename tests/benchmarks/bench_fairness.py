@@ -20,7 +20,7 @@ from pathlib import Path
 import psycopg
 from psycopg.types.json import Jsonb
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess

@@ -17,8 +17,9 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from fetchwork import classads, hookinstall
-from fetchwork.wire import HOOKS, Reply, RequestReader, encode_reply
+from fetchwork.classad import ads as classads
+from fetchwork.deploy import hooks as hookinstall
+from fetchwork.hook.wire import HOOKS, Reply, RequestReader, encode_reply
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 PYTHON = "/usr/bin/python3"

@@ -19,13 +19,14 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork import classads, schema
-from fetchwork.db import AsyncDatabase
-from fetchwork.fit import Offer
-from fetchwork.handlers.store import Store
-from fetchwork.matching import choose, slot_resources
+from fetchwork.classad import ads as classads
+from fetchwork.db import schema
+from fetchwork.db.database import AsyncDatabase
+from fetchwork.handlers.session import Store
+from fetchwork.matching.choose import choose, slot_resources
+from fetchwork.matching.fit import Offer
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.submit import from_description
+from fetchwork.queue.descriptions import from_description
 
 SLOT = Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-pslot-unclaimed.ad"
 DESCRIPTION = """

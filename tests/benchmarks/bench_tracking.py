@@ -28,11 +28,12 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue import Queue, steps, summaries
+from fetchwork.queue import Queue, summaries
+from fetchwork.queue import reading as steps
 
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
 OWNERS = 20

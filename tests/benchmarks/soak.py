@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.hooks import allow_connections
 from tests.faults.conftest import SETTINGS, TEMPLATE, new_database

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fetchwork import config
-from fetchwork.configgen import CONDOR_FILE, render
-from fetchwork.configgen.check import check_condor
-from fetchwork.configgen.condorconfig import CondorConfig, parse_settings
-from fetchwork.db import Database
+from fetchwork.db.database import Database
+from fetchwork.deploy import CONDOR_FILE, render
+from fetchwork.deploy.check import check_condor
+from fetchwork.deploy.condorconfig import CondorConfig, parse_settings
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import CondorRoot

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from fetchwork import classads
-from fetchwork.db import Database
+from fetchwork.classad import ads as classads
+from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 
 TIMEOUT_S = 40

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.db import Database
+from fetchwork.db.database import Database
 from fetchwork.errors import PoolError
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
 from fetchwork.pool.place import InRoot
-from fetchwork.pool.process import Process, processes
+from fetchwork.process import Process, processes
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 

@@ -12,7 +12,7 @@ from fetchwork.errors import PoolError
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.place import InRoot
-from fetchwork.pool.process import Process
+from fetchwork.process import Process
 
 HOST = "test-host.example"
 

@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fetchwork.cli import run
-from fetchwork.db import Database
+from fetchwork.db.database import Database
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.place import InRoot
 from fetchwork.pool.postgres import PostgresServer

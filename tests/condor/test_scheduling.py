@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fetchwork.agent.client import status
-from fetchwork.analyze import analyze
+from fetchwork.explain.job import analyze
+from fetchwork.explain.slot import match
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from fetchwork.slotmatch import match
 
 TIMEOUT_S = 60
 # an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not

@@ -11,7 +11,7 @@ import fetchwork
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 
-TRACKING = Path(fetchwork.__file__).parent / "queue" / "TRACKING.md"
+TRACKING = Path(fetchwork.__file__).parent / "following" / "TRACKING.md"
 
 
 def environment(pool: PersonalPool) -> dict[str, str]:

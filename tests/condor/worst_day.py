@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from fetchwork.pool import PersonalPool
-from fetchwork.pool.process import Process
+from fetchwork.process import Process
 from tests.invariants import violations
 
 OWNER = "alice"

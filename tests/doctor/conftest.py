@@ -17,10 +17,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import fetchwork
-from fetchwork import config, hookinstall, wire
-from fetchwork.configgen import CONDOR_FILE, render
-from fetchwork.configgen.condorconfig import CondorConfig, parse_settings
+from fetchwork import config
+from fetchwork.deploy import CONDOR_FILE, render
+from fetchwork.deploy import hooks as hookinstall
+from fetchwork.deploy.condorconfig import CondorConfig, parse_settings
 from fetchwork.doctor import Line, diagnose
+from fetchwork.hook import wire
 
 # what condor_config_val prints, as seen with 23.9.6
 CONDOR_CONFIG_VAL = """\

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from fetchwork.cli import run
-from fetchwork.configgen import CONDOR_FILE
+from fetchwork.deploy import CONDOR_FILE
 
 
 @pytest.fixture

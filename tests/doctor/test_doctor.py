@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from fetchwork import config, schema
+from fetchwork import config
 from fetchwork.cli import run
+from fetchwork.db import schema
 from fetchwork.doctor import agent, database, hooks
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")

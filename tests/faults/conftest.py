@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.harness import Site
 

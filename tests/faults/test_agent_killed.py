@@ -31,7 +31,7 @@ SHORT_RESTS = {
 #: chores at intervals that a test can wait for
 HURRY = """
 import fetchwork.agent.main
-from fetchwork.handlers import chores
+from fetchwork.handlers import maintenance as chores
 fetchwork.agent.main.SLOTS_S = 0.3
 chores.TICK_S = chores.PREEMPT_S = chores.MAINTAIN_S = 0.3
 """

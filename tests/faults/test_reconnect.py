@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS
 from tests.faults.reconnect import lose_and_regain

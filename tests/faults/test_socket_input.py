@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fetchwork.hook.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
-from fetchwork.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, encode_request
 from tests.faults.harness import OWNER, Site
 
 #: what may come on top of an agent that has done nothing yet

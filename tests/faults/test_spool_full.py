@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import hookinstall
+from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import FetchworkError
-from fetchwork.spool import Spool, write_report
-from fetchwork.wire import Request
+from fetchwork.hook.spool import Spool, write_report
+from fetchwork.hook.wire import Request
 from tests.faults.harness import Site
 
 SIZE = 256 * 1024

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import hookinstall
-from fetchwork.wire import Reply, Request, RequestReader, encode_reply
+from fetchwork.deploy import hooks as hookinstall
+from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 

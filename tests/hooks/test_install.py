@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fetchwork import config, hookinstall
+from fetchwork import config
 from fetchwork.cli.hooks import cli
+from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import ConfigError, FetchworkError
-from fetchwork.wire import HOOKS
+from fetchwork.hook.wire import HOOKS
 
 ROOT = os.geteuid() == 0
 

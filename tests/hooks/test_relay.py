@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fetchwork.wire import HOOKS, Reply
+from fetchwork.hook.wire import HOOKS, Reply
 
 from .conftest import ADS
 
@@ -104,9 +104,17 @@ def test_a_hook_imports_next_to_nothing(hooks, agent, name):
         lines = run.stderr.decode().splitlines()
         return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
-    allowed = {"fetchwork", "fetchwork.errors", "fetchwork.wire", "fetchwork.hookclient", "_socket", "select"}
+    allowed = {
+        "fetchwork",
+        "fetchwork.errors",
+        "fetchwork.hook",
+        "fetchwork.hook.wire",
+        "fetchwork.hook.client",
+        "_socket",
+        "select",
+    }
     if name == "prepare_job":
-        allowed |= {"fetchwork.jobcheck", "_stat"}
+        allowed |= {"fetchwork.hook.jobcheck", "_stat"}
     assert imported(str(hooks.directory / name)) - imported("-c", "pass") == allowed
 
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from fetchwork.spool import Spool
-from fetchwork.wire import HOOKS, Reply
+from fetchwork.hook.spool import Spool
+from fetchwork.hook.wire import HOOKS, Reply
 
 from .conftest import ADS
 

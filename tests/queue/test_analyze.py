@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import classads
-from fetchwork.analyze import Analysis, analyze
+from fetchwork.classad import ads as classads
 from fetchwork.errors import NotFound
+from fetchwork.explain.job import Analysis, analyze
+from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
-from fetchwork.slotmatch import match
 from tests.direct_queue import DirectQueue
 
 ADS = Path(__file__).parent.parent / "data" / "ads"

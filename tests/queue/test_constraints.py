@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork import classads
-from fetchwork.constraint import compile_constraint
-from fetchwork.queue import Queue, steps
+from fetchwork.classad import ads as classads
+from fetchwork.classad.constraint import compile_constraint
+from fetchwork.queue import Queue
+from fetchwork.queue import reading as steps
 from fetchwork.queue.views import JOBS
 from tests.direct_queue import DirectQueue
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from fetchwork.errors import NotFound
-from fetchwork.eventlog import JobEventLog
-from fetchwork.events import CursorExpired, JobEvent
+from fetchwork.following.eventlog import JobEventLog
 from fetchwork.queue import Queue
+from fetchwork.queue.events import CursorExpired, JobEvent
 from tests.direct_queue import DirectQueue
 
 Connect = Callable[..., psycopg.Connection]

@@ -12,8 +12,8 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from fetchwork import waiting
-from fetchwork.logfiles import LogWriter
+from fetchwork.following import progress as waiting
+from fetchwork.following.logfiles import LogWriter
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import fetchwork
-from fetchwork import classads
+from fetchwork.classad import ads as classads
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
 from tests.direct_queue import DirectQueue
@@ -119,10 +119,10 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
     """Read as a whole, in pieces, or at first as a whole and then in pieces."""
-    monkeypatch.setattr("fetchwork.queue.steps.PAGE", 3)
-    monkeypatch.setattr("fetchwork.queue.steps._Place.SHORT", short)
-    monkeypatch.setattr("fetchwork.queue.steps._Place.SMALLEST", smallest)
-    monkeypatch.setattr("fetchwork.queue.steps._Place.LARGEST", 2 * smallest)
+    monkeypatch.setattr("fetchwork.queue.reading.PAGE", 3)
+    monkeypatch.setattr("fetchwork.queue.reading._Place.SHORT", short)
+    monkeypatch.setattr("fetchwork.queue.reading._Place.SMALLEST", smallest)
+    monkeypatch.setattr("fetchwork.queue.reading._Place.LARGEST", 2 * smallest)
     for _ in range(4):
         slots.submit_many([{"JobPrio": n} for n in range(4)])
     every = [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
@@ -178,8 +178,8 @@ def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
 
 
 def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fetchwork.queue.steps.PAGE", 100)
-    monkeypatch.setattr("fetchwork.queue.steps._Place.SMALLEST", 100)
+    monkeypatch.setattr("fetchwork.queue.reading.PAGE", 100)
+    monkeypatch.setattr("fetchwork.queue.reading._Place.SMALLEST", 100)
 
     def peak(jobs: int) -> int:
         queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Colour": f"{n:01000}"} for n in range(jobs)])

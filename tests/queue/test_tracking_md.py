@@ -13,7 +13,7 @@ import fetchwork
 from tests.direct_queue import DirectQueue
 
 REPOSITORY = Path(__file__).parents[2]
-TEXT = (Path(fetchwork.__file__).parent / "queue" / "TRACKING.md").read_text()
+TEXT = (Path(fetchwork.__file__).parent / "following" / "TRACKING.md").read_text()
 FOREVER, WITH_DEADLINE = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from fetchwork.db import Database
+from fetchwork.db.database import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.direct_queue import EXITED, DirectQueue
 from tests.kept import kept_database

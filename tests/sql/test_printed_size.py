@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
-from fetchwork import classads
+from fetchwork.classad import ads as classads
 
 # what fetchwork adds to the ad of a run
 ADDED = 700

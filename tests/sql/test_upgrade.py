@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fetchwork import schema
+from fetchwork.db import schema
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.conftest import Connect

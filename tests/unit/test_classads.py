@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork import classads
-from fetchwork.classads import ERROR, UNDEFINED, ClassAd
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ERROR, UNDEFINED, ClassAd
 from fetchwork.errors import ClassAdError
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
@@ -294,7 +294,7 @@ def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape):
     # in a process of its own, as what is tested is that it does not die
     script = """
 import sys
-from fetchwork import classads
+from fetchwork.classad import ads as classads
 from fetchwork.errors import ClassAdError
 text = sys.stdin.read()
 for read in (classads.parse_expr, lambda text: classads.parse_old("x = " + text),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fetchwork import classads, clauses
+from fetchwork.classad import ads as classads
+from fetchwork.classad import clauses
 
 
 def split(text):

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork import config, conninfo
+from fetchwork import config
 from fetchwork.cli import run
 from fetchwork.config import sections
-from fetchwork.configgen import render
+from fetchwork.db import conninfo
+from fetchwork.deploy import render
 from fetchwork.errors import ConfigError
 
 SMALLEST = """\

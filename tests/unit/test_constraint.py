@@ -2,8 +2,8 @@
 
 import pytest
 
-from fetchwork import classads
-from fetchwork.constraint import Column, Source, compile_constraint, joined
+from fetchwork.classad import ads as classads
+from fetchwork.classad.constraint import Column, Source, compile_constraint, joined
 from fetchwork.errors import ClassAdError
 
 SOURCE = Source(

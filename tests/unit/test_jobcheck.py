@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork import classads, jobcheck
-from fetchwork.classads import ClassAd
-from fetchwork.jobcheck import find_problem
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ClassAd
+from fetchwork.hook import jobcheck
+from fetchwork.hook.jobcheck import find_problem
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 
@@ -129,10 +130,10 @@ def test_what_counts_are_the_rights_of_the_jobs_account(public_directory, attrib
     for name, value in ({"Iwd": str(place)} | attributes).items():
         ad[name] = value.replace("{}", str(place))
     package = public_directory() / "fetchwork"
-    package.mkdir()
-    (package / "jobcheck.py").write_text(Path(jobcheck.__file__).read_text())
+    (package / "hook").mkdir(parents=True)
+    (package / "hook" / "jobcheck.py").write_text(Path(jobcheck.__file__).read_text())
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from fetchwork.jobcheck import find_problem;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from fetchwork.hook.jobcheck import find_problem;"
         " print(find_problem(sys.stdin.buffer.read()))"
     )
     found = subprocess.run(
@@ -165,12 +166,12 @@ def test_words_are_split_as_htcondor_does(words):
 
 
 def test_no_module_of_the_library_is_imported():
-    code = "old = set(sys.modules); import fetchwork.jobcheck; print(*sorted(set(sys.modules) - old))"
-    path = str(Path(jobcheck.__file__).parent.parent)
+    code = "old = set(sys.modules); import fetchwork.hook.jobcheck; print(*sorted(set(sys.modules) - old))"
+    path = str(Path(jobcheck.__file__).parents[2])
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {path!r}); {code}"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert run.stdout.split() == ["_stat", "fetchwork", "fetchwork.jobcheck"]
+    assert run.stdout.split() == ["_stat", "fetchwork", "fetchwork.hook", "fetchwork.hook.jobcheck"]

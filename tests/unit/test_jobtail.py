@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork import classads, jobtail
-from fetchwork.classads import ClassAd
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import ClassAd
 from fetchwork.handlers.runad import report
+from fetchwork.hook import jobtail
 
 
 def exit_ad(place, **more):

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from fetchwork import classads, fit
-from fetchwork.fit import Offer, Wants, outranked
-from fetchwork.matching import Kinds, Positions, Shares, choose, slot_weights
+from fetchwork.classad import ads as classads
+from fetchwork.matching import fit
+from fetchwork.matching.choose import Kinds, Positions, Shares, choose, slot_weights
+from fetchwork.matching.fit import Offer, Wants, outranked
 
 
 def slot_of(**attributes):

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import classads
+from fetchwork.classad import ads as classads
 from fetchwork.errors import ClassAdError
-from fetchwork.fit import Offer
-from fetchwork.matching import (
+from fetchwork.matching.choose import (
     Kinds,
     Positions,
     Shares,
@@ -16,6 +15,7 @@ from fetchwork.matching import (
     choose,
     slot_resources,
 )
+from fetchwork.matching.fit import Offer
 
 ADS = Path(__file__).parent.parent / "data/ads"
 
@@ -113,7 +113,7 @@ def test_cache_forgets_what_was_not_used_for_longest():
 
 def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("fetchwork.matching.time.monotonic", lambda: now)
+    monkeypatch.setattr("fetchwork.matching.choose.time.monotonic", lambda: now)
     positions = Positions(limit=2)
     for number in (1, 2, 3):
         positions.hint(number, 0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fetchwork import classads
-from fetchwork.fit import Offer, Wants
+from fetchwork.classad import ads as classads
+from fetchwork.matching.fit import Offer, Wants
 from tests.matching_table import Pair, pairs
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fetchwork import policy
 from fetchwork.errors import ClassAdError
-from fetchwork.policy import HELD, IDLE, RUNNING, SUSPENDED
+from fetchwork.handlers import policy
+from fetchwork.handlers.policy import HELD, IDLE, RUNNING, SUSPENDED
 
 NOW = 1_000_000.0
 

@@ -17,7 +17,7 @@ from fetchwork.pool import condorroot
 from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables, to_toml
 from fetchwork.pool.ports import free_port
-from fetchwork.pool.process import Process, wait_all
+from fetchwork.process import Process, wait_all
 
 
 def sleeper() -> "subprocess.Popen[bytes]":

@@ -9,8 +9,8 @@ import pytest
 from fetchwork.agent import replay
 from fetchwork.agent.replay import Replay
 from fetchwork.handlers.context import Runs
-from fetchwork.spool import Spool, write_report
-from fetchwork.wire import Request
+from fetchwork.hook.spool import Spool, write_report
+from fetchwork.hook.wire import Request
 
 REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="NOBODYS", arg="exit")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from fetchwork.hook.spool import Spool
+from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
-from fetchwork.spool import Spool
-from fetchwork.wire import Reply, Request, RequestReader, encode_reply
 
 SCALE = 20.0
 

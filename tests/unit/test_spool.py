@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import spool as spool_module
 from fetchwork.errors import FetchworkError
-from fetchwork.spool import Spool, write_report
-from fetchwork.wire import Request, encode_request
+from fetchwork.hook import spool as spool_module
+from fetchwork.hook.spool import Spool, write_report
+from fetchwork.hook.wire import Request, encode_request
 
 ROOT = os.geteuid() == 0
 REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit", slot="slot1")
@@ -97,16 +97,16 @@ def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory):
     spool = Spool(str(directory))
     spool.make()
     package = public_directory() / "fetchwork"
-    package.mkdir()
-    for name in ("__init__", "errors", "wire", "spool"):
-        source = Path(spool_module.__file__).with_name(f"{name}.py")
-        (package / source.name).write_text(source.read_text())
+    (package / "hook").mkdir(parents=True)
+    for name in ("__init__.py", "errors.py", "hook/__init__.py", "hook/wire.py", "hook/spool.py"):
+        source = Path(spool_module.__file__).parents[1] / name
+        (package / name).write_text(source.read_text())
     mine = write_report(spool.directory, REPORT)
     code = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from fetchwork.spool import write_report
-from fetchwork.wire import Request
+from fetchwork.hook.spool import write_report
+from fetchwork.hook.wire import Request
 write_report(sys.argv[2], Request("job_exit", b"A = 1"))
 directory, report = sys.argv[2:]
 for attempt in (
@@ -297,10 +297,10 @@ def test_a_directory_that_is_not_there_is_told(tmp_path):
 
 def test_the_writer_needs_no_heavy_module():
     code = (
-        "import fetchwork.spool;"
+        "import fetchwork.hook.spool;"
         " print([name for name in ('re', 'json', 'pathlib', 'enum', 'typing') if name in sys.modules])"
     )
-    path = str(Path(spool_module.__file__).parent.parent)
+    path = str(Path(spool_module.__file__).parents[2])
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {path!r}); {code}"],
         capture_output=True,

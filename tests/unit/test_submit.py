@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fetchwork import classads, submit
+from fetchwork.classad import ads as classads
 from fetchwork.errors import SubmitError
+from fetchwork.queue import descriptions as submit
 from fetchwork.queue import submission
 
 

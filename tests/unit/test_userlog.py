@@ -6,7 +6,7 @@ from typing import Any
 import htcondor2
 import pytest
 
-from fetchwork.events import Cursor, JobEvent
+from fetchwork.queue.events import Cursor, JobEvent
 
 
 def event(type_number: int, **info: Any) -> JobEvent:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fetchwork import wire
 from fetchwork.errors import ProtocolError
-from fetchwork.wire import Reply, ReplyReader, Request, RequestReader
+from fetchwork.hook import wire
+from fetchwork.hook.wire import Reply, ReplyReader, Request, RequestReader
 
 PAGE = Path(wire.__file__).with_name("PROTOCOL.md").read_text()
 EXAMPLES = [

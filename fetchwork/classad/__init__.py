@@ -1,0 +1,1 @@
+"""ClassAds as fetchwork reads, prints, compares and evaluates them."""

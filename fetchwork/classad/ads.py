@@ -1,0 +1,564 @@
+"""ClassAds as fetchwork reads, writes and matches them: the only module over HTCondor's ``classad2``.
+
+Theory of operation
+-------------------
+Three forms of an ad exist here.
+
+*Old syntax* is what hooks read and print: one ``Name = expression`` a line. In it a backslash is an
+ordinary character unless a double quote follows (lexer.cpp, ``tokenizeStringOld``), so ``"a\\nb"`` is four
+characters and a string with a line break has no literal at all. ``printOld()`` prints the break as it is,
+which ends the ad, or forges an attribute. ``print_old`` therefore prints whatever has no one-line literal
+as a call of HTCondor's own function ``eval``, whose argument is read by the new-syntax reader, which does
+know escapes::
+
+    Arguments = eval("\\"-c 'echo one\\necho two'\\"")
+
+Every HTCondor daemon evaluates an attribute when it looks one up, so it gets the line break; and
+``parse_old`` turns exactly that form back into the string, list or ad it was.
+
+*New syntax* (``[ a = 1; b = "x\\ny" ]``) is what expressions are kept in: it can say everything but NUL.
+
+*HTCondor's JSON form* (``condor_q -json``) is what the database holds: literals as JSON, ``undefined`` as
+null, any other expression as the string ``/Expr(new syntax)/``. condor_q marks that string by an escaped
+slash, which no JSON store keeps; so a text that merely looks like an expression is held as the expression
+that is its literal: ``/Expr("/Expr(x)/")/``.
+
+The C++ reader recurses. Depth and length of what it is given are bounded here, because its own bound is
+young (older HTCondors, and long operator chains in all, overflow the stack of the process).
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import secrets
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fetchwork.errors import ClassAdError
+from fetchwork.hook.wire import one_line
+
+with warnings.catch_warnings():
+    # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
+    # at its first call, and crashes where that warning is an error: so it is imported here.
+    warnings.simplefilter("ignore")
+    import classad2
+    import htcondor2  # noqa: F401
+    from classad2 import ClassAd, ExprTree, Value
+
+__all__ = [
+    "ERROR",
+    "UNDEFINED",
+    "ClassAd",
+    "ExprTree",
+    "evaluate",
+    "format_expr",
+    "from_json",
+    "matches",
+    "parse_expr",
+    "parse_old",
+    "print_old",
+    "quote",
+    "references",
+    "split_ads",
+    "to_json",
+]
+
+UNDEFINED = Value.Undefined
+ERROR = Value.Error
+
+#: characters of one ad's text
+MAX_TEXT = 16 * 1024 * 1024
+#: lines of one ad: a slot's has 150, and reading takes a second for every hundred thousand
+MAX_LINES = 20_000
+#: brackets within brackets; HTCondor's own limit, where it has one, is 500
+MAX_DEPTH = 200
+#: characters of one expression, its strings not counted: the reader recurses once per operator
+MAX_EXPRESSION = 40_000
+
+# HTCondor's private attributes (classad_oldnew.cpp): they grant rights, so they go no further than here
+_PRIVATE = (
+    "Capability",
+    "ChildClaimIds",
+    "ClaimId",
+    "ClaimIdList",
+    "ClaimIds",
+    "PairedClaimId",
+    "TransferKey",
+)
+_PRIVATE_PREFIX = "_condor_priv"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PLAIN_NAME = re.compile(r"(?!(?:error|false|is|isnt|parent|true|undefined)\Z)[A-Za-z_][A-Za-z0-9_]*\Z", re.I)
+# one string literal of old syntax: a quote that a backslash precedes does not end it
+_OLD_STRING = re.compile(r'"(?:[^"]|(?<=\\)")*"')
+_NEW_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# what needs more than a plain literal: everything that some reader takes for the end of a line, and the
+# other control characters but tab
+_UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
+_ESCAPED = re.compile('[\x01-\x1f\x7f\x85\u2028\u2029"\\\\]')
+_SIMPLE_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+_EVAL = re.compile(r'eval\(("(?:[^"\\]|\\.)*")\)')
+_LONG_NUMBER = re.compile(r"(?<![\w.])(-?)(\d{19,})(?![\w.])")
+_SEPARATOR = re.compile(r"^-----\r?(?:\n|\Z)", re.MULTILINE)
+
+# names that no text can know, so that none can close the ad it is read in and go on by itself
+_VALUE = "v" + secrets.token_hex(12)
+_GUARD = "g" + secrets.token_hex(12)
+
+
+# -- reading text ---------------------------------------------------------------------------------------
+
+
+def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
+    """Return the ad that ``Name = expression`` lines say.
+
+    Bytes that are not UTF-8 become U+FFFD. HTCondor's private attributes (ClaimId and its kin) are left
+    out. ``strict`` is for text that people write: it also refuses what HTCondor would pass over in silence,
+    that is an attribute given twice and words behind the end of an expression.
+    """
+    lines = _decode(text).strip("\r\n").split("\n")
+    if lines == [""]:
+        return ClassAd()
+    body = "\n".join(lines)
+    _check_bounds(lines, body)
+    if strict:
+        _check_strictly(lines)
+    try:
+        ad = classad2.parseNext(body, classad2.ParserType.Old)
+    except ValueError:
+        ad = None
+    # the binding stops at the first line it can't read, and mostly says nothing
+    if ad is None or len(ad) != len(lines):
+        ad = _parse_by_line(lines)
+    if 'eval("' in body:
+        _decode_evals(ad)
+    for name in _PRIVATE:
+        ad.pop(name, None)
+    if _PRIVATE_PREFIX in body.lower():
+        for name in [name for name in ad if name.lower().startswith(_PRIVATE_PREFIX)]:
+            ad.pop(name)
+    return ad
+
+
+def split_ads(text: str | bytes) -> tuple[ClassAd, ClassAd]:
+    """Return the job ad and the slot ad of REPLY_FETCH's and EVICT_CLAIM's stdin.
+
+    Between them is a line ``-----``. A value can't be taken for it, as no value holds a line break.
+    """
+    parts = _SEPARATOR.split(_decode(text), maxsplit=1)
+    if len(parts) != 2:
+        raise ClassAdError("no line '-----' between the job ad and the slot ad")
+    return parse_old(parts[0]), parse_old(parts[1])
+
+
+def parse_expr(text: str) -> ExprTree:
+    """Return the expression that ``text`` says in new syntax, as ``/Expr(...)/`` holds it."""
+    if "\0" in text:
+        raise ClassAdError("an expression can't hold a NUL character")
+    _check_expression(text, _without_new_strings)
+    _check_numbers(_NEW_STRING.sub('""', text))
+    try:
+        # read as one of two attributes, because the reader on its own stops where it likes
+        ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
+    except classad2.ClassAdException:
+        ad = None
+    if ad is None or len(ad) != 2 or _VALUE not in ad or _GUARD not in ad:
+        raise ClassAdError(f"not a ClassAd expression: {_shorten(text)}")
+    return ad.lookup(_VALUE)
+
+
+def _decode(text: str | bytes) -> str:
+    if len(text) > MAX_TEXT:
+        raise ClassAdError(f"ad of {len(text)} bytes is larger than {MAX_TEXT} bytes")
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    elif not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ClassAdError(f"line {line} of the ad holds a NUL character")
+    return text
+
+
+def _parse_by_line(lines: list[str]) -> ClassAd:
+    # two ads one after the other are merged by HTCondor, which helps nobody: a blank line is an error here
+    ad = ClassAd()
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("#"):
+            continue
+        one = None
+        if line.strip():
+            try:
+                one = classad2.parseNext(line, classad2.ParserType.Old)
+            except ValueError:
+                one = None
+        if one is None or len(one) != 1:
+            raise ClassAdError(f"line {number} of the ad is not 'attribute = expression': {_subject(line)}")
+        ad.update({name: one.lookup(name) for name in one})
+    return ad
+
+
+def _check_strictly(lines: list[str]) -> None:
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not _NAME.match(name):
+            raise ClassAdError(f"line {number} of the ad is not 'attribute = expression': {_subject(line)}")
+        first = seen.setdefault(name.lower(), number)
+        if first != number:
+            raise ClassAdError(f"attribute '{name}' is given on line {first} and again on line {number}")
+        if _OLD_STRING.fullmatch(value):
+            continue
+        _check_numbers(_OLD_STRING.sub('""', value))
+        ad = None
+        if "\\" not in value or not value.endswith('\\"'):
+            ad = classad2.parseNext(f"x = [{_VALUE} = {value} ; {_GUARD} = true]", classad2.ParserType.Old)
+        inner = ad["x"] if ad is not None and len(ad) == 1 else None
+        if not isinstance(inner, ClassAd) or len(inner) != 2 or _VALUE not in inner or _GUARD not in inner:
+            raise ClassAdError(f"line {number} of the ad: value of '{name}' is not a ClassAd expression")
+
+
+def _check_bounds(lines: list[str], body: str) -> None:
+    if len(lines) > MAX_LINES:
+        raise ClassAdError(f"ad of {len(lines)} lines is longer than {MAX_LINES}")
+    if len(body) <= MAX_EXPRESSION and _brackets(body) <= MAX_DEPTH:
+        return
+    for number, line in enumerate(lines, 1):
+        name, _, value = line.partition("=")
+        try:
+            _check_expression(value.strip(), _without_old_strings)
+        except ClassAdError as exc:
+            raise ClassAdError(
+                f"line {number} of the ad, attribute {_shorten(name.strip())}: {exc}"
+            ) from None
+
+
+def _check_expression(text: str, without_strings: Callable[[str], str]) -> None:
+    if len(text) <= MAX_EXPRESSION and _brackets(text) <= MAX_DEPTH:
+        return
+    text = without_strings(text)
+    if len(text) > MAX_EXPRESSION:
+        raise ClassAdError(
+            f"expression of {len(text)} characters, its strings not counted, is longer than {MAX_EXPRESSION}"
+        )
+    if _brackets(text) <= MAX_DEPTH:
+        return
+    depth = 0
+    for char in text:
+        if char in "([{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ClassAdError(f"expression is nested deeper than {MAX_DEPTH}")
+        elif char in ")]}" and depth:
+            depth -= 1
+
+
+def _brackets(text: str) -> int:
+    return text.count("(") + text.count("[") + text.count("{")
+
+
+def _without_old_strings(text: str) -> str:
+    if _OLD_STRING.fullmatch(text):
+        return '""'
+    # a quoted name or a comment may hold a lone quote, behind which anything could hide: count it all then
+    if "'" in text or "/*" in text or "//" in text:
+        return text
+    return _OLD_STRING.sub('""', text)
+
+
+def _without_new_strings(text: str) -> str:
+    if _NEW_STRING.fullmatch(text):
+        return '""'
+    if "'" in text or "/*" in text or "//" in text:
+        return text
+    return _NEW_STRING.sub('""', text)
+
+
+def _check_numbers(text: str) -> None:
+    # the reader makes 0 of an integer that does not fit
+    for sign, digits in _LONG_NUMBER.findall(text):
+        if int(digits) > 2**63 - (not sign):
+            raise ClassAdError(f"integer {sign}{digits[:40]} does not fit in 64 bits")
+
+
+def _subject(line: str) -> str:
+    """The part of a bad line that may be shown: a value may be a secret, a name is none."""
+    name, equals, _ = line.partition("=")
+    return f"'{one_line(name.strip(), 40)} = ...'" if equals else _shorten(line.strip() or "(blank)")
+
+
+def _shorten(text: str) -> str:
+    return f"'{one_line(text, 63)}'"
+
+
+# -- printing text --------------------------------------------------------------------------------------
+
+
+def print_old(ad: ClassAd) -> str:
+    """Return the ad as ``Name = expression`` lines, sorted by name, each ended by a newline.
+
+    Whatever the values are, there is exactly one line per attribute, and HTCondor as well as ``parse_old``
+    reads from it the values that went in (reals inside expressions to the 16 digits that HTCondor prints).
+    Raises ClassAdError for a name that HTCondor can't read at the start of a line.
+    """
+    lines = []
+    for name in sorted(ad, key=str.lower):
+        if not _NAME.match(name):
+            raise ClassAdError(f"attribute name {_shorten(name)}: only letters, digits and _ are allowed")
+        value, tree = ad[name], ad.lookup(name)
+        text = _one_line(value, tree)
+        if text is None:
+            text = 'eval("' + _print(value, tree, _NEW).replace('"', '\\"') + '")'
+        lines.append(f"{name} = {text}\n")
+    return "".join(lines)
+
+
+_OLD, _NEW = "old", "new"
+
+
+def _one_line(value: Any, tree: ExprTree) -> str | None:
+    """The value in old syntax, or None where old syntax has no one-line form that reads back the same."""
+    text = _print(value, tree, _OLD)
+    if _UNPRINTABLE.search(text):
+        return None
+    if isinstance(value, bool | int | float | str) and not text.startswith("relTime"):
+        # a backslash at the end is safe: a quote that ends the line ends the string, whatever precedes it
+        return text
+    new = repr(tree)
+    back = classad2.parseNext(f"x = {text}", classad2.ParserType.Old)
+    if back is None or len(back) != 1 or repr(back.lookup("x")) != new:
+        return None
+    # an expression of the job's own that would be taken for one of ours is wrapped once more
+    return text if _inside_eval(new) is None else None
+
+
+def _print(value: Any, tree: ExprTree | None, syntax: str) -> str:
+    """The value in one of the two syntaxes; in the old one it may fail to read back.
+
+    HTCondor prints reals with 16 digits, of which 17 are needed; so literals are printed here, and only
+    expressions and the rare types are left to it.
+    """
+    kind = type(value)
+    if kind is str:
+        return quote(value) if syntax is _NEW else '"' + value.replace('"', '\\"') + '"'
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return str(value)
+    if kind is ExprTree:
+        tree = value
+    elif tree is None or not re.search("(?:rel|abs)Time\\(", repr(tree)):
+        # without a tree this is an item of a list that holds no times, which Python has no type for
+        if kind is float:
+            return _real(value)
+        if kind is list:
+            return "{ " + ",".join(_print(item, None, syntax) for item in value) + " }"
+        if kind is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
+            items = (f"{name} = {_print(value[name], value.lookup(name), syntax)}" for name in value)
+            return "[ " + "; ".join(items) + " ]"
+        if tree is None:
+            tree = _tree_of(value)
+    if syntax is _NEW:
+        return repr(tree)
+    holder = ClassAd()
+    holder["x"] = tree
+    return str(holder.printOld()).removeprefix("x = ").removesuffix("\n")
+
+
+def _tree_of(value: Any) -> ExprTree:
+    holder = ClassAd()
+    holder["x"] = value
+    return holder.lookup("x")
+
+
+def _decode_evals(ad: ClassAd) -> None:
+    for name in list(ad):
+        inner = _inside_eval(repr(ad.lookup(name)))
+        if inner is not None:
+            ad[name] = inner
+
+
+def _inside_eval(text: str) -> ExprTree | None:
+    """What ``print_old`` has put into ``eval("...")``, or None where this is another expression.
+
+    Only what has no literal is printed so: the ``eval("1 + 2")`` of a job stays an expression.
+    """
+    found = _EVAL.fullmatch(text)
+    if not found:
+        return None
+    argument = ExprTree(found[1]).eval()
+    try:
+        tree = parse_expr(argument)
+    except ClassAdError:
+        return None
+    holder = ClassAd()
+    holder["x"] = tree
+    value = holder["x"]
+    if _print(value, tree, _NEW) != argument or _one_line(value, tree) is not None:
+        return None
+    return tree
+
+
+def quote(text: str) -> str:
+    """Return a string literal of new syntax, on one line, for use inside an expression."""
+    if "\0" in text:
+        raise ClassAdError("a string can't hold a NUL character")
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    return _SIMPLE_ESCAPES.get(char) or "".join(f"\\{byte:03o}" for byte in char.encode("utf-8"))
+
+
+def _real(value: float) -> str:
+    if math.isnan(value):
+        return 'real("NaN")'
+    if math.isinf(value):
+        return 'real("INF")' if value > 0 else 'real("-INF")'
+    # the shortest digits that read back as the same number; HTCondor's own %.16G loses the seventeenth
+    return repr(value).upper()
+
+
+# -- JSON -----------------------------------------------------------------------------------------------
+
+
+def to_json(ad: ClassAd) -> dict[str, Any]:
+    """Return the ad in HTCondor's JSON form, ready for ``json.dumps`` and for jsonb.
+
+    Where jsonb would change a value (it writes 1E+22 as an integer, has no -0.0) the value is an expression.
+    """
+    return {name: _to_json(ad[name], ad.lookup(name)) for name in ad}
+
+
+def _to_json(value: Any, tree: ExprTree | None) -> Any:
+    kind = type(value)
+    if kind is str:
+        if value.startswith("/Expr(") and value.endswith(")/"):
+            return _expr_string(quote(value))
+        return value
+    if kind is bool or kind is int:
+        return value
+    if value is UNDEFINED:
+        return None
+    if value is ERROR:
+        return _expr_string("error")
+    if kind is ExprTree:
+        return _expr_string(repr(value))
+    if tree is not None and kind in (float, list, datetime.datetime):
+        # times have no type of their own in Python: the expression keeps what they are
+        text = repr(tree)
+        if kind is datetime.datetime or "relTime(" in text or "absTime(" in text:
+            return _expr_string(text)
+    if kind is float:
+        text = _real(value)
+        return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
+    if kind is list:
+        return [_to_json(item, None) for item in value]
+    if kind is ClassAd:
+        return to_json(value)
+    raise ClassAdError(f"a value of type {kind.__name__} has no JSON form")
+
+
+def _expr_string(text: str) -> str:
+    return f"/Expr({text})/"
+
+
+def from_json(value: Mapping[str, Any]) -> ClassAd:
+    """Return the ad that HTCondor's JSON form says; raises ClassAdError naming the attribute at fault."""
+    return _ad_from_json(value, 0)
+
+
+def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
+    ad = ClassAd()
+    for name, item in value.items():
+        if not name or "\0" in name:
+            raise ClassAdError(f"attribute name {_shorten(name)} is empty or holds a NUL character")
+        if name in ad:
+            raise ClassAdError(f"attribute {_shorten(name)} is given twice")
+        try:
+            ad[name] = _from_json(item, depth + 1)
+        except ClassAdError as exc:
+            raise ClassAdError(f"attribute {_shorten(name)}: {exc}") from None
+    return ad
+
+
+def _from_json(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ClassAdError(f"nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        if value.startswith("/Expr(") and value.endswith(")/") and len(value) > 7:
+            return parse_expr(value[6:-2])
+        if "\0" in value:
+            raise ClassAdError("a string can't hold a NUL character")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ClassAdError("a string holds half a surrogate pair") from None
+        return value
+    if value is None:
+        return UNDEFINED
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ClassAdError(f"integer {value} does not fit in 64 bits")
+        return value
+    if isinstance(value, list):
+        return [_from_json(item, depth + 1) for item in value]
+    if isinstance(value, Mapping):
+        return _ad_from_json(value, depth)
+    raise ClassAdError(f"a {type(value).__name__} has no ClassAd form")
+
+
+# -- evaluating -----------------------------------------------------------------------------------------
+
+
+def matches(job: ClassAd, slot: ClassAd) -> bool:
+    """Tell whether each ad's Requirements are true with the other ad as TARGET.
+
+    As in HTCondor undefined and error are not true, and a number other than 0 is. An ad without
+    Requirements asks for nothing: fetched work has no submit tool that would always add them.
+    """
+    return _accepts(job, slot) and _accepts(slot, job)
+
+
+def _accepts(ad: ClassAd, target: ClassAd) -> bool:
+    result = evaluate(ad, "Requirements", target) if "Requirements" in ad else True
+    # undefined and error are of a kind of int
+    return type(result) in (bool, int, float) and bool(result)
+
+
+def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> Any:
+    """Return the value of an attribute, or of a parsed expression, in ``ad`` with ``target`` as TARGET.
+
+    An attribute that is not there is UNDEFINED; what can't be evaluated is ERROR.
+    """
+    if isinstance(what, str):
+        if what not in ad:
+            return UNDEFINED
+        expr = ad.lookup(what)
+    else:
+        expr = what
+    try:
+        # without a target TARGET. is undefined
+        return expr.eval(ad) if target is None else expr.eval(ad, target)
+    except classad2.ClassAdException:
+        return ERROR
+
+
+def references(expr: ExprTree) -> frozenset[str]:
+    """Return the attributes that an expression refers to, those of the other ad as ``TARGET.Name``."""
+    return frozenset(name for name in ClassAd().externalRefs(expr) if name)
+
+
+def format_expr(expr: ExprTree) -> str:
+    """Return the expression in new syntax, on one line."""
+    return repr(expr)

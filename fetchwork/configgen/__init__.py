@@ -1,5 +1,0 @@
-"""From a host file to HTCondor configuration, and back: is what HTCondor uses what the file says?"""
-
-from fetchwork.configgen.render import CONDOR_FILE, UNIT_FILE, render
-
-__all__ = ["CONDOR_FILE", "UNIT_FILE", "render"]

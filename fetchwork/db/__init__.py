@@ -1,0 +1,1 @@
+"""PostgreSQL as fetchwork uses it; the only room that imports psycopg."""

@@ -1,0 +1,130 @@
+"""Applies ``sql/`` to a database, and tells whether a database has the schema that this fetchwork speaks.
+
+Why no migration library: a DBA must be able to apply the same files with psql and leave the same books, so
+each migration writes its own row into ``fetchwork.migration`` (a library keeps its own table, and only when
+it runs itself); and functions and views are not migrated but replaced as a whole at each upgrade.
+
+``sql/install.sql`` is the one list of the files and their order; psql reads it by ``\\ir``, and so does this
+module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: an
+advisory lock makes the second wait, and it finds nothing left to do.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fetchwork.db.database import Database
+from fetchwork.errors import FetchworkError, SchemaMismatch
+
+_LOCK = 0x66776462  # any constant: serialises init and upgrade of one database
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def sql_directory() -> Path:
+    """Where the SQL files are: inside an installed package, or beside it in a checkout."""
+    for place in (_PACKAGE / "_sql", _PACKAGE.parent / "sql"):
+        if (place / "install.sql").is_file():
+            return place
+    raise SchemaMismatch(f"no SQL files beside '{_PACKAGE}': the installation is incomplete")
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered file of ``sql/migrations``."""
+
+    version: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a database has (``installed``; none: no schema) and what this fetchwork brings (``known``)."""
+
+    installed: tuple[int, ...]
+    known: tuple[int, ...]
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Migrations that an upgrade would apply."""
+        return tuple(version for version in self.known if version not in self.installed)
+
+    @property
+    def newer(self) -> bool:
+        """The database was upgraded by a newer fetchwork than this one."""
+        return bool(self.installed) and max(self.installed) > max(self.known)
+
+
+def files() -> tuple[list[Migration], list[Path]]:
+    """The migrations, and the files that are applied again at each upgrade, both in order."""
+    directory = sql_directory()
+    listed = re.findall(r"^\\ir (\S+)$", (directory / "install.sql").read_text(encoding="utf-8"), re.M)
+    migrations, replaced = [], []
+    for name in listed:
+        numbered = re.fullmatch(r"migrations/(\d{4})_\w+\.sql", name)
+        if numbered:
+            migrations.append(Migration(int(numbered[1]), directory / name))
+        else:
+            replaced.append(directory / name)
+    return migrations, replaced
+
+
+def latest() -> int:
+    """The schema version that this fetchwork speaks."""
+    return max(migration.version for migration in files()[0])
+
+
+def status(conninfo: str) -> Status:
+    """Compare a database with this fetchwork.
+
+    Raises DatabaseUnavailable if the database does not answer.
+    """
+    with _open(conninfo) as database:
+        return _status(database)
+
+
+def init(conninfo: str) -> list[int]:
+    """Make the schema in a database that has none; returns the migrations applied.
+
+    On a database that has one it does what upgrade does. Raises DatabaseUnavailable, DatabaseRefused (no
+    right to create a schema, or roles), SchemaMismatch (made by a newer fetchwork).
+    """
+    return upgrade(conninfo, create=True)
+
+
+def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
+    """Apply what is missing, and replace functions, views and grants; returns the migrations applied.
+
+    Raises as init does, and SchemaMismatch if there is no schema and create is false.
+    """
+    migrations, replaced = files()
+    with _open(conninfo) as database, database.transaction():
+        database.query("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        found = _status(database)
+        if not found.installed and not create:
+            raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
+        if found.newer:
+            raise SchemaMismatch(
+                f"the database has schema version {max(found.installed)}, this fetchwork speaks up to"
+                f" {max(found.known)}: upgrade fetchwork on this host"
+            )
+        applied = [migration for migration in migrations if migration.version in found.pending]
+        for path in [*(migration.path for migration in applied), *replaced]:
+            try:
+                database.script(path.read_bytes())
+            except FetchworkError as error:
+                name = path.relative_to(sql_directory())
+                raise type(error)(f"cannot apply '{name}': {error}") from error
+        return [migration.version for migration in applied]
+
+
+def _status(database: Database) -> Status:
+    known = tuple(migration.version for migration in files()[0])
+    (there,) = database.query("SELECT to_regclass('fetchwork.migration') IS NOT NULL AS is_there")
+    if not there["is_there"]:
+        return Status((), known)
+    rows = database.query("SELECT version FROM fetchwork.migration ORDER BY version")
+    return Status(tuple(row["version"] for row in rows), known)
+
+
+def _open(conninfo: str) -> Database:
+    return Database(conninfo, application_name="fetchwork db")

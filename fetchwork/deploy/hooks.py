@@ -1,0 +1,242 @@
+"""Puts the hooks where HTCondor runs them, with what they import, and ``hook.conf`` beside them.
+
+A directory serves one keyword and stands on its own: job users must be able to run what is in it, and may
+not be able to enter the environment that fetchwork itself is installed in.
+
+    DIR/fetch_work ...    the six executables, started by the interpreter chosen here
+    DIR/hook.conf         keyword, socket, spool; what direct mode needs
+    DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
+
+It can be repeated under running slots: every file is replaced by renaming, the modules all at once.
+"""
+
+import contextlib
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fetchwork.config import HostConfig
+from fetchwork.errors import ConfigError, FetchworkError
+from fetchwork.hook.spool import Spool
+from fetchwork.hook.wire import HOOKS
+
+#: what hooks import, from the package's directory
+MODULES = (
+    "__init__.py",
+    "errors.py",
+    "hook/__init__.py",
+    "hook/wire.py",
+    "hook/client.py",
+    "hook/jobcheck.py",
+    "hook/jobtail.py",
+    "hook/direct.py",
+    "hook/spool.py",
+)
+_PACKAGE = Path(__file__).resolve().parents[1]
+#: seconds beyond the agent's hold that FETCH_WORK waits
+_HOLD_MARGIN_S = 45
+#: seconds before the starter kills JOB_EXIT that it must be done
+_EXIT_MARGIN_S = 4
+# what a socket's address holds (sun_path), with its NUL
+_SOCKET_BYTES = 108
+_COMPILE = """
+import py_compile, sys
+for path in sys.argv[1:]:
+    py_compile.compile(path, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+"""
+
+
+def install(
+    directory: Path | str,
+    *,
+    keyword: str,
+    socket: Path | str,
+    spool: Path | str | None = None,
+    python: Path | str | None = None,
+    direct_python: Path | str | None = None,
+    direct_config: Path | str | None = None,
+    deadline_s: float | None = None,
+    job_exit_deadline_s: float | None = None,
+) -> list[Path]:
+    """Install the hooks of one keyword into ``directory`` and return the executables.
+
+    ``python`` starts them (default: /usr/bin/python3). Raises ConfigError with every setting that can't work,
+    FetchworkError where the file system refuses.
+    """
+    directory = Path(directory)
+    interpreter = Path(python or "/usr/bin/python3")
+    settings = {
+        "keyword": keyword,
+        "socket": socket,
+        "spool": spool,
+        "direct_python": direct_python,
+        "direct_config": direct_config,
+        "deadline_s": deadline_s,
+        "job_exit_deadline_s": job_exit_deadline_s,
+    }
+    problems = [*_check_settings(settings, interpreter), *_check_directory(directory)]
+    if problems:
+        raise ConfigError(problems)
+    try:
+        _make_directories(directory)
+        _install_modules(directory, interpreter)
+        written = []
+        for name in HOOKS:
+            text = (_hooks_source() / name).read_text()
+            _, _, rest = text.partition("\n")
+            _replace(directory / name, f"#!{interpreter} -IS\n{rest}", 0o755)
+            written.append(directory / name)
+        _replace(directory / "hook.conf", _conf_text(settings), 0o644)
+    except OSError as exc:
+        raise FetchworkError(
+            f"cannot install hooks in '{directory}': {exc.strerror}: '{exc.filename}'"
+        ) from exc
+    return written
+
+
+def install_host(config: HostConfig, *, python: Path | str | None = None) -> dict[str, list[Path]]:
+    """Install every keyword of a host file, and make the agent's spool; return the executables by keyword."""
+    spool, account = config.agent.spool, config.agent.user
+    try:
+        owner = pwd.getpwnam(account).pw_uid if account and os.geteuid() == 0 else os.geteuid()
+    except KeyError:
+        raise ConfigError([f"agent.user: account '{account}' does not exist on this host"]) from None
+    try:
+        # socket, spool and log live in directories of the agent's own, which everyone may enter
+        for place in (config.socket.parent, spool.parent):
+            for made in _make_directories(place):
+                os.chown(made, owner, -1)
+    except OSError as exc:
+        raise FetchworkError(f"cannot make directory '{exc.filename}': {exc.strerror}") from exc
+    Spool(str(spool)).make(owner)
+    return {
+        name: install(
+            config.hooks(name),
+            keyword=name,
+            socket=config.socket,
+            spool=spool,
+            python=python,
+            direct_python=config.agent.venv / "bin/python",
+            direct_config=config.host.file,
+            deadline_s=keyword.hold_fetch_s + _HOLD_MARGIN_S if keyword.hold_fetch_s > 30 else None,
+            job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
+            if keyword.job_exit_timeout_s < 25
+            else None,
+        )
+        for name, keyword in config.keywords.items()
+    }
+
+
+def _make_directories(place: Path) -> list[Path]:
+    made = [each for each in (place, *place.parents) if not each.exists()][::-1]
+    for each in made:
+        each.mkdir()
+        each.chmod(0o755)
+    return made
+
+
+def _hooks_source() -> Path:
+    # in a wheel they are inside the package, in a checkout beside it
+    inside = _PACKAGE / "_hooks"
+    return inside if inside.is_dir() else _PACKAGE.parent / "hooks"
+
+
+def _check_settings(settings: Mapping[str, object], interpreter: Path) -> Iterator[str]:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", str(settings["keyword"])):
+        yield f"keyword '{settings['keyword']}': allowed are letters, digits and _, a letter first"
+    for name in ("socket", "spool", "direct_python", "direct_config"):
+        value = settings[name]
+        if value is not None and not re.fullmatch(r"/[^\n\r\0]*", str(value)):
+            yield f"{name} '{value}': allowed is an absolute path without line breaks"
+    if len(os.fsencode(str(settings["socket"]))) >= _SOCKET_BYTES:
+        yield f"socket '{settings['socket']}': allowed are {_SOCKET_BYTES - 1} bytes"
+    for name in ("deadline_s", "job_exit_deadline_s"):
+        seconds = settings[name]
+        if isinstance(seconds, int | float) and not 1 <= seconds <= 86400:
+            yield f"{name} {seconds}: allowed are 1 to 86400"
+    # the kernel cuts the first line of a script at 255 bytes, and ends the interpreter's name at a blank
+    if not re.fullmatch(r"/[^\s\0]{1,200}", str(interpreter)):
+        yield f"python '{interpreter}': allowed is an absolute path of up to 200 characters without blanks"
+    elif not os.access(interpreter, os.X_OK):
+        yield f"python '{interpreter}': does not exist or is not executable; name another with --python"
+
+
+def _check_directory(directory: Path) -> Iterator[str]:
+    if not directory.is_absolute():
+        yield f"directory '{directory}': allowed is an absolute path"
+        return
+    for place in (directory, *directory.parents):
+        try:
+            mode = place.stat().st_mode
+        except OSError:
+            continue
+        # HTCondor refuses hooks in such a directory; above it, who may rename may replace
+        if mode & stat.S_IWOTH and (place == directory or not mode & stat.S_ISVTX):
+            yield f"directory '{place}' is world-writable: HTCondor does not run hooks from there"
+        if os.geteuid() == 0 and not mode & stat.S_IXOTH:
+            yield f"directory '{place}' can't be entered by job users, who run half of the hooks; chmod o+x"
+    if directory.exists() and not directory.is_dir():
+        yield f"'{directory}' is not a directory"
+
+
+def _install_modules(directory: Path, interpreter: Path) -> None:
+    sources = {name: (_PACKAGE / name).read_bytes() for name in MODULES}
+    version = _run(interpreter, "import sys; print(sys.version)")
+    digest = hashlib.sha256(repr((sorted(sources.items()), version)).encode()).hexdigest()[:16]
+    target = directory / f"lib-{digest}"
+    if not target.is_dir():
+        building = directory / f".{target.name}-{os.getpid()}"
+        package = building / "fetchwork"
+        (package / "hook").mkdir(parents=True)
+        for name, data in sources.items():
+            (package / name).write_bytes(data)
+        _run(interpreter, _COMPILE, *(str(package / name) for name in sources))
+        for path in (building, *building.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        building.rename(target)
+    link = directory / f".lib-{os.getpid()}"
+    link.symlink_to(target.name)
+    link.rename(directory / "lib")
+    for old in directory.glob("lib-*"):
+        if old != target:
+            shutil.rmtree(old)
+
+
+def _run(interpreter: Path, code: str, *args: str) -> str:
+    try:
+        done = subprocess.run(
+            [interpreter, "-I", "-S", "-c", code, *args],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        raise FetchworkError(f"'{interpreter}' is no working Python 3: {exc}") from exc
+    return done.stdout
+
+
+def _conf_text(settings: Mapping[str, object]) -> str:
+    lines = [
+        "# made by 'fetchwork hooks install'; read by each hook in this directory, so it holds no secrets"
+    ]
+    lines += [f"{name} = {value}" for name, value in settings.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    new = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        new.write_text(text)
+        new.chmod(mode)
+        new.rename(path)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            new.unlink()
+        raise

@@ -1,0 +1,189 @@
+"""Renders a host file as HTCondor configuration and, where systemd runs the agent, as its unit.
+
+What is decided is decided here; the templates hold the words. The same host file always gives the same bytes.
+"""
+
+from importlib.resources import files
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import jinja2
+
+from fetchwork.config import HostConfig, Keyword, Slot
+from fetchwork.deploy.keywords import FETCHES_NOTHING, slot_keywords, startd_keyword
+
+CONDOR_FILE = "50-fetchwork.conf"
+UNIT_FILE = "fetchwork-agent.service"
+
+HOOKS = ("FETCH_WORK", "REPLY_FETCH", "EVICT_CLAIM", "PREPARE_JOB", "UPDATE_JOB_INFO", "JOB_EXIT")
+
+# The one delay that keeps a slot from fetching: a slot that never fetched counts as "last fetched at 0", so
+# any smaller number still lets it fetch once.
+NEVER = "2147483647"
+
+# From here on the end of a job does not start the next fetch: the slot waits for a timer. Between 23.9 and
+# 25.14 this was not looked at, and what is set for the newer ones does no harm on the older.
+TIMER_DRIVEN = (24,)
+
+
+class SlotRow(NamedTuple):
+    """One line of the table of slots at the head of the file."""
+
+    slots: str
+    keyword: str
+    database: str
+    queues: str
+
+
+def render(config: HostConfig, version: tuple[int, ...] | None = None) -> dict[str, str]:
+    """Return file name -> text for a host.
+
+    ``version`` is the HTCondor found on the machine; the host file's own ``host.htcondor`` goes before it.
+    Where neither is known, the output suits every version from 23.0.
+    """
+    version = config.htcondor_version or version
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - the output is no HTML
+    )
+    context = _context(config, version)
+    rendered = {CONDOR_FILE: environment.get_template(f"{CONDOR_FILE}.j2").render(context)}
+    if config.agent.run == "systemd":
+        rendered[UNIT_FILE] = environment.get_template(f"{UNIT_FILE}.j2").render(context)
+    return rendered
+
+
+def _template(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, Any]:
+    timer_driven = version is None or version >= TIMER_DRIVEN
+    used = {name: config.keywords[name] for name in config.keywords_in_use()}
+    return {
+        "config": config,
+        "host": config.host,
+        "agent": config.agent,
+        "slots": config.slots,
+        "pilot": config.pilot,
+        "workstation": config.workstation,
+        "version": ".".join(map(str, version)) if version else None,
+        "timer_driven": timer_driven,
+        "hooks": HOOKS,
+        "keywords": used,
+        "rows": slot_rows(config),
+        "startd_keyword": startd_keyword(config),
+        "slot_keywords": slot_keywords(config),
+        "fetches_nothing": FETCHES_NOTHING,
+        "guard": next(iter(used)) if config.slots.fetched_only and len(used) == 1 else None,
+        "types": [(number, kind, slot_resources(config, number)) for number, kind in config.slot_types()],
+        "uses_gpus": any(kind.gpus for kind in config.slots.type),
+        "idle_delay": idle_delay(config),
+        "busy_delay": busy_delay(config) if timer_driven else NEVER,
+        "never": NEVER,
+        "poll_every_second": timer_driven and any(not keyword.hold_fetch_s for keyword in used.values()),
+        "default_queues": queues_of(config, startd_keyword(config)),
+        "slot_queues": {
+            name: queues_of(config, None if keyword == FETCHES_NOTHING else keyword)
+            for name, keyword in slot_keywords(config).items()
+            if "_" not in name
+        },
+    }
+
+
+def slot_rows(config: HostConfig) -> list[SlotRow]:
+    """The slots by keyword, neighbours in one row; without a described layout, one row for all."""
+    slots = config.slot_list()
+    if not slots:
+        assert config.slots.default is not None, "checked when the file was read"
+        return [_row("all", config.slots.default, config.keywords[config.slots.default])]
+    rows = []
+    for keyword, group in groupby(slots, key=lambda slot: slot.keyword):
+        numbers = [slot.number for slot in group]
+        rows.append(_row(_range(numbers), keyword or "(none)", config.keywords[keyword] if keyword else None))
+    return rows
+
+
+def _row(slots: str, name: str, keyword: Keyword | None) -> SlotRow:
+    if keyword is None:
+        return SlotRow(slots, name, "", "")
+    return SlotRow(slots, name, keyword.database or "", ", ".join(keyword.queues))
+
+
+def slot_resources(config: HostConfig, number: int) -> str:
+    """The value of ``SLOT_TYPE_<number>``; what the host file leaves out HTCondor shares out evenly."""
+    kind = dict(config.slot_types())[number]
+    parts = [
+        f"cpus={kind.cpus or 'auto'}",
+        f"memory={kind.memory_mib or 'auto'}",
+        f"disk={kind.disk or 'auto'}",
+    ]
+    # a type that does not say how many GPUs would get its share of them
+    if any(other.gpus for other in config.slots.type):
+        parts.append(f"gpus={kind.gpus}")
+    return ", ".join(parts)
+
+
+def idle_delay(config: HostConfig) -> str:
+    """Seconds between two fetches of a slot without a job: a number, or by slot where keywords differ."""
+    return _by_slot(config, lambda keyword: str(keyword.fetch_delay_s))
+
+
+def busy_delay(config: HostConfig) -> str:
+    """Seconds to the next fetch of a slot whose job runs.
+
+    Where fetches may wait in the agent, one that is waiting when the job ends gives the slot its next job at
+    once; without it the slot would wait for the next poll. After the first minute of a job it matters less,
+    and a slot need not ask again at once when a fetch came back empty. It is 1 and not 0, because a dynamic
+    slot whose fetched ad is refused would then fetch 60 times a second.
+    """
+
+    def delay(keyword: Keyword) -> str:
+        if not keyword.hold_fetch_s:
+            return NEVER
+        return "ifThenElse(time() - EnteredCurrentActivity < 60, 1, 5)"
+
+    return _by_slot(config, delay)
+
+
+def _by_slot(config: HostConfig, value: Any) -> str:
+    """An expression that is ``value(keyword)`` for each slot; a dynamic slot has its parent's SlotID."""
+    default = startd_keyword(config) or config.keywords_in_use()[0]
+    text = str(value(config.keywords[default]))
+    differing = [
+        slot for slot in config.slot_list() if slot.keyword and value(config.keywords[slot.keyword]) != text
+    ]
+    for keyword, group in groupby(_neighbours(differing), key=lambda run: run[0].keyword):
+        assert keyword is not None
+        which = " || ".join(_is_slot(run) for run in group)
+        text = f"ifThenElse({which}, {value(config.keywords[keyword])}, {text})"
+    return text
+
+
+def _neighbours(slots: list[Slot]) -> list[list[Slot]]:
+    runs: list[list[Slot]] = []
+    for slot in slots:
+        if runs and runs[-1][-1].number == slot.number - 1 and runs[-1][-1].keyword == slot.keyword:
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return runs
+
+
+def _is_slot(run: list[Slot]) -> str:
+    first, last = run[0].number, run[-1].number
+    return f"SlotID == {first}" if first == last else f"(SlotID >= {first} && SlotID <= {last})"
+
+
+def queues_of(config: HostConfig, keyword: str | None) -> str:
+    """A ClassAd string with the queues that a keyword draws from, as ``condor_status`` shows them."""
+    names = config.keywords[keyword].queues if keyword else ()
+    return '"' + ",".join(names) + '"'
+
+
+def _range(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

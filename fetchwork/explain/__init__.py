@@ -1,0 +1,1 @@
+"""Why a job does not run, and what a slot may run."""

@@ -1,0 +1,1 @@
+"""Following jobs: event logs, log files, progress."""

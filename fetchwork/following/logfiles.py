@@ -1,0 +1,214 @@
+"""Keeps HTCondor job event logs up to date with the events: the files that jobs name with ``log``.
+
+Theory of operation
+-------------------
+A log is only ever appended to, an entry in one write, as HTCondor does it; so its readers can follow it, and
+several writers do no harm. Where the writer stands is a cursor in a state file, written after each batch of
+events together with the length of each file. A writer that was killed between the two may find entries behind
+that length: these it has written already, and does not write again. So every event is in its log once.
+
+A path is the submitter's choice, so it is written with the rights of the job's owner and never with more:
+root takes on the owner's identity for each file, anybody else writes the logs of their own jobs only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fetchwork.errors import FetchworkError
+from fetchwork.queue import Queue
+from fetchwork.queue.events import JobEvent
+
+END = b"...\n"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log file, and the account whose rights count for it; None: the caller's own."""
+
+    path: str
+    owner: str | None
+
+
+class LogWriter:
+    """Writes events to the logs of their jobs, or all of them to one file.
+
+    ``problems`` gets a line for a log that can't be written, once a log.
+    """
+
+    def __init__(self, queue: Queue, state: Path, *, output: Path | None = None) -> None:
+        self._queue = queue
+        self._state = state
+        self._output = output
+        self._me = pwd.getpwuid(os.geteuid()).pw_name
+        self._logs: dict[tuple[int, int], Log | None] = {}
+        self._sizes: dict[str, int] = {}
+        self._written: dict[str, Counter[bytes]] = {}
+        self._refused: set[str] = set()
+        self.problems: list[str] = []
+        self.cursor = self._load()
+
+    def write(self, events: Iterable[JobEvent]) -> int:
+        """Append events, in their order, and remember how far it came; returns how many were written."""
+        batch = list(events)
+        if not batch:
+            return 0
+        if self._output is None:
+            self._find_logs(batch)
+        texts: dict[Log, list[bytes]] = {}
+        for event in batch:
+            log = (
+                Log(str(self._output), None) if self._output else self._logs.get((event.cluster, event.proc))
+            )
+            if log is not None:
+                texts.setdefault(log, []).append(str(event).encode())
+            if event.type_number in (5, 9):
+                self._logs.pop((event.cluster, event.proc), None)
+        count = sum(self._append(log, entries) for log, entries in texts.items())
+        self.cursor = batch[-1].cursor
+        self._save()
+        return count
+
+    # -- which log is a job's
+    # ---------------------------------------------------------------------------------
+
+    def _find_logs(self, events: list[JobEvent]) -> None:
+        unknown = {(e.cluster, e.proc) for e in events} - self._logs.keys()
+        if not unknown:
+            return
+        clusters, procs = (list(column) for column in zip(*unknown, strict=True))
+        one = (
+            "SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log FROM fetchwork.{}"
+            " WHERE clusterid = ANY(%s) AND (clusterid, procid) IN (SELECT * FROM"
+            " unnest(%s::integer[], %s::integer[]))"
+        )
+        rows = self._queue.database.query(
+            f"{one.format('jobs')} UNION ALL {one.format('history')}", [clusters, clusters, procs] * 2
+        )
+        self._logs.update(dict.fromkeys(unknown))
+        for row in rows:
+            path, owner = row["log"], row["owner"]
+            if not path or path == "/dev/null" or not path.startswith("/"):
+                continue
+            if os.geteuid() != 0 and owner != self._me:
+                continue
+            self._logs[row["clusterid"], row["procid"]] = Log(path, owner)
+
+    # -- writing
+    # ----------------------------------------------------------------------------------------------
+
+    def _append(self, log: Log, entries: list[bytes]) -> int:
+        if log.path in self._refused:
+            return 0
+        try:
+            with acting_as(log.owner):
+                return self._append_as_owner(log, entries)
+        except (OSError, FetchworkError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._refused.add(log.path)
+            self.problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
+            return 0
+
+    def _append_as_owner(self, log: Log, entries: list[bytes]) -> int:
+        # O_NONBLOCK: a fifo without a reader must not stop the others' logs
+        descriptor = os.open(
+            log.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644
+        )
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise FetchworkError("it is not a regular file")
+            already = self._already_written(log.path, descriptor)
+            fresh = []
+            for text in entries:
+                if already[text]:
+                    already[text] -= 1
+                else:
+                    fresh.append(text)
+            if fresh:
+                data = b"".join(fresh)
+                if os.write(descriptor, data) != len(data):
+                    raise FetchworkError("disk full: an entry was cut")
+            self._sizes[log.path] = os.fstat(descriptor).st_size
+            return len(fresh)
+        finally:
+            os.close(descriptor)
+
+    def _already_written(self, path: str, descriptor: int) -> Counter[bytes]:
+        """The entries behind the length that the state remembers: once after a start, then nothing."""
+        if path in self._written:
+            return self._written[path]
+        known = self._sizes.get(path)
+        size = os.fstat(descriptor).st_size
+        entries: Counter[bytes] = Counter()
+        if known is not None and size > known:
+            tail = os.pread(descriptor, size - known, known)
+            whole, found, cut = tail.rpartition(END)
+            if cut:
+                # this writer's own, cut by a full disk
+                os.ftruncate(descriptor, size - len(cut))
+            if found:
+                entries.update(part + END for part in (whole + END).split(END)[:-1])
+        self._written[path] = entries
+        return entries
+
+    # -- the state file
+    # -----------------------------------------------------------------------------------------
+
+    def _load(self) -> str | None:
+        try:
+            told = json.loads(self._state.read_text())
+            self._sizes = {str(path): int(size) for path, size in told["sizes"].items()}
+            return str(told["cursor"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FetchworkError(f"state file '{self._state}' can't be read: {error}") from None
+
+    def _save(self) -> None:
+        temporary = self._state.with_name(self._state.name + ".new")
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps({"cursor": self.cursor, "sizes": self._sizes}))
+        temporary.replace(self._state)
+
+
+@contextlib.contextmanager
+def acting_as(owner: str | None) -> Iterator[None]:
+    """Root takes on an account's identity inside the block; others are who they are."""
+    if owner is None or os.geteuid() != 0:
+        yield
+        return
+    try:
+        account = pwd.getpwnam(owner)
+    except KeyError:
+        raise FetchworkError(f"no account '{owner}' on this machine") from None
+    if account.pw_uid == 0:
+        raise FetchworkError(f"account '{owner}' is root")
+    groups, group = os.getgroups(), os.getegid()
+    os.setgroups(os.getgrouplist(owner, account.pw_gid))
+    os.setegid(account.pw_gid)
+    os.seteuid(account.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def default_state(conninfo: str, output: Path | None, jobs: Any) -> Path:
+    """A state file for one combination of database, file and jobs."""
+    import hashlib
+
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    directory = Path("/var/lib/fetchwork") if os.geteuid() == 0 else Path(home).expanduser() / "fetchwork"
+    what = json.dumps([conninfo, str(output), sorted(jobs or ())])
+    return directory / f"userlog-{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,115 @@
+"""Following jobs to their end: where each of them is, from one snapshot and the events after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fetchwork.errors import NotFound
+from fetchwork.queue import Queue
+from fetchwork.queue.events import JobEvent
+from fetchwork.queue.reader import Reader
+
+# what an event makes of a job that is still in the queue
+_STATUS = {1: 2, 4: 1, 10: 7, 11: 2, 12: 5, 13: 1}
+
+
+@dataclass
+class Progress:
+    """Jobs on their way: those in the queue by status, and how the others ended."""
+
+    waiting: dict[tuple[int, int], int] = field(default_factory=dict)
+    succeeded: int = 0
+    failed: int = 0
+    removed: int = 0
+    #: the job whose end was noticed last, in words
+    last: str = ""
+
+    @property
+    def total(self) -> int:
+        """All jobs."""
+        return len(self.waiting) + self.ended
+
+    @property
+    def ended(self) -> int:
+        """Those that have left the queue, or are being removed."""
+        return self.succeeded + self.failed + self.removed
+
+    def counts(self) -> dict[str, int]:
+        """The jobs in the queue, by status."""
+        found = Counter(self.waiting.values())
+        names = {1: "idle", 2: "running", 5: "held", 7: "suspended"}
+        return {name: found[status] for status, name in names.items()}
+
+    def take(self, event: JobEvent) -> bool:
+        """Take note of an event; tells whether it ended a job."""
+        job = (event.cluster, event.proc)
+        if job not in self.waiting:
+            # ended before the snapshot, which has counted it
+            return False
+        if event.type_number in _STATUS:
+            self.waiting[job] = _STATUS[event.type_number]
+            return False
+        if event.type_number not in (5, 9):
+            return False
+        del self.waiting[job]
+        if event.type_number == 9:
+            self.removed += 1
+            self.last = f"job {event.job_id} was removed"
+        else:
+            code, signal = event.get("ReturnValue"), event.get("TerminatedBySignal")
+            self.succeeded += code == 0 and signal is None
+            self.failed += not (code == 0 and signal is None)
+            ending = f"signal {signal}" if signal is not None else f"exit code {code}"
+            self.last = f"job {event.job_id} ended with {ending}"
+        return True
+
+
+def follow(queue: Queue, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
+    """Yield the state of jobs, given by id, and again after each batch of events; raises NotFound.
+
+    Ends when no job is left, or when the time is over.
+    """
+    reader = Reader(after=queue.cursor(), job=list(jobs))
+    progress = snapshot(queue, jobs)
+    yield progress
+    if not progress.waiting:
+        return
+    for events in queue.pages(reader.events(stop_after)):
+        for event in events:
+            progress.take(event)
+        yield progress
+        if not progress.waiting:
+            return
+
+
+def snapshot(queue: Queue, jobs: Sequence[str]) -> Progress:
+    """Where the jobs are now; raises NotFound for an id that was never given out."""
+    progress = Progress()
+    for word in jobs:
+        cluster, _, proc = word.partition(".")
+        where, params = "clusterid = %s", [int(cluster)]
+        if proc:
+            where, params = f"{where} AND procid = %s", [*params, int(proc)]
+        for row in queue.database.stream(
+            f"SELECT procid, jobstatus FROM fetchwork.jobs WHERE {where}",  # noqa: S608
+            params,
+            itersize=10_000,
+        ):
+            if row["jobstatus"] != 3:
+                progress.waiting[int(cluster), row["procid"]] = row["jobstatus"]
+            else:
+                progress.removed += 1
+        rows = queue.database.query(
+            "SELECT count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,"  # noqa: S608
+            " count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,"
+            f" count(*) FILTER (WHERE jobstatus = 3) AS removed FROM fetchwork.history WHERE {where}",
+            params,
+        )
+        progress.succeeded += rows[0]["succeeded"]
+        progress.failed += rows[0]["failed"]
+        progress.removed += rows[0]["removed"]
+        if not progress.total:
+            raise NotFound(f"job {word} is neither in the queue nor in its history")
+    return progress

@@ -1,0 +1,93 @@
+"""What somebody has to do now and then for the whole queue: agents do, and without any, direct mode."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from fetchwork.errors import ClassAdError
+from fetchwork.handlers import policy
+from fetchwork.handlers.session import Store
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+POLICY_S = 60.0
+PREEMPT_S = 10.0
+MAINTAIN_S = 3600.0
+TICK_S = 1.5
+#: jobs of one page of the policy pass
+PAGE = 500
+CALL_S = 10.0
+MAINTAIN_CALL_S = 300.0
+
+
+async def tick(store: Store) -> None:
+    """Give up what fell silent, wake what has waited long enough, add up counts."""
+    done = (await store.database.call("tick", timeout_s=CALL_S))[0]
+    level = logging.INFO if done["reaped"] else logging.DEBUG
+    event(log, level, "tick", **done)
+
+
+async def take_duties(store: Store) -> None:
+    """Do what one process at a time does for all, if it is time and nobody else did."""
+    if await _is_mine(store, "preempt", PREEMPT_S):
+        ended = await store.database.scalar("preempt", timeout_s=CALL_S)
+        if ended:
+            event(log, logging.INFO, "preempt", runs=ended)
+    if await _is_mine(store, "policy", POLICY_S):
+        await policy_pass(store)
+    if await _is_mine(store, "maintain", MAINTAIN_S):
+        # it may take minutes, in which nobody shall wait for its connection
+        async with store.database.another() as database:
+            await database.scalar("maintain", timeout_s=MAINTAIN_CALL_S)
+
+
+async def _is_mine(store: Store, name: str, every_s: float) -> bool:
+    return bool(
+        await store.database.scalar("take_duty", timeout_s=CALL_S, again=False, name=name, every_s=every_s)
+    )
+
+
+async def policy_pass(store: Store) -> int:
+    """Evaluate the periodic policy of the jobs that don't run; returns how many it changed."""
+    cluster, proc, changed = 0, -1, 0
+    while True:
+        rows = await store.database.call(
+            "policy_jobs", timeout_s=CALL_S, after_cluster=cluster, after_proc=proc, page=PAGE
+        )
+        for row in rows:
+            cluster, proc = row["cluster_id"], row["proc_id"]
+            changed += await _judge(store, row)
+            # requests are not kept waiting by a long queue
+            await asyncio.sleep(0)
+        if len(rows) < PAGE:
+            return changed
+
+
+async def _judge(store: Store, row: dict[str, Any]) -> int:
+    job = f"{row['cluster_id']}.{row['proc_id']}"
+    status = row["ad"]["JobStatus"]
+    try:
+        verdict = policy.periodic(policy.read_ad(row["ad"]), status)
+    except ClassAdError as error:
+        if status == policy.HELD:
+            return 0
+        verdict = policy.Verdict("hold", str(error), policy.HOLD_JOB_POLICY_UNDEFINED)
+    if verdict is None:
+        return 0
+    done = await store.database.scalar(
+        "apply_policy",
+        timeout_s=CALL_S,
+        cluster=row["cluster_id"],
+        proc=row["proc_id"],
+        status=status,
+        action=verdict.action,
+        reason=verdict.reason,
+        code=verdict.code,
+        subcode=verdict.subcode,
+    )
+    if done:
+        event(log, logging.INFO, "policy", job=job, action=verdict.action, reason=verdict.reason)
+    return 1 if done else 0

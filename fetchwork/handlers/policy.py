@@ -1,0 +1,166 @@
+"""A job's policy expressions, with HTCondor's meaning: fetched work has nobody else who would evaluate them.
+
+HTCondor's schedd and shadow look at them (``condor_utils/user_job_policy.cpp``); the startd and starter of a
+fetched job do not. Evaluated here are, in HTCondor's order:
+
+- for a job in the queue, now and then: AllowedJobDuration and AllowedExecuteDuration (of a running one),
+  TimerRemove, PeriodicHold, PeriodicRelease (of a held one), PeriodicVacate (of a running one),
+  PeriodicRemove;
+- at its exit: OnExitHold, then OnExitRemove.
+
+A periodic expression that is undefined or an error does not fire. OnExitRemove that is neither true nor false
+holds the job, because nobody can tell whether it is done.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import UNDEFINED, ClassAd
+from fetchwork.errors import ClassAdError
+from fetchwork.matching.choose import check_cost
+
+IDLE, RUNNING, HELD, SUSPENDED = 1, 2, 5, 7
+
+# HTCondor's hold codes (condor_holdcodes.h)
+HOLD_JOB_POLICY = 3
+HOLD_JOB_POLICY_UNDEFINED = 5
+HOLD_JOB_DURATION = 46
+HOLD_EXECUTE_DURATION = 47
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a policy wants done; ``action`` is in the words of ``fetchwork.apply_policy`` and ``finish``."""
+
+    action: str
+    reason: str
+    code: int = 0
+    subcode: int = 0
+    delay_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``fetchwork.finish`` takes it."""
+        return {
+            "action": self.action,
+            "reason": self.reason,
+            "code": self.code,
+            "subcode": self.subcode,
+            "delay_s": self.delay_s,
+        }
+
+
+def read_ad(whole: Mapping[str, Any], report: Mapping[str, Any] | None = None) -> ClassAd:
+    """The ad that the expressions look at: the job's as the queue has it, and what its starter reports.
+
+    An attribute that can't be read is left out: its job fails at more than its policy. Raises ClassAdError
+    where evaluating would take for ever.
+    """
+    ad = ClassAd()
+    for name, value in {**whole, **(report or {})}.items():
+        try:
+            ad.update(classads.from_json({name: value}))
+        except ClassAdError:
+            continue
+    check_cost(ad)
+    return ad
+
+
+def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | None:
+    """What the job's policy wants of a job in JobStatus ``status``; None: nothing."""
+    now = time.time() if now is None else now
+    ad["JobStatus"] = status
+    ad["CurrentTime"] = int(now)
+    if status in (RUNNING, SUSPENDED):
+        for name, code, what in (
+            ("AllowedJobDuration", HOLD_JOB_DURATION, "job"),
+            ("AllowedExecuteDuration", HOLD_EXECUTE_DURATION, "execute"),
+        ):
+            limit, start = _number(ad, name), _number(ad, "JobCurrentStartExecutingDate")
+            if limit is not None and start is not None and now - start > limit:
+                reason = f"The job exceeded allowed {what} duration of {_clock(limit)}"
+                return Verdict("hold", reason, code)
+    timer = _number(ad, "TimerRemove")
+    if timer is not None and 0 <= timer < now:
+        return Verdict("remove", "The job attribute TimerRemove expired")
+    if status != HELD and _is_true(ad, "PeriodicHold"):
+        return _hold(ad, "PeriodicHold")
+    if status == HELD and _is_true(ad, "PeriodicRelease"):
+        return Verdict("release", _reason(ad, "PeriodicRelease"))
+    if status in (RUNNING, SUSPENDED) and _is_true(ad, "PeriodicVacate"):
+        return Verdict("vacate", _reason(ad, "PeriodicVacate"))
+    if _is_true(ad, "PeriodicRemove"):
+        return Verdict("remove", _reason(ad, "PeriodicRemove"))
+    return None
+
+
+def on_exit(whole: Mapping[str, Any], report: Mapping[str, Any]) -> Verdict | None:
+    """What becomes of a job that ended with ``report``; None: it is complete."""
+    ad = read_ad(whole, report)
+    completions = (_number(ad, "NumJobCompletions") or 0) + 1
+    # as in the shadow, the exit that is judged counts already
+    ad["NumJobCompletions"] = int(completions)
+    ad["RemoteWallClockTime"] = (_number(ad, "RemoteWallClockTime") or 0.0) + (
+        _number(ad, "JobDuration") or 0.0
+    )
+    ad.setdefault("ExitBySignal", False)
+    if _is_true(ad, "OnExitHold"):
+        return _hold(ad, "OnExitHold")
+    if "OnExitRemove" not in ad:
+        return None
+    value = _truth(classads.evaluate(ad, "OnExitRemove"))
+    if value is True:
+        return None
+    if value is None:
+        return Verdict("hold", _reason(ad, "OnExitRemove", "UNDEFINED", own=False), HOLD_JOB_POLICY_UNDEFINED)
+    return Verdict(
+        "requeue", _reason(ad, "OnExitRemove", "FALSE", own=False), delay_s=_retry_delay(ad, completions)
+    )
+
+
+def _retry_delay(ad: ClassAd, completions: float) -> float:
+    """FetchWorkRetryDelay, doubled with each retry up to FetchWorkMaxRetryDelay."""
+    first = _number(ad, "FetchWorkRetryDelay") or 0.0
+    longest = _number(ad, "FetchWorkMaxRetryDelay")
+    delay: float = max(0.0, first) * 2.0 ** min(max(0.0, completions - 1), 30)
+    return min(delay, longest if longest is not None and longest >= 0 else 86400.0)
+
+
+def _hold(ad: ClassAd, name: str) -> Verdict:
+    subcode = _number(ad, f"{name}SubCode")
+    return Verdict("hold", _reason(ad, name), HOLD_JOB_POLICY, int(subcode) if subcode is not None else 0)
+
+
+def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -> str:
+    """The job's own reason, or HTCondor's words for it."""
+    text = classads.evaluate(ad, f"{name}Reason") if own else UNDEFINED
+    if isinstance(text, str) and text:
+        return text[:1000]
+    expression = classads.format_expr(ad.lookup(name))
+    return f"The job attribute {name} expression '{expression[:500]}' evaluated to {result}"
+
+
+def _is_true(ad: ClassAd, name: str) -> bool:
+    return name in ad and _truth(classads.evaluate(ad, name)) is True
+
+
+def _truth(value: Any) -> bool | None:
+    # undefined and error are of a kind of int
+    return bool(value) if type(value) in (bool, int, float) else None
+
+
+def _number(ad: ClassAd, name: str) -> float | None:
+    value: Any = classads.evaluate(ad, name) if name in ad else None
+    return float(value) if type(value) in (int, float) and math.isfinite(value) else None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{days}+{hours:02d}:{minutes:02d}:{rest:02d}"

@@ -1,0 +1,368 @@
+"""What a hook executable runs: stdin to the agent, its reply to stdout, within one deadline.
+
+Theory of operation
+-------------------
+A hook is a new interpreter at every call, so this module imports built-in C modules and three small files of
+its own; what only a failure needs is imported where it happens. It leaves by ``_exit``, which spares taking
+the interpreter down: everything is written by then, unbuffered.
+
+HTCondor sets no time limit on most hooks, and a hook that hangs stops its slot. Each wait here (stdin, the
+connection, the agent, stdout) is a poll against one deadline of the monotonic clock; behind them stands an
+interval timer whose signal ends the process even where a file system does not answer.
+
+Without an agent the same work is done by ``fetchwork hook NAME`` in the interpreter that ``hook.conf`` names
+("direct mode"). Once an agent has the request, FETCH_WORK alone may not: a job may have been claimed for it,
+and a second one would be. All other requests name their run, and the database answers a repeated one as it
+answered the first. So a dead or deaf agent costs them half of their time, and direct mode gets the rest.
+
+Direct mode is told by its environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
+FETCHWORK_DEADLINE_MS, and for prepare_job FETCHWORK_CHECK. The timer goes on in it: it ends with SIGALRM.
+"""
+
+import posix
+import sys
+from _signal import (  # type: ignore[import-not-found]
+    ITIMER_REAL,
+    SIG_DFL,
+    SIG_UNBLOCK,
+    SIGALRM,
+    pthread_sigmask,
+    setitimer,
+    signal,
+)
+from _socket import AF_UNIX, SOCK_STREAM, socket
+from select import POLLIN, POLLOUT, poll
+from time import monotonic, sleep
+
+from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError
+from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request, one_line
+
+# seconds: for the whole hook, and of them for the agent where direct mode may follow it. HTCondor kills
+# JOB_EXIT after 30; an agent holds FETCH_WORK until there is work.
+_DEADLINES = {
+    "fetch_work": (75.0, 75.0),
+    "reply_fetch": (10.0, 5.0),
+    "evict_claim": (10.0, 5.0),
+    "prepare_job": (20.0, 10.0),
+    "update_job_info": (15.0, 8.0),
+    "job_exit": (20.0, 8.0),
+}
+#: how long after its deadline a hook that did not notice it is ended by a signal
+_GRACE_S = 2.0
+# pipes take this much without blocking once they are writable (PIPE_BUF)
+_PIPE_CHUNK = 4096
+
+
+def main(name: str, home: str) -> None:
+    """Run hook ``name``, installed in directory ``home``, and end the process with its exit status."""
+    status = 1
+    try:
+        _open_standard_descriptors()
+        # the directory that the hook was called from tells its keyword; a hook called by a symbolic link
+        # from somewhere else belongs to the directory that the link points to
+        status = _Hook(name, (_called_from(), home)).run()
+    except FetchworkError as exc:
+        status = _give_up(name, str(exc))
+    except BaseException as exc:
+        status = _give_up(name, f"{type(exc).__name__}: {exc}")
+    finally:
+        posix._exit(status)
+
+
+def _called_from() -> str:
+    return sys.argv[0].rpartition("/")[0]
+
+
+class _Hook:
+    def __init__(self, name: str, directories: tuple[str, ...]) -> None:
+        self.name = name
+        self.start = monotonic()
+        self.total_s, self.agent_s = _DEADLINES[name]
+        self.end = self.start + self.total_s
+        _set_timer(self.total_s + _GRACE_S)
+        self.conf = _read_conf(directories)
+        for key in (name + "_deadline_s", "deadline_s"):
+            if key in self.conf:
+                self._change_deadline(key, self.conf[key])
+                break
+        self.body = b""
+        self.check = ""
+
+    def _change_deadline(self, key: str, text: str) -> None:
+        try:
+            wanted = float(text)
+        except ValueError:
+            wanted = 0.0
+        if not 1.0 <= wanted <= 86400.0:
+            raise ConfigError([f"hook.conf: {key} is '{one_line(text, 40)}'; allowed are 1 to 86400"])
+        # only FETCH_WORK may wait longer than by default: the others keep someone waiting
+        if self.name == "fetch_work" or wanted < self.total_s:
+            self.agent_s *= wanted / self.total_s
+            self.total_s = wanted
+            self.end = self.start + wanted
+            _set_timer(wanted + _GRACE_S)
+
+    def run(self) -> int:
+        self.body = _read_stdin(self.end)
+        if self.name == "prepare_job":
+            from fetchwork.hook.jobcheck import find_problem
+
+            self.check = one_line(find_problem(self.body))
+        elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
+            self._add_output()
+        # a host file that holds a password is closed to job users: they need the agent
+        may_go_direct = "direct_python" in self.conf and posix.access(
+            self.conf.get("direct_config", ""), posix.R_OK
+        )
+        agent_end = self.start + self.agent_s if may_go_direct else self.end
+        request = Request(
+            self.name,
+            self.body,
+            keyword=self.conf["keyword"],
+            arg=one_line(sys.argv[1], 40) if len(sys.argv) > 1 else "",
+            slot=posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace"),
+            deadline_ms=max(1, int((agent_end - monotonic()) * 1000)),
+            check=self.check,
+        )
+        link = _Link(agent_end)
+        try:
+            reply = link.ask(self.conf["socket"], request)
+        except FetchworkError as exc:
+            wanted = self.name != "fetch_work" or not (link.connected or _is_busy(self.body))
+            if may_go_direct and wanted:
+                return self._direct(str(exc))
+            return self._undelivered(str(exc))
+        if reply.code:
+            cause = f"agent: {reply.message or reply.code}"
+            # these would be answered the same the next time
+            if reply.code in ("bad_request", "denied"):
+                raise FetchworkError(cause)
+            return self._undelivered(cause)
+        return self._deliver(reply)
+
+    def _add_output(self) -> None:
+        from fetchwork.hook.jobtail import with_output
+
+        try:
+            self.body = with_output(self.body)
+        except Exception as exc:
+            # the report itself must not be lost for what was to go with it
+            _complain(self.name, f"cannot read the job's output: {type(exc).__name__}")
+
+    def _deliver(self, reply: Reply) -> int:
+        if reply.signal:
+            signal_job(self.body, reply.pid, reply.signal)
+        if reply.stderr:
+            _complain(self.name, reply.stderr)
+        if reply.body:
+            _write_all(1, reply.body, self.end)
+        return reply.exit & 0xFF
+
+    def _undelivered(self, cause: str) -> int:
+        if self.name != "job_exit":
+            raise AgentUnavailable(cause)
+        from fetchwork.hook.spool import write_report
+
+        if "spool" not in self.conf:
+            raise AgentUnavailable(f"{cause}; no spool to keep the report in")
+        report = Request(
+            self.name,
+            self.body,
+            keyword=self.conf["keyword"],
+            arg=one_line(sys.argv[1], 40) if len(sys.argv) > 1 else "",
+            slot=posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace"),
+        )
+        write_report(self.conf["spool"], report)
+        _complain(self.name, f"{cause}; report kept in spool '{self.conf['spool']}'")
+        return 0
+
+    def _direct(self, cause: str) -> int:
+        left = self.end - monotonic()
+        if left <= 0.1:
+            return self._undelivered(cause)
+        from fetchwork.hook.direct import run_direct
+
+        failure = run_direct(self.conf, self.name, sys.argv[1:], self.body, self.check, left)
+        return 0 if failure is None else self._undelivered(f"{cause}; {failure}")
+
+
+def _is_busy(slot_ad: bytes) -> bool:
+    """Whether the slot's job still runs.
+
+    It asks, every few seconds, so that an agent may hold the answer until the job has ended; without one
+    there is nothing to give it.
+    """
+    return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
+
+
+class _Link:
+    """One connection to the agent; ``connected`` tells whether the agent may have seen the request."""
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+        self.connected = False
+
+    def ask(self, path: str, request: Request) -> Reply:
+        sock = socket(AF_UNIX, SOCK_STREAM)
+        try:
+            self._connect(sock, path)
+            self.connected = True
+            return self._exchange(sock, request)
+        except TimeoutError:
+            raise AgentUnavailable("agent does not answer") from None
+        except OSError as exc:
+            raise AgentUnavailable(f"agent broke the connection: {exc.strerror}") from None
+        finally:
+            sock.close()
+
+    def _connect(self, sock: socket, path: str) -> None:
+        while True:
+            try:
+                sock.settimeout(self._left())
+                sock.connect(path)
+                return
+            except BlockingIOError:
+                # so many connections wait to be accepted that the kernel takes no more
+                sleep(min(0.02, self._left()))
+            except TimeoutError:
+                raise
+            except OSError as exc:
+                raise AgentUnavailable(f"cannot connect to agent socket '{path}': {exc.strerror}") from None
+
+    def _exchange(self, sock: socket, request: Request) -> Reply:
+        try:
+            sock.settimeout(self._left())
+            sock.sendall(encode_request(request))
+        except (BrokenPipeError, ConnectionResetError):
+            # an agent that refuses a request does not read all of it, but has answered
+            pass
+        reader = ReplyReader()
+        while True:
+            sock.settimeout(self._left())
+            data = sock.recv(65536)
+            if not data:
+                raise AgentUnavailable("agent closed the connection before it answered")
+            reader.feed(data)
+            reply = reader.next_reply()
+            if reply is not None:
+                return reply
+
+    def _left(self) -> float:
+        left = self.end - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+def signal_job(body: bytes, pid: int, number: int) -> None:
+    """Send signal ``number`` to the job that the ad in ``body`` is about, if ``pid`` is its JobPid."""
+    start = (b"\n" + body).find(b"\nJobPid = ")
+    line = body[start:].split(b"\n", 1)[0] if start >= 0 else b""
+    known = line.rpartition(b" ")[2].strip()
+    # 0 and negative numbers are groups, 1 is init: nothing that a job is
+    if pid <= 1 or known != b"%d" % pid or not 1 <= number <= 64:
+        raise ProtocolError(f"agent wants signal {number} sent to process {pid}, which is not the job")
+    try:
+        posix.kill(pid, number)
+    except ProcessLookupError:
+        pass
+    except OSError as exc:
+        raise FetchworkError(f"cannot send signal {number} to the job: {exc.strerror}") from None
+
+
+def _give_up(name: str, cause: str) -> int:
+    """Fail in the direction that HTCondor reads correctly."""
+    try:
+        _complain(name, cause)
+        if name == "prepare_job":
+            # the fence: a run that can't be confirmed does not start
+            text = one_line(cause, 400).replace('"', "'").rstrip("\\")
+            status = f'HookStatusCode = 350\nHookStatusMessage = "fetchwork: {text}"\n'
+            _write_all(1, status.encode("utf-8", "replace"), monotonic() + 1.0)
+    except BaseException:
+        return 1
+    return 0 if name == "fetch_work" else 1
+
+
+def _complain(name: str, text: str) -> None:
+    line = one_line(f"fetchwork {name}: {text}", 500).encode("utf-8", "replace") + b"\n"
+    waiter = poll()
+    waiter.register(2, POLLOUT)
+    if waiter.poll(200):
+        try:
+            posix.write(2, line)
+        except OSError:
+            pass
+
+
+def _open_standard_descriptors() -> None:
+    # UPDATE_JOB_INFO, REPLY_FETCH and EVICT_CLAIM start with 1 and 2 closed: the socket would become stdout
+    for fd in (0, 1, 2):
+        try:
+            posix.fstat(fd)
+        except OSError:
+            # the lowest free descriptor, which is this one
+            posix.set_inheritable(posix.open("/dev/null", posix.O_RDWR), True)
+
+
+def _set_timer(seconds: float) -> None:
+    signal(SIGALRM, SIG_DFL)
+    pthread_sigmask(SIG_UNBLOCK, (SIGALRM,))
+    setitimer(ITIMER_REAL, seconds)
+
+
+def _read_conf(directories: tuple[str, ...]) -> dict[str, str]:
+    for directory in directories:
+        try:
+            fd = posix.open(directory + "/hook.conf", posix.O_RDONLY | posix.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            raise ConfigError([f"cannot read '{directory}/hook.conf': {exc.strerror}"]) from None
+        data = posix.read(fd, 65536)
+        posix.close(fd)
+        conf = {}
+        for line in data.decode("utf-8", "replace").split("\n"):
+            key, equals, value = line.partition("=")
+            if equals and not key.startswith("#"):
+                conf[key.strip()] = value.strip()
+        for key in ("keyword", "socket"):
+            if not conf.get(key):
+                raise ConfigError([f"'{directory}/hook.conf' has no '{key} = ...'"])
+        return conf
+    raise ConfigError([f"no hook.conf in '{directories[0]}'; 'fetchwork hooks install' writes it"])
+
+
+def _read_stdin(end: float) -> bytes:
+    waiter = poll()
+    waiter.register(0, POLLIN)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        left = end - monotonic()
+        if left <= 0 or not waiter.poll(left * 1000):
+            raise FetchworkError("stdin does not end")
+        try:
+            data = posix.read(0, 65536)
+        except OSError as exc:
+            raise FetchworkError(f"cannot read stdin: {exc.strerror}") from None
+        if not data:
+            return b"".join(parts)
+        size += len(data)
+        if size > MAX_BODY:
+            raise FetchworkError(f"stdin is larger than {MAX_BODY} bytes")
+        parts.append(data)
+
+
+def _write_all(fd: int, data: bytes, end: float) -> None:
+    waiter = poll()
+    waiter.register(fd, POLLOUT)
+    view = memoryview(data)
+    while view:
+        left = end - monotonic()
+        if left <= 0 or not waiter.poll(left * 1000):
+            raise FetchworkError("stdout is not read")
+        try:
+            view = view[posix.write(fd, view[:_PIPE_CHUNK]) :]
+        except OSError as exc:
+            raise FetchworkError(f"cannot write stdout: {exc.strerror}") from None

@@ -1,0 +1,1 @@
+"""Which jobs a slot may get, and in which order."""

@@ -1,0 +1,373 @@
+"""Submit descriptions and ad files, turned into what ``fetchwork.submit_cluster`` takes.
+
+HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
+HTCondor's. It reads one queue statement; a description may have several, each with the commands above it.
+So the text is cut at its queue statements here, and each part read by a ``Submit`` of its own.
+
+What fetched work can't honour must be refused by name. Most such commands leave an attribute in the ad, and
+the database refuses that (``fetchwork.attribute``), whoever submits. Those that leave none are refused here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fetchwork.classad import ads as classads
+from fetchwork.classad import bindings
+from fetchwork.errors import ClassAdError, SubmitError
+
+Json = dict[str, Any]
+
+# set by the queue for each job, whatever the ads say
+_PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
+
+# and set for the cluster by whoever submits
+_NOT_SHARED = (*_PER_JOB, "Owner")
+
+_NO_TRANSFER = "fetched work has no file transfer; jobs see the file system of the execute host"
+_MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
+_ONE_SLOT = "a fetched job runs in one slot"
+
+#: commands that fetched work does not do and that leave no trace in the ad -> values that ask for nothing,
+#: why
+UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
+    "transfer_executable": (("false", "no", "0"), _NO_TRANSFER),
+    "copy_to_spool": (("false", "no", "0"), _NO_TRANSFER),
+    "max_materialize": ((), _MATERIALIZE),
+    "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
+    "machine_count": (("1",), _ONE_SLOT),
+    "node_count": (("1",), _ONE_SLOT),
+    "want_parallel_scheduling": (("false", "no", "0"), _ONE_SLOT),
+    "log_xml": (("false", "no", "0"), "the event log is written in HTCondor's text form"),
+    "interactive": (("false", "no", "0"), "there is no shadow to talk to"),
+    "allow_startup_script": (("false", "no", "0"), "HTCondor's starter of fetched work does not do it"),
+}
+
+# commands that HTCondor knows although, alone, they change nothing in the ad; used to notice a misspelt one
+_NO_MARK = {
+    "allow_environment_v1",
+    "deferral_prep_time",
+    "deferral_window",
+    "err",
+    "executable",
+    "in",
+    "job_prio",
+    "out",
+    "gpus_maximum_capability",
+    "gpus_minimum_capability",
+    "gpus_minimum_memory",
+    "gpus_minimum_runtime",
+    "require_gpus",
+    "rlimit",
+    "skip_filechecks",
+    "stream_error",
+    "stream_input",
+    "stream_output",
+    "submit_fail_empty_matches",
+    "submit_match_directories",
+    "submit_warn_duplicate_matches",
+    "submit_warn_empty_matches",
+    "transfer_error",
+    "transfer_input",
+    "transfer_output",
+}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of one cluster: job n has the ad ``{**common, **own[n]}``, both in HTCondor's JSON form."""
+
+    common: Json
+    own: Iterable[Json]
+
+
+def from_ads(ads: Sequence[Json]) -> Jobs:
+    """What a list of ads has in common, and what differs; raises SubmitError for a NUL in one."""
+    for number, ad in enumerate(ads, 1):
+        # what is left once each backslash of a value's own is gone is an escape
+        if "\\u0000" in json.dumps(ad).replace(r"\\", ""):
+            raise SubmitError(f"ad {number} has a NUL in a name or a value; allowed: any other character")
+    common = dict(ads[0]) if ads else {}
+    for ad in ads[1:]:
+        common = {name: value for name, value in common.items() if name in ad and _same(ad[name], value)}
+    return Jobs(common, [{k: v for k, v in ad.items() if k not in common} for ad in ads])
+
+
+def _same(one: Any, other: Any) -> bool:
+    # in Python True is 1 and 1 is 1.0, in an ad they differ
+    return type(one) is type(other) and bool(one == other)
+
+
+# -- ad files --------------------------------------------------------------------------------------------
+
+
+def read_ads(text: str) -> list[Json]:
+    """The job ads of a file: JSON (an ad, or a list), or old-syntax ads with blank lines between them."""
+    start = text.lstrip()[:1]
+    if start in ("[", "{"):
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise SubmitError(f"not JSON: {error}") from None
+        ads = data if isinstance(data, list) else [data]
+        for number, ad in enumerate(ads, 1):
+            if not isinstance(ad, dict):
+                raise SubmitError(f"ad {number} is not a JSON object")
+        return ads
+    parts = [part for part in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip("\n")) if part.strip()]
+    ads = []
+    for number, part in enumerate(parts, 1):
+        try:
+            ads.append(classads.to_json(classads.parse_old(part, strict=True)))
+        except ClassAdError as error:
+            raise SubmitError(f"ad {number}: {error}") from None
+    return ads
+
+
+# -- submit descriptions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One queue statement: its own lines, the commands above it, and the line it stands on."""
+
+    commands: str
+    queue: str
+    line: int
+
+
+def split_statements(text: str) -> list[Statement]:
+    """The queue statements of a submit description, in their order."""
+    # HTCondor's Submit never comes back from some of them, and cuts the text at others
+    if "\0" in text:
+        number = len(text[: text.index("\0") + 1].splitlines())
+        raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")
+    statements: list[Statement] = []
+    commands: list[str] = []
+    depth = 0
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        whole = line
+        while whole.endswith("\\"):
+            whole += "\n" + next(lines, (0, ""))[1]
+        word = whole.split(None, 1)[0].lower() if whole.strip() else ""
+        if word == "queue":
+            if depth:
+                raise SubmitError(f"line {number}: queue inside if; allowed: queue outside of if ... endif")
+            if re.search(r"\(\s*$", whole):
+                # item data follow, up to a line that begins with a parenthesis
+                for _, item in lines:
+                    whole += "\n" + item
+                    if item.lstrip().startswith(")"):
+                        break
+                else:
+                    raise SubmitError(f"line {number}: the items of queue have no closing ')'")
+            statements.append(Statement("\n".join(commands), whole, number))
+            continue
+        depth += (word == "if") - (word == "endif")
+        commands.append(whole)
+        if heredoc := re.match(r"\s*[\w.+]+\s*@=(\w+)\s*$", whole):
+            for _, item in lines:
+                commands.append(item)
+                if item.strip() == f"@{heredoc[1]}":
+                    break
+    return statements
+
+
+def from_description(
+    text: str, *, cluster_id: int, owner: str | None = None, queue: str | None = None
+) -> Jobs:
+    """The jobs of a submit description, as HTCondor's own submit makes them.
+
+    ``queue`` are the arguments of a queue statement that is used if the text has none. Paths are relative
+    to the working directory. Raises SubmitError with HTCondor's reason, and where a command can't be
+    honoured.
+    """
+    statements = split_statements(text)
+    if not statements:
+        if queue is None:
+            raise SubmitError("no queue statement; allowed: a description ends with 'queue' or 'queue N'")
+        statements = [Statement(text, f"queue {queue}", 0)]
+    first, rest = _read(statements[0], cluster_id, 0)
+    common = {name: value for name, value in first.items() if name not in _PER_JOB}
+    if first.get("JobStatus") == 5:
+        common["JobStatus"] = 5
+    if owner is not None:
+        common["Owner"] = owner
+    return Jobs(common, _own_parts(statements, common, rest, cluster_id))
+
+
+def with_commands(text: str, lines: Sequence[str]) -> str:
+    """The description with more commands before each of its queue statements."""
+    if not lines:
+        return text
+    added = "\n".join(lines)
+    statements = split_statements(text)
+    if not statements:
+        return f"{text}\n{added}\n"
+    return "".join(
+        f"{statement.commands.removeprefix(before)}\n{added}\n{statement.queue}\n"
+        for before, statement in zip(("", *(s.commands for s in statements)), statements, strict=False)
+    )
+
+
+def warnings_about(text: str) -> list[str]:
+    """Lines for a person about commands that mean nothing, as condor_submit tells them."""
+    problems = []
+    for name, line in _assignments(text):
+        key = name.lower()
+        if key in _NO_MARK or key in UNHONOURED or re.match(r"(?:\+|my\.|request_|@)", key):
+            continue
+        # a macro of the user's own is used somewhere; whatever else HTCondor knows leaves its mark in the ad
+        if not re.search(r"\$\w*\(\s*" + re.escape(name) + r"\s*[:,)]", text, re.I) and not _leaves_mark(
+            name
+        ):
+            problems.append(
+                f"line {line}: '{name}' is no submit command and is used nowhere: is it misspelt?"
+            )
+    return problems
+
+
+def _assignments(text: str) -> Iterator[tuple[str, int]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.match(r"\s*([+\w.]+)\s*=", line):
+            yield found[1], number
+
+
+def _leaves_mark(name: str) -> bool:
+    """Does the command change the ad, or is refused, when HTCondor reads it?"""
+    plain = "executable = /bin/true\nqueue\n"
+    try:
+        without, _ = _ads(plain, 1, 0)
+        with_it, _ = _ads(f"{name} = 1\n{plain}", 1, 0)
+    except SubmitError:
+        return True
+    return without.keys() != with_it.keys() or any(
+        without[key] != with_it[key] for key in without if key not in _PER_JOB
+    )
+
+
+def _own_parts(
+    statements: Sequence[Statement], common: Json, rest: Iterator[Json], cluster_id: int
+) -> Iterator[Json]:
+    yield {}
+    count = 1
+    for own in rest:
+        yield own
+        count += 1
+    for statement in statements[1:]:
+        first, rest = _read(statement, cluster_id, count)
+        # what differs from the first statement's jobs; what they have and these don't is undefined here
+        shift = {
+            k: v
+            for k, v in first.items()
+            if k not in _NOT_SHARED and not (k in common and _same(common[k], v))
+        }
+        shift |= {k: None for k in common if k not in first and k not in _NOT_SHARED}
+        yield shift
+        count += 1
+        for own in rest:
+            yield shift | own
+            count += 1
+
+
+def _read(statement: Statement, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
+    """The whole ad of a statement's first job, and what is different in each of the others."""
+    try:
+        first, rest = _ads(f"{statement.commands}\n{statement.queue}\n", cluster_id, proc_id)
+    except SubmitError as error:
+        where = f"queue statement of line {statement.line}: " if statement.line else ""
+        raise SubmitError(f"{where}{error}") from None
+    _settle_requests(first, statement.commands)
+    return first, rest
+
+
+def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
+    try:
+        with warnings.catch_warnings():
+            # of interest to people with a schedd
+            warnings.simplefilter("ignore")
+            submit = bindings.old().Submit(text)
+            _refuse_unhonoured(submit)
+            if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
+                # the bindings make one job of it
+                raise StopIteration
+            ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=proc_id))
+            first = _to_json(next(ads))
+    except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()) or _bad_line(text)
+        raise SubmitError(f"HTCondor's submit refuses it: {reason}") from None
+    except StopIteration:
+        raise SubmitError("queue statement makes no jobs; allowed: one or more") from None
+    return first, _rest(ads)
+
+
+def _rest(ads: Iterator[Any]) -> Iterator[Json]:
+    while True:
+        try:
+            ad = next(ads)
+        except StopIteration:
+            return
+        except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
+            raise SubmitError(f"HTCondor's submit refuses it: {' '.join(str(error).split())}") from None
+        yield {name: value for name, value in _to_json(ad).items() if name not in _PER_JOB}
+
+
+def _to_json(ad: Any) -> Json:
+    # the older bindings' ads become classad2's by way of new syntax, which can say everything
+    return classads.to_json(classads.ClassAd(repr(ad)))
+
+
+def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
+    for name in submit.keys():  # noqa: SIM118 - this mapping has no usable __iter__
+        harmless, reason = UNHONOURED.get(name.lower(), ((), ""))
+        if reason and submit[name].strip().lower() not in harmless:
+            allowed = f"; allowed: {' or '.join(harmless[:1])}" if harmless else "; allowed: leave it out"
+            raise SubmitError(
+                f"command '{name} = {submit[name].strip()[:60]}' can't be honoured: {reason}{allowed}"
+            )
+
+
+def _settle_requests(ad: Json, commands: str) -> None:
+    """Make numbers of the requests that nobody made.
+
+    HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage, which its schedd keeps up to date and
+    this queue does not know: the requests would stay undefined, and match no slot.
+    """
+    asked = {name.lower() for name, _ in _assignments(commands)}
+    whole = classads.from_json(ad)
+    for name, command in (("RequestMemory", "request_memory"), ("RequestDisk", "request_disk")):
+        if command in asked or not isinstance(ad.get(name), str):
+            continue
+        value = classads.evaluate(whole, name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            ad[name] = max(1, int(value))
+
+
+def _bad_line(text: str) -> str:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not re.match(
+            r"\s*(?:#|\S+\s*@?=|(?:if|elif|else|endif|include|use|queue)\b)", line, re.I
+        ):
+            return f"line {number} is not 'command = value': '{line.strip()[:60]}'"
+    return "no reason given"
+
+
+def read_file(path: str) -> str:
+    """The text of a file, or of standard input for '-'."""
+    try:
+        if path == "-":
+            import sys
+
+            return sys.stdin.read()
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SubmitError(f"'{path}' is not text in UTF-8") from None
+    except OSError as error:
+        raise SubmitError(f"cannot read '{path}': {error.strerror}") from None

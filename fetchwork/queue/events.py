@@ -1,0 +1,153 @@
+"""Events of jobs, as HTCondor's bindings show them, and their places in the stream."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fetchwork.classad.bindings import JobEventType
+from fetchwork.errors import NotFound
+from fetchwork.queue import logentry as userlog
+
+_CURSOR = re.compile(r"(\d{1,20})\.(\d{1,19})")
+
+
+class CursorExpired(NotFound):
+    """The events behind a cursor are not kept any more: some were missed."""
+
+
+@dataclass(frozen=True, order=True)
+class Cursor:
+    """A place in the stream; as text ``TRANSACTION.EVENT``."""
+
+    xid: int
+    event_id: int
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """Read a cursor's text; raises ValueError."""
+        found = _CURSOR.fullmatch(text.strip())
+        if found is None or int(found[1]) >= 2**64 or int(found[2]) >= 2**63:
+            raise ValueError(
+                f"cursor {text!r} is none; allowed: the cursor of an event, such as '812.4071', or 'now'"
+            )
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.xid}.{self.event_id}"
+
+
+# HTCondor's classes of events, as the attribute MyType names them
+MY_TYPES = {
+    0: "SubmitEvent",
+    1: "ExecuteEvent",
+    2: "ExecutableErrorEvent",
+    4: "JobEvictedEvent",
+    5: "JobTerminatedEvent",
+    6: "JobImageSizeEvent",
+    8: "GenericEvent",
+    9: "JobAbortedEvent",
+    10: "JobSuspendedEvent",
+    11: "JobUnsuspendedEvent",
+    12: "JobHeldEvent",
+    13: "JobReleaseEvent",
+}
+
+
+class JobEvent(Mapping[str, Any]):
+    """One event, with the properties of ``htcondor2.JobEvent``, its ``cursor`` and its ``run_id``.
+
+    It is a mapping of the event's attributes, whose names ignore case. ``str`` of it is its entry in an event
+    log of HTCondor.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_epoch",
+        "_info",
+        "_lower",
+        "_run_id",
+        "cluster",
+        "cursor",
+        "proc",
+        "type_number",
+    )
+
+    def __init__(self, line: str) -> None:
+        """``line``: transaction, event id, type, cluster, proc, run or -1, seconds, perhaps JSON."""
+        # nothing is done here that a reader of a million events would not need
+        xid, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
+            "\t", 7
+        )
+        self.cursor = f"{xid}.{event_id}"
+        self.type_number = int(type_number)
+        self.cluster = int(cluster)
+        self.proc = int(proc)
+        self._attributes: dict[str, Any] | None = None
+        self._lower: dict[str, str]
+
+    @property
+    def run_id(self) -> int | None:
+        """The run that it belongs to."""
+        return int(self._run_id) if self._run_id != "-1" else None
+
+    @property
+    def epoch(self) -> float:
+        """When it happened, in seconds, with a fraction."""
+        return float(self._epoch)
+
+    @property
+    def type(self) -> Any:
+        """The ``JobEventType``."""
+        return JobEventType(self.type_number)
+
+    @property
+    def timestamp(self) -> int:
+        """When it happened, in whole seconds."""
+        return int(self.epoch)
+
+    @property
+    def job(self) -> tuple[int, int]:
+        """Cluster and process."""
+        return self.cluster, self.proc
+
+    @property
+    def job_id(self) -> str:
+        """The job, as '42.0'."""
+        return f"{self.cluster}.{self.proc}"
+
+    def _all(self) -> dict[str, Any]:
+        # most readers look at type and job only, so this waits until someone asks
+        if self._attributes is None:
+            moment = datetime.fromtimestamp(self.epoch, UTC).astimezone().replace(tzinfo=None)
+            self._attributes = {
+                "MyType": MY_TYPES.get(self.type_number, "GenericEvent"),
+                "EventTypeNumber": self.type_number,
+                "Cluster": self.cluster,
+                "Proc": self.proc,
+                "Subproc": 0,
+                "EventTime": moment.isoformat(timespec="milliseconds"),
+                **(json.loads(self._info[0]) if self._info else {}),
+            }
+            self._lower = {name.lower(): name for name in self._attributes}
+        return self._attributes
+
+    def __getitem__(self, key: str) -> Any:
+        attributes = self._all()
+        return attributes[self._lower[key.lower()]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return f"JobEvent(type={self.type.name}, job={self.job_id}, cursor={self.cursor!r})"
+
+    def __str__(self) -> str:
+        return userlog.entry(self.type_number, self.job, self.epoch, self)

@@ -1,0 +1,218 @@
+"""What is generated from a host file, without asking any HTCondor."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fetchwork import config
+from fetchwork.cli import run
+from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
+from fetchwork.deploy.condorconfig import parse_settings
+
+EXAMPLES = Path(__file__).parents[2] / "config-examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
+
+BASE = """\
+[database.main]
+service = "main"
+[keyword.A]
+hold_fetch_s = 0
+[keyword.B]
+hold_fetch_s = 0
+fetch_delay_s = 60
+[slots]
+default = "A"
+"""
+
+
+def settings(text, version=None):
+    return parse_settings(render(config.parse(text), version)[CONDOR_FILE])
+
+
+def keywords(text):
+    return {
+        name: value
+        for name, value in settings(text).items()
+        if name.endswith("_JOB_HOOK_KEYWORD") and not name.startswith("STARTER")
+    }
+
+
+def test_the_seven_examples_are_there():
+    assert NAMES == [
+        "gpu-slots",
+        "one-queue",
+        "one-slot-elsewhere",
+        "partitionable",
+        "pilot",
+        "two-databases",
+        "workstation",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_example_is_what_is_generated_from_its_host_file(name):
+    made = render(config.load(EXAMPLES / f"{name}.toml"))
+    assert made[CONDOR_FILE] == (EXAMPLES / f"{name}.conf").read_text()
+    unit = EXAMPLES / f"{name}.service"
+    assert made.get(UNIT_FILE) == (unit.read_text() if unit.exists() else None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_example_has_a_paragraph_in_the_readme(name):
+    assert f"**[{name}]({name}.toml)**:" in (EXAMPLES / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generated_file_reads_well(name):
+    text = (EXAMPLES / f"{name}.conf").read_text()
+    assert not re.search(r"[ \t]$", text, re.M)
+    assert "\n\n\n" not in text
+    names = re.findall(r"(?m)^([A-Za-z][\w.]*)\s*=", text)
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice <= {"DAEMON_LIST"}  # a pilot sets it, then puts the agent before it
+
+
+def test_slot_types_keyword_and_slots_own_keyword_become_slot_settings():
+    text = BASE + '[[slots.type]]\ncount = 3\n[[slots.type]]\nkeyword = "B"\n[slots.keyword]\n2 = "none"\n'
+    assert keywords(text) == {
+        "STARTD_JOB_HOOK_KEYWORD": "A",
+        "SLOT2_JOB_HOOK_KEYWORD": "FETCHES_NOTHING",
+        "SLOT4_JOB_HOOK_KEYWORD": "B",
+    }
+
+
+def test_startd_has_the_keyword_of_the_partitionable_slot_because_dynamic_slots_look_there():
+    text = BASE + '[[slots.type]]\ncount = 3\n[[slots.type]]\npartitionable = true\nkeyword = "B"\n'
+    assert keywords(text) == {
+        "STARTD_JOB_HOOK_KEYWORD": "B",
+        "SLOT1_JOB_HOOK_KEYWORD": "A",
+        "SLOT2_JOB_HOOK_KEYWORD": "A",
+        "SLOT3_JOB_HOOK_KEYWORD": "A",
+    }
+
+
+def test_dynamic_slots_are_named_where_partitionable_slots_differ():
+    text = (
+        BASE
+        + "[[slots.type]]\npartitionable = true\ncpus = 4\n"
+        + '[[slots.type]]\npartitionable = true\ncpus = 1\nkeyword = "B"\n'
+    )
+    assert keywords(text) == {
+        "STARTD_JOB_HOOK_KEYWORD": "A",
+        "SLOT2_JOB_HOOK_KEYWORD": "B",
+        "SLOT2_1_JOB_HOOK_KEYWORD": "B",
+        "SLOT2_2_JOB_HOOK_KEYWORD": "B",
+    }
+
+
+def test_partitionable_slot_that_fetches_nothing_leaves_the_startd_without_keyword():
+    text = BASE + '[[slots.type]]\ncount = 1\n[[slots.type]]\npartitionable = true\nkeyword = "none"\n'
+    assert keywords(text) == {"SLOT1_JOB_HOOK_KEYWORD": "A"}
+
+
+def test_busy_slots_never_fetch_where_nothing_waits_in_the_agent():
+    delay = settings(BASE)["FetchWorkDelay"]
+    assert delay == (
+        'ifThenElse(State == "Unclaimed" || State == "Owner", 10,'
+        ' ifThenElse(State != "Claimed" || ClientMachine isnt undefined, 2147483647,'
+        ' ifThenElse(Activity == "Idle", 0, 2147483647)))'
+    )
+
+
+def test_slots_of_another_keyword_have_its_delay():
+    text = BASE + '[[slots.type]]\ncount = 6\n[slots.keyword]\n2-3 = "B"\n5 = "B"\n'
+    assert (
+        "ifThenElse((SlotID >= 2 && SlotID <= 3) || SlotID == 5, 60, 10)" in settings(text)["FetchWorkDelay"]
+    )
+
+
+def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a_timer():
+    text = BASE.replace("hold_fetch_s = 0\n", "")
+    assert "time() - EnteredCurrentActivity < 60, 1, 5" in settings(text, (25, 14, 1))["FetchWorkDelay"]
+    assert "EnteredCurrentActivity" not in settings(text, (23, 9, 6))["FetchWorkDelay"]
+
+
+def test_only_newer_htcondors_need_update_and_polling_intervals():
+    old, new = settings(BASE, (23, 9, 6)), settings(BASE, (25, 14, 1))
+    assert "UPDATE_INTERVAL" not in old
+    assert "POLLING_INTERVAL" not in old
+    assert new["UPDATE_INTERVAL"] == "30"
+    assert new["POLLING_INTERVAL"] == "1"
+    assert settings(BASE) == new
+
+
+def test_version_in_the_host_file_goes_before_the_one_found():
+    assert "UPDATE_INTERVAL" not in settings(BASE + '[host]\nhtcondor = "23.9.6"\n', (25, 0))
+
+
+TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "guard"),
+    [
+        (BASE, None),
+        (BASE + "fetched_only = true\n", "A"),
+        (BASE + "fetched_only = true\n" + TWO_IN_USE, None),
+        (BASE + "[pilot]\n", "A"),
+        (BASE + TWO_IN_USE + "[pilot]\n", None),
+    ],
+    ids=["schedd too", "fetched only", "two keywords", "pilot", "pilot with two keywords"],
+)
+def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jobs(text, guard):
+    assert settings(text).get("STARTER_JOB_HOOK_KEYWORD") == guard
+
+
+def test_agent_starts_before_the_startd_and_not_as_root():
+    made = settings(BASE)
+    assert made["DAEMON_LIST"] == "FETCHWORK_AGENT $(DAEMON_LIST)"
+    assert made["FETCHWORK_AGENT_USERID"] == "condor"
+    assert "FETCHWORK_AGENT_USERID" not in settings(BASE + "[pilot]\n")
+
+
+def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list():
+    made = render(config.parse(BASE + '[agent]\nrun = "systemd"\n'))
+    assert "DAEMON_LIST =" not in made[CONDOR_FILE]
+    assert (
+        "ExecStart=/opt/fetchwork/bin/fetchwork agent --config /etc/fetchwork/host.toml\n" in made[UNIT_FILE]
+    )
+    assert "RuntimeDirectory=fetchwork\n" in made[UNIT_FILE]
+
+
+def test_host_without_agent_starts_none():
+    text = render(config.parse(BASE + '[agent]\nrun = "none"\n'))[CONDOR_FILE]
+    assert "FETCHWORK_AGENT" not in text
+
+
+def test_comment_after_a_backslash_is_no_part_of_a_setting():
+    assert parse_settings("A = 1, \\\n# why\n   2\n# B = 3\nC=4\n") == {"A": "1, 2", "C": "4"}
+
+
+def test_generate_writes_whole_files_that_everyone_can_read(tmp_path, capsys):
+    host = tmp_path / "host.toml"
+    host.write_text(BASE + f'[agent]\nrun = "systemd"\n[host]\nfile = "{host}"\nhtcondor = "25.0"\n')
+    target = tmp_path / "config.d"
+    target.mkdir()
+    assert run(["config", "generate", str(host), "-o", str(target), "--unit-output", str(target)]) == 0
+    assert sorted(path.name for path in target.iterdir()) == [CONDOR_FILE, UNIT_FILE]
+    assert (target / CONDOR_FILE).stat().st_mode & 0o777 == 0o644
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"fetchwork: wrote {target / CONDOR_FILE}\nfetchwork: wrote {target / UNIT_FILE}\n"
+
+
+def test_generate_prints_and_says_where_the_agent_will_look(tmp_path, capsys):
+    host = tmp_path / "host.toml"
+    host.write_text(BASE)
+    assert run(["config", "generate", str(host)]) == 0
+    out, err = capsys.readouterr()
+    assert out == render(config.load(host))[CONDOR_FILE]
+    assert f"the agent will read '/etc/fetchwork/host.toml', not '{host}': put it there" in err
+
+
+def test_generate_refuses_a_unit_for_a_host_that_has_none(tmp_path, capsys):
+    host = tmp_path / "host.toml"
+    host.write_text(BASE)
+    assert run(["config", "generate", str(host), "--unit-output", str(tmp_path)]) == 1
+    assert "has no agent run by systemd" in capsys.readouterr().err
