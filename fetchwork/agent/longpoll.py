@@ -9,7 +9,7 @@ import time
 
 from fetchwork.handlers.context import HeldFetch
 from fetchwork.handlers.session import Store
-from fetchwork.matching.fit import Offer
+from fetchwork.matching.fit import SlotView
 
 #: a fetch looks for work no more often than this, and the less often the more wait beside it
 LOOK_PAUSE_S = 0.1
@@ -70,7 +70,7 @@ class Lobby:
         """Tell whether somebody waits for work from this database."""
         return any(held.store is store for held in self._held)
 
-    def offers(self, but: Held) -> list[Offer]:
+    def offers(self, but: Held) -> list[SlotView]:
         """The slots of the fetches that are held beside one, up to a number."""
         beside = (held for held in self._held if held is not but and held.store is but.store)
         return list(itertools.islice((held.offer for held in beside if held.offer is not None), MAX_OTHERS))
@@ -124,7 +124,7 @@ class Held(HeldFetch):
             await _first(end - time.monotonic(), event, self.woken, self._gone)
         return event.is_set() and not self._over
 
-    def others(self) -> list[Offer]:
+    def others(self) -> list[SlotView]:
         """Slots that wait beside this one for work from the same database, some of them if they are many."""
         return self._lobby.offers(self)
 

@@ -74,7 +74,7 @@ class Agent:
         self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.sites, self.trusted)
-        self.lobby = Lobby(config.agent.max_held_fetches)
+        self.lobby = Lobby(config.agent.max_waiting_fetches)
         self.runs = WatchedRuns(self.replay_spool, self.lobby.resources_return)
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
@@ -180,7 +180,7 @@ class Agent:
         caller = Caller(who.uid, who.uid in self.trusted, starter)
 
         def hold(slot: str) -> Held | None:
-            if site.hold_fetch_s <= 0:
+            if site.max_fetch_wait_s <= 0:
                 return None
             # people see the slot while it waits, too
             self.slots.fetched(site.store, slot, request.body, "held", site.queues)
@@ -213,8 +213,8 @@ class Agent:
                 }
                 for run in self.runs
             ],
-            "held_fetches": len(self.lobby),
-            "max_held_fetches": self.lobby.limit,
+            "waiting_fetches": len(self.lobby),
+            "max_waiting_fetches": self.lobby.limit,
             "requests": self.server.requests,
             "connections": len(self.server.connections),
             "spool": str(self.config.agent.spool),

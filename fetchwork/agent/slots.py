@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.jsonform import to_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Json
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.session import Store
@@ -96,7 +98,7 @@ class SlotReports:
 
     def _row(self, slot: str, seen: _Seen, now: float) -> dict[str, Any] | None:
         try:
-            ad = classads.parse_old(seen.body)
+            ad = parse_old(seen.body)
         except ClassAdError:
             return None
         row: dict[str, Any] = {
@@ -113,7 +115,7 @@ class SlotReports:
         if _state(row) == seen.told and not size_changed and now - seen.told_at < REPEAT_S:
             return None
         if size_changed or now - seen.ad_at > AD_LIFE_S:
-            row["ad"] = classads.to_json(ad)
+            row["ad"] = to_json(ad)
         return row
 
 
@@ -125,6 +127,6 @@ def _size(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["slot_type"], row["cpus"], row["memory_mib"], row["gpus"]
 
 
-def _text(ad: classads.ClassAd, name: str) -> str | None:
+def _text(ad: ClassAd, name: str) -> str | None:
     value = ad.get(name)
     return value if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""ClassAds as fetchwork reads, writes and matches them: the only module over HTCondor's ``classad2``.
+"""ClassAds as text: the old syntax that hooks read and print, and expressions in the new one.
 
 Theory of operation
 -------------------
@@ -18,10 +18,7 @@ Every HTCondor daemon evaluates an attribute when it looks one up, so it gets th
 
 *New syntax* (``[ a = 1; b = "x\\ny" ]``) is what expressions are kept in: it can say everything but NUL.
 
-*HTCondor's JSON form* (``condor_q -json``) is what the database holds: literals as JSON, ``undefined`` as
-null, any other expression as the string ``/Expr(new syntax)/``. condor_q marks that string by an escaped
-slash, which no JSON store keeps; so a text that merely looks like an expression is held as the expression
-that is its literal: ``/Expr("/Expr(x)/")/``.
+*HTCondor's JSON form* is in ``jsonform``.
 
 The C++ reader recurses. Depth and length of what it is given are bounded here, because its own bound is
 young (older HTCondors, and long operator chains in all, overflow the stack of the process).
@@ -29,45 +26,19 @@ young (older HTCondors, and long operator chains in all, overflow the stack of t
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 import secrets
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+import classad2
+
+from fetchwork.classad.values import ClassAd, ExprTree
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.wire import one_line
 
-with warnings.catch_warnings():
-    # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
-    # at its first call, and crashes where that warning is an error: so it is imported here.
-    warnings.simplefilter("ignore")
-    import classad2
-    import htcondor2  # noqa: F401
-    from classad2 import ClassAd, ExprTree, Value
-
-__all__ = [
-    "ERROR",
-    "UNDEFINED",
-    "ClassAd",
-    "ExprTree",
-    "evaluate",
-    "format_expr",
-    "from_json",
-    "matches",
-    "parse_expr",
-    "parse_old",
-    "print_old",
-    "quote",
-    "references",
-    "split_ads",
-    "to_json",
-]
-
-UNDEFINED = Value.Undefined
-ERROR = Value.Error
+__all__ = ["parse_expr", "parse_old", "print_old", "print_real", "quote", "shorten", "split_ads"]
 
 #: characters of one ad's text
 MAX_TEXT = 16 * 1024 * 1024
@@ -166,7 +137,7 @@ def parse_expr(text: str) -> ExprTree:
     except classad2.ClassAdException:
         ad = None
     if ad is None or len(ad) != 2 or _VALUE not in ad or _GUARD not in ad:
-        raise ClassAdError(f"not a ClassAd expression: {_shorten(text)}")
+        raise ClassAdError(f"not a ClassAd expression: {shorten(text)}")
     return ad.lookup(_VALUE)
 
 
@@ -234,9 +205,7 @@ def _check_bounds(lines: list[str], body: str) -> None:
         try:
             _check_expression(value.strip(), _without_old_strings)
         except ClassAdError as exc:
-            raise ClassAdError(
-                f"line {number} of the ad, attribute {_shorten(name.strip())}: {exc}"
-            ) from None
+            raise ClassAdError(f"line {number} of the ad, attribute {shorten(name.strip())}: {exc}") from None
 
 
 def _check_expression(text: str, without_strings: Callable[[str], str]) -> None:
@@ -290,10 +259,10 @@ def _check_numbers(text: str) -> None:
 def _subject(line: str) -> str:
     """The part of a bad line that may be shown: a value may be a secret, a name is none."""
     name, equals, _ = line.partition("=")
-    return f"'{one_line(name.strip(), 40)} = ...'" if equals else _shorten(line.strip() or "(blank)")
+    return f"'{one_line(name.strip(), 40)} = ...'" if equals else shorten(line.strip() or "(blank)")
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
     return f"'{one_line(text, 63)}'"
 
 
@@ -310,7 +279,7 @@ def print_old(ad: ClassAd) -> str:
     lines = []
     for name in sorted(ad, key=str.lower):
         if not _NAME.match(name):
-            raise ClassAdError(f"attribute name {_shorten(name)}: only letters, digits and _ are allowed")
+            raise ClassAdError(f"attribute name {shorten(name)}: only letters, digits and _ are allowed")
         value, tree = ad[name], ad.lookup(name)
         text = _one_line(value, tree)
         if text is None:
@@ -356,7 +325,7 @@ def _print(value: Any, tree: ExprTree | None, syntax: str) -> str:
     elif tree is None or not re.search("(?:rel|abs)Time\\(", repr(tree)):
         # without a tree this is an item of a list that holds no times, which Python has no type for
         if kind is float:
-            return _real(value)
+            return print_real(value)
         if kind is list:
             return "{ " + ",".join(_print(item, None, syntax) for item in value) + " }"
         if kind is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
@@ -417,148 +386,10 @@ def _escape(found: re.Match[str]) -> str:
     return _SIMPLE_ESCAPES.get(char) or "".join(f"\\{byte:03o}" for byte in char.encode("utf-8"))
 
 
-def _real(value: float) -> str:
+def print_real(value: float) -> str:
     if math.isnan(value):
         return 'real("NaN")'
     if math.isinf(value):
         return 'real("INF")' if value > 0 else 'real("-INF")'
     # the shortest digits that read back as the same number; HTCondor's own %.16G loses the seventeenth
     return repr(value).upper()
-
-
-# -- JSON -----------------------------------------------------------------------------------------------
-
-
-def to_json(ad: ClassAd) -> dict[str, Any]:
-    """Return the ad in HTCondor's JSON form, ready for ``json.dumps`` and for jsonb.
-
-    Where jsonb would change a value (it writes 1E+22 as an integer, has no -0.0) the value is an expression.
-    """
-    return {name: _to_json(ad[name], ad.lookup(name)) for name in ad}
-
-
-def _to_json(value: Any, tree: ExprTree | None) -> Any:
-    kind = type(value)
-    if kind is str:
-        if value.startswith("/Expr(") and value.endswith(")/"):
-            return _expr_string(quote(value))
-        return value
-    if kind is bool or kind is int:
-        return value
-    if value is UNDEFINED:
-        return None
-    if value is ERROR:
-        return _expr_string("error")
-    if kind is ExprTree:
-        return _expr_string(repr(value))
-    if tree is not None and kind in (float, list, datetime.datetime):
-        # times have no type of their own in Python: the expression keeps what they are
-        text = repr(tree)
-        if kind is datetime.datetime or "relTime(" in text or "absTime(" in text:
-            return _expr_string(text)
-    if kind is float:
-        text = _real(value)
-        return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
-    if kind is list:
-        return [_to_json(item, None) for item in value]
-    if kind is ClassAd:
-        return to_json(value)
-    raise ClassAdError(f"a value of type {kind.__name__} has no JSON form")
-
-
-def _expr_string(text: str) -> str:
-    return f"/Expr({text})/"
-
-
-def from_json(value: Mapping[str, Any]) -> ClassAd:
-    """Return the ad that HTCondor's JSON form says; raises ClassAdError naming the attribute at fault."""
-    return _ad_from_json(value, 0)
-
-
-def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
-    ad = ClassAd()
-    for name, item in value.items():
-        if not name or "\0" in name:
-            raise ClassAdError(f"attribute name {_shorten(name)} is empty or holds a NUL character")
-        if name in ad:
-            raise ClassAdError(f"attribute {_shorten(name)} is given twice")
-        try:
-            ad[name] = _from_json(item, depth + 1)
-        except ClassAdError as exc:
-            raise ClassAdError(f"attribute {_shorten(name)}: {exc}") from None
-    return ad
-
-
-def _from_json(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise ClassAdError(f"nested deeper than {MAX_DEPTH}")
-    if isinstance(value, str):
-        if value.startswith("/Expr(") and value.endswith(")/") and len(value) > 7:
-            return parse_expr(value[6:-2])
-        if "\0" in value:
-            raise ClassAdError("a string can't hold a NUL character")
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise ClassAdError("a string holds half a surrogate pair") from None
-        return value
-    if value is None:
-        return UNDEFINED
-    if isinstance(value, bool | float):
-        return value
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            raise ClassAdError(f"integer {value} does not fit in 64 bits")
-        return value
-    if isinstance(value, list):
-        return [_from_json(item, depth + 1) for item in value]
-    if isinstance(value, Mapping):
-        return _ad_from_json(value, depth)
-    raise ClassAdError(f"a {type(value).__name__} has no ClassAd form")
-
-
-# -- evaluating -----------------------------------------------------------------------------------------
-
-
-def matches(job: ClassAd, slot: ClassAd) -> bool:
-    """Tell whether each ad's Requirements are true with the other ad as TARGET.
-
-    As in HTCondor undefined and error are not true, and a number other than 0 is. An ad without
-    Requirements asks for nothing: fetched work has no submit tool that would always add them.
-    """
-    return _accepts(job, slot) and _accepts(slot, job)
-
-
-def _accepts(ad: ClassAd, target: ClassAd) -> bool:
-    result = evaluate(ad, "Requirements", target) if "Requirements" in ad else True
-    # undefined and error are of a kind of int
-    return type(result) in (bool, int, float) and bool(result)
-
-
-def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> Any:
-    """Return the value of an attribute, or of a parsed expression, in ``ad`` with ``target`` as TARGET.
-
-    An attribute that is not there is UNDEFINED; what can't be evaluated is ERROR.
-    """
-    if isinstance(what, str):
-        if what not in ad:
-            return UNDEFINED
-        expr = ad.lookup(what)
-    else:
-        expr = what
-    try:
-        # without a target TARGET. is undefined
-        return expr.eval(ad) if target is None else expr.eval(ad, target)
-    except classad2.ClassAdException:
-        return ERROR
-
-
-def references(expr: ExprTree) -> frozenset[str]:
-    """Return the attributes that an expression refers to, those of the other ad as ``TARGET.Name``."""
-    return frozenset(name for name in ClassAd().externalRefs(expr) if name)
-
-
-def format_expr(expr: ExprTree) -> str:
-    """Return the expression in new syntax, on one line."""
-    return repr(expr)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd, ExprTree
+from fetchwork.classad.ads import parse_expr
+from fetchwork.classad.values import ClassAd, ExprTree, format_expr
 from fetchwork.errors import ClassAdError
 
 _SYMBOL = re.compile(
@@ -21,9 +21,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def split(expression: ExprTree) -> list[ExprTree]:
     """The clauses of an expression, in order; the expression itself where nothing can be split off."""
     clauses = []
-    for text in _split_text(classads.format_expr(expression)):
+    for text in _split_text(format_expr(expression)):
         try:
-            clauses.append(classads.parse_expr(text))
+            clauses.append(parse_expr(text))
         except ClassAdError:
             return [expression]
     return clauses
@@ -31,7 +31,7 @@ def split(expression: ExprTree) -> list[ExprTree]:
 
 def explain(ad: ClassAd, clause: ExprTree, depth: int = 3) -> list[ExprTree]:
     """The clauses of a clause that is the mere name of an expression of the same ad (``START``)."""
-    text = classads.format_expr(clause)
+    text = format_expr(clause)
     name = text.removeprefix("MY.")
     if depth == 0 or not _WORD.match(name) or not isinstance(ad.get(name), ExprTree):
         return [clause]

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from fetchwork.errors import ClassAdError
 
 if TYPE_CHECKING:
-    from fetchwork.classad.ads import ClassAd
+    from fetchwork.classad.values import ClassAd
 
-Kind = Literal["integer", "real", "string", "boolean"]
+ColumnType = Literal["integer", "real", "string", "boolean"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Column:
     """A column of a view: ``sql`` is its name there; its values are of one kind, or NULL for undefined."""
 
     sql: str
-    kind: Kind
+    kind: ColumnType
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ class Constraint:
 
     @functools.cached_property
     def _expression(self) -> Any:
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.ads import parse_expr
 
-        return classads.parse_expr(self.text)
+        return parse_expr(self.text)
 
     def accepts(self, ad: ClassAd) -> bool:
         """Does the constraint select this ad?"""
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.values import evaluate
 
-        value = classads.evaluate(ad, self._expression)
+        value = evaluate(ad, self._expression)
         # undefined and error are of a kind of int
         return type(value) in (bool, int, float) and bool(value)
 
@@ -131,19 +131,20 @@ def text_of(constraint: Any) -> str:
     """The text of a constraint, which may be a ClassAd expression; None and '' select everything."""
     if constraint is None or isinstance(constraint, str):
         return (constraint or "").strip() or "true"
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.values import ExprTree, format_expr
 
-    is_expression = isinstance(constraint, classads.ExprTree)
-    return classads.format_expr(constraint) if is_expression else str(constraint)
+    is_expression = isinstance(constraint, ExprTree)
+    return format_expr(constraint) if is_expression else str(constraint)
 
 
 def names_in(text: str) -> frozenset[str]:
     """The attributes that a constraint refers to, in lower case; raises ClassAdError if it is none."""
     if _read_of_ids(text) is not None:
         return frozenset(name.lower() for name in re.findall(r"[A-Z]\w+", text))
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.ads import parse_expr
+    from fetchwork.classad.values import references
 
-    return frozenset(name.lower() for name in classads.references(classads.parse_expr(text)))
+    return frozenset(name.lower() for name in references(parse_expr(text)))
 
 
 def _read_of_ids(text: str) -> Any:
@@ -160,9 +161,10 @@ def compile_constraint(text: str, source: Source) -> Constraint:
     """Translate a constraint; raises ClassAdError if it is none."""
     tree = _read_of_ids(text)
     if tree is None:
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.ads import parse_expr
+        from fetchwork.classad.values import format_expr
 
-        text = classads.format_expr(classads.parse_expr(text))
+        text = format_expr(parse_expr(text))
     try:
         rails = _translate(tree or _Parser(text).whole(), source)
     except (_Unreadable, RecursionError):
@@ -313,9 +315,9 @@ class _Parser:
         kind, word = self._peek()
         self._next += 1
         if kind == "string":
-            from fetchwork.classad import ads as classads
+            from fetchwork.classad.ads import parse_expr
 
-            return _Literal(classads.parse_expr(word).eval())
+            return _Literal(parse_expr(word).eval())
         if kind == "number":
             return _Literal(int(word) if word.isdigit() else float(word))
         if kind == "name":

@@ -94,7 +94,7 @@ def _show(told: dict[str, Any], as_json: bool) -> None:
     for name, database in told["databases"].items():
         problem = f": {database['problem']}" if database["problem"] else ""
         click.echo(f"database  {name}: {database['state']}{problem}")
-    click.echo(f"fetches   {told['held_fetches']} of {told['max_held_fetches']} held")
+    click.echo(f"fetches   {told['waiting_fetches']} of {told['max_waiting_fetches']} held")
     for run in told["runs"]:
         click.echo(
             f"run       {run['run_id']}: job {run['job']} of {run['owner']}, {run['state']} on {run['slot']}"

@@ -117,26 +117,27 @@ def _literals(ad: Json, names: Sequence[str]) -> list[Any] | None:
 
 
 def _parsed(attributes: Sequence[str]) -> list[Any]:
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.ads import parse_expr
 
-    return [classads.parse_expr(attribute) for attribute in attributes]
+    return [parse_expr(attribute) for attribute in attributes]
 
 
 def _evaluated(ad: Json, expressions: Sequence[Any], letters: str) -> list[str]:
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.jsonform import from_json
+    from fetchwork.classad.values import ERROR, UNDEFINED, evaluate, format_expr
 
-    whole = classads.from_json(ad)
+    whole = from_json(ad)
     shown = []
     for expression in expressions:
         if "r" in letters:
-            name = classads.format_expr(expression)
-            shown.append(classads.format_expr(whole.lookup(name)) if name in whole else "undefined")
+            name = format_expr(expression)
+            shown.append(format_expr(whole.lookup(name)) if name in whole else "undefined")
             continue
-        value = classads.evaluate(whole, expression)
-        if value is classads.ERROR:
+        value = evaluate(whole, expression)
+        if value is ERROR:
             shown.append("error")
         else:
-            shown.append(_printed(None if value is classads.UNDEFINED else value, letters))
+            shown.append(_printed(None if value is UNDEFINED else value, letters))
     return shown
 
 
@@ -144,9 +145,9 @@ def _printed(value: Any, letters: str) -> str:
     if isinstance(value, str):
         if "V" not in letters and "l" not in letters:
             return value
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.ads import quote
 
-        return classads.quote(value)
+        return quote(value)
     if value is None:
         return "undefined"
     if isinstance(value, bool):

@@ -157,7 +157,7 @@ def _agent(host_config: config.HostConfig, keyword: str, directory: Path, number
         f"sim{number}",
         host_config.databases[settings.database].conninfo,
         agent={"lease_s": host_config.agent.lease_s, "pool_size": host_config.agent.pool_size},
-        keyword={"queues": list(settings.queues), "hold_fetch_s": settings.hold_fetch_s},
+        keyword={"queues": list(settings.queues), "max_fetch_wait_s": settings.max_fetch_wait_s},
         keyword_name=keyword,
     )
 

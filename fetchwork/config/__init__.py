@@ -143,6 +143,6 @@ def _filled_keyword(keyword: Keyword, name: str, only_database: str | None, agen
         "database": keyword.database or only_database,
         "hooks": keyword.hooks or HOOKS_ROOT / name,
     }
-    if agent.run == "none" and "hold_fetch_s" not in keyword.model_fields_set:
-        update["hold_fetch_s"] = 0
+    if agent.run == "none" and "max_fetch_wait_s" not in keyword.model_fields_set:
+        update["max_fetch_wait_s"] = 0
     return keyword.model_copy(update=update)

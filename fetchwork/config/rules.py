@@ -68,12 +68,12 @@ def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
         )
     if len(os.fsencode(config.socket)) > _SOCKET_PATH_BYTES:
         yield Problem(("agent", "socket"), "is too long for a Unix socket", "a path of at most 100 bytes")
-    slowest = max(config.keywords.values(), key=lambda keyword: keyword.hold_fetch_s)
-    if slowest.hold_fetch_s and agent.run != "none" and not agent.max_held_fetches:
+    slowest = max(config.keywords.values(), key=lambda keyword: keyword.max_fetch_wait_s)
+    if slowest.max_fetch_wait_s and agent.run != "none" and not agent.max_waiting_fetches:
         yield Problem(
-            ("agent", "max_held_fetches"),
-            "is 0 although a keyword's hold_fetch_s lets fetches wait",
-            "at least one per slot, or hold_fetch_s = 0",
+            ("agent", "max_waiting_fetches"),
+            "is 0 although a keyword's max_fetch_wait_s lets fetches wait",
+            "at least one per slot, or max_fetch_wait_s = 0",
         )
 
 
@@ -120,8 +120,8 @@ def _keyword_problems(config: "HostConfig") -> Iterator[Problem]:
 
 
 def _hold_problems(config: "HostConfig", key: Key, keyword: "Keyword") -> Iterator[Problem]:
-    if config.agent.run == "none" and keyword.hold_fetch_s:
-        yield Problem((*key, "hold_fetch_s"), "lets fetches wait in an agent that is not run", "0")
+    if config.agent.run == "none" and keyword.max_fetch_wait_s:
+        yield Problem((*key, "max_fetch_wait_s"), "lets fetches wait in an agent that is not run", "0")
 
 
 def _slot_problems(config: "HostConfig") -> Iterator[Problem]:

@@ -138,7 +138,7 @@ class Agent(_Section):
     )
     pool_size: int = _number(2, 1, 32, "connections to each database")
     lease_s: int = _number(120, 5, 3600, "whole seconds after which a silent host's runs are given up")
-    max_held_fetches: int = _number(256, 0, 4096, "fetches that may wait in the agent at once")
+    max_waiting_fetches: int = _number(256, 0, 4096, "fetches that may wait in the agent at once")
 
 
 class Keyword(_Section):
@@ -156,7 +156,7 @@ class Keyword(_Section):
     fetch_delay_s: int = _number(
         10, 1, 86400, "whole seconds between two fetches of an idle slot (FetchWorkDelay)"
     )
-    hold_fetch_s: int = _number(
+    max_fetch_wait_s: int = _number(
         30, 0, 600, "whole seconds that a fetch may wait in the agent for work (0 = not at all)"
     )
     job_exit_timeout_s: int = _number(

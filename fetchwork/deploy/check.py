@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.classad.ads import ClassAd, evaluate, parse_expr
+from fetchwork.classad.ads import parse_expr
+from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.config import HostConfig
 from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.db import conninfo

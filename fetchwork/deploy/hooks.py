@@ -124,7 +124,7 @@ def install_host(config: HostConfig, *, python: Path | str | None = None) -> dic
             python=python,
             direct_python=config.agent.venv / "bin/python",
             direct_config=config.host.file,
-            deadline_s=keyword.hold_fetch_s + _HOLD_MARGIN_S if keyword.hold_fetch_s > 30 else None,
+            deadline_s=keyword.max_fetch_wait_s + _HOLD_MARGIN_S if keyword.max_fetch_wait_s > 30 else None,
             job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
             if keyword.job_exit_timeout_s < 25
             else None,

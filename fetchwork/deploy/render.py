@@ -85,7 +85,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, A
         "idle_delay": idle_delay(config),
         "busy_delay": busy_delay(config) if timer_driven else NEVER,
         "never": NEVER,
-        "poll_every_second": timer_driven and any(not keyword.hold_fetch_s for keyword in used.values()),
+        "poll_every_second": timer_driven and any(not keyword.max_fetch_wait_s for keyword in used.values()),
         "default_queues": queues_of(config, startd_keyword(config)),
         "slot_queues": {
             name: queues_of(config, None if keyword == FETCHES_NOTHING else keyword)
@@ -143,7 +143,7 @@ def busy_delay(config: HostConfig) -> str:
     """
 
     def delay(keyword: Keyword) -> str:
-        if not keyword.hold_fetch_s:
+        if not keyword.max_fetch_wait_s:
             return NEVER
         return "ifThenElse(time() - EnteredCurrentActivity < 60, 1, 5)"
 

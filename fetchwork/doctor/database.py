@@ -166,7 +166,7 @@ def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line
 
 def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> Line:
     idle = [row for row in rows if row["state"] in ("Unclaimed", "Owner")]
-    longest = max(keyword.fetch_delay_s + keyword.hold_fetch_s for keyword in config.keywords.values())
+    longest = max(keyword.fetch_delay_s + keyword.max_fetch_wait_s for keyword in config.keywords.values())
     silent = [row for row in idle if row["ago"] is None or row["ago"] > 3 * longest + _SILENT_S]
     if silent and config.workstation:
         return ok(

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad import clauses
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree, evaluate, format_expr, references
 from fetchwork.db.database import Database
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.matching.choose import Shares, as_offered, check_cost
-from fetchwork.matching.fit import Offer, Wants
+from fetchwork.matching.fit import JobRequest, SlotView
 
 IDLE, RUNNING, REMOVED, HELD, SUSPENDED = 1, 2, 3, 5, 7
 
@@ -137,11 +137,11 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     return found
 
 
-def _wants(ad: Mapping[str, Any], owner: str) -> Wants:
-    job = classads.from_json(ad)
+def _wants(ad: Mapping[str, Any], owner: str) -> JobRequest:
+    job = from_json(ad)
     check_cost(job)
     as_offered(job, owner)
-    return Wants.of(job)
+    return JobRequest.of(job)
 
 
 # -- what the database knows
@@ -175,17 +175,17 @@ def _sentence(text: str | None) -> str:
 # -- what the slots make of it
 
 
-def _look_at(found: Analysis, wants: Wants, slots: Iterable[Mapping[str, Any]]) -> None:
+def _look_at(found: Analysis, wants: JobRequest, slots: Iterable[Mapping[str, Any]]) -> None:
     verdicts: Counter[str] = Counter()
     resources: Counter[str] = Counter()
     refusals: dict[str, Refusal] = {}
     parts = clauses.split(wants.requirements) if wants.requirements is not None else []
-    found.clauses = [Clause(classads.format_expr(part)) for part in parts]
+    found.clauses = [Clause(format_expr(part)) for part in parts]
     unknown = [set(_targets(part, wants.ad)) for part in parts]
     now = time.time()
     for row in slots:
         try:
-            ad = classads.from_json(row["ad"])
+            ad = from_json(row["ad"])
         except ClassAdError:
             continue
         found.slots += 1
@@ -193,9 +193,9 @@ def _look_at(found: Analysis, wants: Wants, slots: Iterable[Mapping[str, Any]]) 
         if queues is not None and found.queue not in queues:
             verdicts["other_queue"] += 1
             continue
-        offer, empty = Offer(ad), Offer(_emptied(ad))
+        offer, empty = SlotView(ad), SlotView(_emptied(ad))
         for clause, part, names in zip(found.clauses, parts, unknown, strict=True):
-            _count(clause, classads.evaluate(wants.ad, part, empty.ad))
+            _count(clause, evaluate(wants.ad, part, empty.ad))
             names.difference_update([name for name in names if name in ad])
         short = empty.shortage(wants)
         if not row["alive"]:
@@ -248,9 +248,9 @@ def _is_free(row: Mapping[str, Any]) -> bool:
     )
 
 
-def _targets(part: classads.ExprTree, job: ClassAd) -> Iterator[str]:
+def _targets(part: ExprTree, job: ClassAd) -> Iterator[str]:
     """The attributes that a clause wants of a slot."""
-    for name in classads.references(part):
+    for name in references(part):
         bare = name.removeprefix("TARGET.").removeprefix("target.")
         if "." not in bare and (bare != name or bare not in job):
             yield bare
@@ -262,7 +262,7 @@ def _count(clause: Clause, value: Any) -> None:
             clause.true += 1
         else:
             clause.false += 1
-    elif value is classads.UNDEFINED:
+    elif value is UNDEFINED:
         clause.undefined += 1
     else:
         clause.error += 1
@@ -273,16 +273,10 @@ def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
     texts = []
     for top in clauses.split(slot.lookup("Requirements")):
         for part in clauses.explain(slot, top):
-            value = classads.evaluate(slot, part, job)
+            value = evaluate(slot, part, job)
             if type(value) not in (bool, int, float) or not value:
-                said = (
-                    "undefined"
-                    if value is classads.UNDEFINED
-                    else "error"
-                    if value is classads.ERROR
-                    else "false"
-                )
-                name, text = classads.format_expr(top), classads.format_expr(part)
+                said = "undefined" if value is UNDEFINED else "error" if value is ERROR else "false"
+                name, text = format_expr(top), format_expr(part)
                 texts.append(f"{text} is {said}" if name == text else f"{name}: {text} is {said}")
     return texts
 

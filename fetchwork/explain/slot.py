@@ -1,7 +1,7 @@
 """What a slot would get if it asked now, in order, with the figures that the order comes from.
 
 It is what an agent does at FETCH_WORK (``matching.choose``), with two differences: the age of what waits is
-read from the queue and not remembered, and nothing is claimed. Kinds of jobs whose ads the caller may not see
+read from the queue and not remembered, and nothing is claimed. Autoclusters whose ads the caller may not see
 can't be evaluated; they are counted.
 """
 
@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
 from fetchwork.handlers.fetch import why_not
-from fetchwork.matching.choose import Kind, Kinds, Positions, Shares, choose
-from fetchwork.matching.fit import Offer
+from fetchwork.matching.choose import Autocluster, Autoclusters, Positions, Shares, choose
+from fetchwork.matching.fit import SlotView
 
 #: why something that waits is not for this slot; the first that is true counts
 REASONS = {
@@ -79,7 +80,7 @@ class SlotMatch:
 def match(database: Database, slot: str) -> SlotMatch:
     """Look what ``slot`` would get; raises NotFound, also where the name stands for several slots."""
     row = _slot(database, slot)
-    ad = classads.from_json(row["ad"])
+    ad = from_json(row["ad"])
     # the ad is told less often than the state
     ad["State"], ad["Activity"] = row["state"] or "", row["activity"] or ""
     waiting = database.call("waiting_kinds", queues=row["fetchworkqueues"])
@@ -87,7 +88,7 @@ def match(database: Database, slot: str) -> SlotMatch:
     found = SlotMatch(row["name"], row["state"] or "", row["activity"] or "", queues)
     found.reasons = _reasons(row, ad)
 
-    kinds, positions, shares = Kinds(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
+    kinds, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
     shares.update(database.call("shares"), 0.0)
     kinds.add(
         {**one, "autocluster_id": one["autoclusterid"], "queue": one["fetchworkqueue"]}
@@ -105,7 +106,7 @@ def match(database: Database, slot: str) -> SlotMatch:
             [row["machine"], row["name"]],
         )
     }
-    offer = Offer(ad)
+    offer = SlotView(ad)
     passed_over: Counter[str] = Counter()
     offered = {}
     for one in waiting:
@@ -151,7 +152,7 @@ def _slot(database: Database, name: str) -> dict[str, Any]:
     return rows[0]
 
 
-def _reasons(row: Mapping[str, Any], ad: classads.ClassAd) -> list[str]:
+def _reasons(row: Mapping[str, Any], ad: ClassAd) -> list[str]:
     reasons = []
     if not row["alive"]:
         reasons.append(
@@ -172,7 +173,9 @@ def _reasons(row: Mapping[str, Any], ad: classads.ClassAd) -> list[str]:
     return reasons
 
 
-def _reason(one: Mapping[str, Any], kind: Kind | None, offer: Offer, resting: set[int]) -> str | None:
+def _reason(
+    one: Mapping[str, Any], kind: Autocluster | None, offer: SlotView, resting: set[int]
+) -> str | None:
     """Why a kind of job that waits is not for the slot; None if it is."""
     if one["blocked"] is not None:
         return "blocked"

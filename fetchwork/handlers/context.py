@@ -11,7 +11,7 @@ from typing import Any
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers.session import Store
 from fetchwork.hook.wire import Reply, Request
-from fetchwork.matching.fit import Offer
+from fetchwork.matching.fit import SlotView
 
 
 class Denied(FetchworkError):
@@ -39,7 +39,7 @@ class Site:
     queues: tuple[str, ...]
     store: Store
     #: how long a fetch may be held, 0 not at all
-    hold_fetch_s: float = 0.0
+    max_fetch_wait_s: float = 0.0
     #: bytes of an ad that this host's startd reads
     ad_bytes: int = 10240
     uid_domain: str | None = None
@@ -176,9 +176,9 @@ class HeldFetch:
     """A fetch that waits for work. The agent's own kind of it is woken, counted and cut short."""
 
     #: the slot that waits, where it could be given a job at once
-    offer: Offer | None = None
+    offer: SlotView | None = None
 
-    def others(self) -> Sequence[Offer]:
+    def others(self) -> Sequence[SlotView]:
         """Slots that wait beside this one for work from the same database."""
         return ()
 

@@ -20,14 +20,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.choose import Choice, choose, slot_resources, slot_weights
-from fetchwork.matching.fit import Offer, outranked
+from fetchwork.matching.fit import SlotView, outranked
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -45,8 +45,8 @@ OFFER_S = 60.0
 
 async def fetch_work(task: Task) -> Answer:
     """Find the slot a job, wait for one if that is allowed, and print its ad."""
-    slot = classads.parse_old(task.request.body)
-    offer = Offer(slot)
+    slot = parse_old(task.request.body)
+    offer = SlotView(slot)
     name = slot.get("Name")
     if not isinstance(name, str) or not name:
         raise ClassAdError("the slot ad has no Name")
@@ -61,7 +61,7 @@ async def fetch_work(task: Task) -> Answer:
     # from before the first look, so that what comes during it is not missed; but a claimed slot that gets
     # nothing is given up by the startd, and a dynamic one deleted: that must not wait
     held = task.hold(name) if slot.get("State") in ("Unclaimed", "Owner") else None
-    hold_end = min(task.end - 2.0, time.monotonic() + task.site.hold_fetch_s)
+    hold_end = min(task.end - 2.0, time.monotonic() + task.site.max_fetch_wait_s)
     if held is not None:
         held.offer = offer
     try:
@@ -97,7 +97,7 @@ async def _until_free(task: Task, name: str) -> bool:
     if held is None:
         return False
     try:
-        left_s = min(task.site.hold_fetch_s, task.left(reserve_s=2.0))
+        left_s = min(task.site.max_fetch_wait_s, task.left(reserve_s=2.0))
         if not await task.runs.until_free(task.site, name, held, left_s):
             return False
     finally:
@@ -106,7 +106,7 @@ async def _until_free(task: Task, name: str) -> bool:
 
 
 async def _try(
-    task: Task, offer: Offer, name: str, fields: dict[str, Any], others: Sequence[Offer]
+    task: Task, offer: SlotView, name: str, fields: dict[str, Any], others: Sequence[SlotView]
 ) -> tuple[Answer | None, bool]:
     """Claim a job for the slot and build its ad; None if there is nothing for it.
 
@@ -168,7 +168,7 @@ async def _try(
 
 
 def _without_outranked(
-    choices: Iterator[Choice], offer: Offer, others: Sequence[Offer], yielded: list[Choice]
+    choices: Iterator[Choice], offer: SlotView, others: Sequence[SlotView], yielded: list[Choice]
 ) -> Iterator[Choice]:
     """The choices but those whose jobs would rather run on another slot, which go to ``yielded``."""
     for choice in choices:
@@ -256,7 +256,7 @@ async def _offer(
             keyword=site.keyword,
             uid_domain=site.uid_domain,
         )
-        printed = classads.print_old(ad).encode()
+        printed = print_old(ad).encode()
     except ClassAdError as error:
         await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
         return None

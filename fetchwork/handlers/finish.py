@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound
 from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
@@ -23,7 +24,7 @@ _REASONS = ("exit", "evict", "remove", "hold")
 
 async def job_exit(task: Task) -> Answer:
     """Close the run with its report; the job's policy decides about the job."""
-    ad = classads.parse_old(task.request.body)
+    ad = parse_old(task.request.body)
     key = run_key(ad)
     run = task.run(key.run_id)
     # who watches the starter must not take the run for lost meanwhile
@@ -47,7 +48,7 @@ def _ever_ran(told: dict[str, Any]) -> bool:
     return any(name in told for name in ("JobPid", "ExitCode", "ExitSignal"))
 
 
-async def _finish(task: Task, ad: classads.ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
+async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
     store = task.site.store
     told = report(ad)
     reason = task.request.arg
@@ -108,7 +109,7 @@ def _is_anothers(run: LiveRun, task: Task) -> bool:
 
 
 async def _verdict(
-    task: Task, key: RunKey, run: LiveRun | None, ad: classads.ClassAd, told: dict[str, Any]
+    task: Task, key: RunKey, run: LiveRun | None, ad: ClassAd, told: dict[str, Any]
 ) -> policy.Verdict | None:
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in told or "ExitSignal" in told):

@@ -42,7 +42,7 @@ def make_sites(
             keyword=name,
             queues=keyword.queues,
             store=stores[database],
-            hold_fetch_s=float(keyword.hold_fetch_s) if agent_id else 0.0,
+            max_fetch_wait_s=float(keyword.max_fetch_wait_s) if agent_id else 0.0,
             ad_bytes=config.host.pipe_buffer_max,
             uid_domain=config.host.uid_domain,
             check_accounts=jobs_change_account(config),

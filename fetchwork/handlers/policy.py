@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import UNDEFINED, ClassAd
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.choose import check_cost
 
@@ -64,7 +64,7 @@ def read_ad(whole: Mapping[str, Any], report: Mapping[str, Any] | None = None) -
     ad = ClassAd()
     for name, value in {**whole, **(report or {})}.items():
         try:
-            ad.update(classads.from_json({name: value}))
+            ad.update(from_json({name: value}))
         except ClassAdError:
             continue
     check_cost(ad)
@@ -113,7 +113,7 @@ def on_exit(whole: Mapping[str, Any], report: Mapping[str, Any]) -> Verdict | No
         return _hold(ad, "OnExitHold")
     if "OnExitRemove" not in ad:
         return None
-    value = _truth(classads.evaluate(ad, "OnExitRemove"))
+    value = _truth(evaluate(ad, "OnExitRemove"))
     if value is True:
         return None
     if value is None:
@@ -138,15 +138,15 @@ def _hold(ad: ClassAd, name: str) -> Verdict:
 
 def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -> str:
     """The job's own reason, or HTCondor's words for it."""
-    text = classads.evaluate(ad, f"{name}Reason") if own else UNDEFINED
+    text = evaluate(ad, f"{name}Reason") if own else UNDEFINED
     if isinstance(text, str) and text:
         return text[:1000]
-    expression = classads.format_expr(ad.lookup(name))
+    expression = format_expr(ad.lookup(name))
     return f"The job attribute {name} expression '{expression[:500]}' evaluated to {result}"
 
 
 def _is_true(ad: ClassAd, name: str) -> bool:
-    return name in ad and _truth(classads.evaluate(ad, name)) is True
+    return name in ad and _truth(evaluate(ad, name)) is True
 
 
 def _truth(value: Any) -> bool | None:
@@ -155,7 +155,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def _number(ad: ClassAd, name: str) -> float | None:
-    value: Any = classads.evaluate(ad, name) if name in ad else None
+    value: Any = evaluate(ad, name) if name in ad else None
     return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 

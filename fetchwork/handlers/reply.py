@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.ads import split_ads
+from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key
@@ -14,7 +14,7 @@ from fetchwork.hook.wire import Reply, one_line
 
 async def reply_fetch(task: Task) -> Answer:
     """``accept``: the startd is willing, no more. ``reject``: the run ends and the job waits again."""
-    job, slot = classads.split_ads(task.request.body)
+    job, slot = split_ads(task.request.body)
     key = run_key(job)
     store = task.site.store
     run = task.runs.get(store, key.run_id)
@@ -39,7 +39,7 @@ async def reply_fetch(task: Task) -> Answer:
 
 async def evict_claim(task: Task) -> Answer:
     """Recorded in the log, nothing else: HTCondor was never seen to call it for a fetched claim."""
-    job, slot = classads.split_ads(task.request.body)
+    job, slot = split_ads(task.request.body)
     return Answer(Reply(), {"slot": slot.get("Name", ""), "run": run_key(job).run_id, "outcome": "noted"})
 
 
@@ -55,7 +55,7 @@ def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
         return f"rejected by the startd: the slot is {state}/{activity}", False
     if slot.get("SlotType") == "Partitionable":
         for resource in ("Cpus", "Memory", "Disk", "GPUs"):
-            asked, left = job.get(f"Request{resource}"), classads.evaluate(slot, resource)
+            asked, left = job.get(f"Request{resource}"), evaluate(slot, resource)
             if type(asked) in (int, float) and type(left) in (int, float) and asked > left:
                 return f"rejected by the startd: only {left} of {resource} is left", False
     return "rejected by the startd: its START or its resources do not allow the job", True

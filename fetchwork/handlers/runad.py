@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd, ExprTree, evaluate
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.jobtail import MAX_TAIL
 from fetchwork.matching.choose import REQUEST_DEFAULTS
@@ -125,17 +125,17 @@ def build(
     What is for matching and policy stays in the database. A request that is an expression becomes the number
     that it is on this slot, because the startd compares numbers.
     """
-    ad = classads.from_json(
+    ad = from_json(
         {
             name: value
             for name, value in claimed["ad"].items()
             if name.lower() not in kept and value is not None
         }
     )
-    requests = classads.from_json({name: value for name, value in claimed["ad"].items() if value is not None})
+    requests = from_json({name: value for name, value in claimed["ad"].items() if value is not None})
     for name in list(ad):
-        if name.lower().startswith("request") and isinstance(ad[name], classads.ExprTree):
-            value: Any = classads.evaluate(requests, name, slot)
+        if name.lower().startswith("request") and isinstance(ad[name], ExprTree):
+            value: Any = evaluate(requests, name, slot)
             if type(value) in (int, float) and math.isfinite(value):
                 ad[name] = math.ceil(value)
             else:

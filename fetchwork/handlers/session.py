@@ -11,7 +11,7 @@ from fetchwork import __version__
 from fetchwork.db import schema
 from fetchwork.db.database import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
-from fetchwork.matching.choose import Kinds, Positions, Shares
+from fetchwork.matching.choose import Autoclusters, Positions, Shares
 
 #: effective priorities are asked for again after this long
 SHARES_LIFE_S = 1.0
@@ -44,7 +44,7 @@ class Store:
         self.database = database
         self.host = host
         self.agent_id = agent_id
-        self.kinds = Kinds()
+        self.kinds = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
         self._wanted_lease_s = lease_s

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key, slot_name
@@ -17,7 +18,7 @@ _FAILED_TO_CREATE_PROCESS = 6
 
 async def prepare_job(task: Task) -> Answer:
     """Tell the database that the job starts, or that it can't; only a clear yes lets it start."""
-    ad = classads.parse_old(task.request.body)
+    ad = parse_old(task.request.body)
     key = run_key(ad)
     store = task.site.store
     run = task.run(key.run_id)
@@ -73,11 +74,11 @@ async def _claimed_slot(task: Task, run_id: int) -> str:
 
 
 def _refused(reason: str, fields: dict[str, Any]) -> Answer:
-    ad = classads.ClassAd()
+    ad = ClassAd()
     # 300 and above: not a reason to hold the job, were there a schedd
     ad["HookStatusCode"] = 350
     ad["HookStatusMessage"] = f"fetchwork: {one_line(reason, 400)}"
     return Answer(
-        Reply(classads.print_old(ad).encode(), exit=1, stderr=one_line(reason, 400)),
+        Reply(print_old(ad).encode(), exit=1, stderr=one_line(reason, 400)),
         {**fields, "reason": reason},
     )

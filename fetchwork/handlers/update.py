@@ -11,7 +11,8 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
@@ -26,7 +27,7 @@ MAX_VACATE_S = 600.0
 
 async def update_job_info(task: Task) -> Answer:
     """Write the update down, evaluate what is periodic, and say whether the job has to end."""
-    ad = classads.parse_old(task.request.body)
+    ad = parse_old(task.request.body)
     key = run_key(ad)
     store = task.site.store
     run = task.run(key.run_id)
@@ -71,7 +72,7 @@ async def _heartbeat(task: Task, key: RunKey, told: dict[str, Any]) -> dict[str,
     return rows[0]
 
 
-def _has_policy(run: LiveRun | None, ad: classads.ClassAd) -> bool:
+def _has_policy(run: LiveRun | None, ad: ClassAd) -> bool:
     return run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
 
 

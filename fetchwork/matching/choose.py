@@ -22,10 +22,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.ads import parse_expr
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr
 from fetchwork.errors import ClassAdError
-from fetchwork.matching.fit import Offer, Wants
+from fetchwork.matching.fit import JobRequest, SlotView
 
 #: autoclusters that are kept; a parsed ad of one is a few kilobytes
 MAX_KINDS = 10_000
@@ -39,12 +40,12 @@ MAX_EVALUATIONS = 100_000
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_]*')
 
 # what HTCondor puts into a fetched ad that does not ask for them
-_USER = classads.parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
+_USER = parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
 REQUEST_DEFAULTS = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Autocluster:
     """An autocluster: ``ad`` is what matching looks at, or ``problem`` says why it can't be read."""
 
     autocluster_id: int
@@ -53,7 +54,7 @@ class Kind:
     queue: str
     ad: ClassAd
     #: what it asks of a slot; None if the ad can't be read
-    wants: Wants | None = None
+    wants: JobRequest | None = None
     problem: str | None = None
 
 
@@ -67,11 +68,11 @@ def as_offered(ad: ClassAd, owner: str) -> None:
     ad["User"] = _USER
 
 
-class Kinds:
+class Autoclusters:
     """The autoclusters this process has read; they never change."""
 
     def __init__(self, limit: int = MAX_KINDS) -> None:
-        self._kinds: OrderedDict[int, Kind] = OrderedDict()
+        self._kinds: OrderedDict[int, Autocluster] = OrderedDict()
         self._limit = limit
 
     def __len__(self) -> int:
@@ -86,17 +87,17 @@ class Kinds:
         for row in rows:
             problem = None
             try:
-                ad = classads.from_json(row["ad"])
+                ad = from_json(row["ad"])
                 check_cost(ad)
             except ClassAdError as error:
                 ad, problem = ClassAd(), str(error)
             as_offered(ad, row["owner"])
-            wants = Wants.of(ad) if problem is None else None
-            self._kinds[row["autocluster_id"]] = Kind(
+            wants = JobRequest.of(ad) if problem is None else None
+            self._kinds[row["autocluster_id"]] = Autocluster(
                 row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, wants, problem
             )
 
-    def get(self, autocluster_id: int) -> Kind | None:
+    def get(self, autocluster_id: int) -> Autocluster | None:
         """The kind, which counts as a use of it."""
         kind = self._kinds.get(autocluster_id)
         if kind is not None:
@@ -189,7 +190,7 @@ class Shares:
 class Choice:
     """One autocluster and priority that a slot may be given."""
 
-    kind: Kind
+    kind: Autocluster
     prio: int
     limited: bool
 
@@ -198,8 +199,8 @@ def check_cost(ad: ClassAd) -> None:
     """Refuse an ad that would keep its reader busy: ``a = b + b``, ``b = c + c``, ... doubles each step."""
     words: dict[str, list[str]] = {}
     for name in ad:
-        if isinstance(ad[name], classads.ExprTree | list | ClassAd):
-            found = _WORD.findall(classads.format_expr(ad.lookup(name)).lower())
+        if isinstance(ad[name], ExprTree | list | ClassAd):
+            found = _WORD.findall(format_expr(ad.lookup(name)).lower())
             words[name.lower()] = [word for word in found if word[0] != '"']
     costs: dict[str, int] = {}
 
@@ -234,7 +235,7 @@ def slot_resources(slot: ClassAd) -> dict[str, float | None]:
         ("disk_kib", "Disk"),
         ("gpus", "GPUs"),
     ):
-        value = classads.evaluate(slot, name)
+        value = evaluate(slot, name)
         resources[parameter] = float(value) if type(value) in (int, float) else None
     if resources["gpus"] is None:
         # a machine without GPUs does not mention them
@@ -244,9 +245,9 @@ def slot_resources(slot: ClassAd) -> dict[str, float | None]:
 
 def choose(
     candidates: Iterable[Mapping[str, Any]],
-    offer: Offer,
+    offer: SlotView,
     *,
-    kinds: Kinds,
+    kinds: Autoclusters,
     positions: Positions,
     shares: Shares,
     queues: Sequence[str],
@@ -287,7 +288,7 @@ def choose(
     return iter([choice for _, choice in best])
 
 
-def _rank_if_fits(offer: Offer, kind: Kind) -> float | None:
+def _rank_if_fits(offer: SlotView, kind: Autocluster) -> float | None:
     if kind.wants is None:
         return 0.0
     return offer.rank_if_fits(kind.autocluster_id, kind.wants)
@@ -305,7 +306,7 @@ def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
     weights = []
     for request in requests:
         for resource in ("Cpus", "Memory", "Disk"):
-            asked = classads.evaluate(request, f"Request{resource}", slot)
+            asked = evaluate(request, f"Request{resource}", slot)
             if type(asked) in (int, float):
                 carved[resource] = asked
             elif resource in slot:
@@ -315,5 +316,5 @@ def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
 
 
 def _weight(slot: ClassAd) -> float:
-    weight = classads.evaluate(slot, "SlotWeight")
+    weight = evaluate(slot, "SlotWeight")
     return float(weight) if type(weight) in (int, float) and weight > 0 else 1.0

@@ -1,6 +1,6 @@
 """Whether a job may run on a slot: the Requirements of both ads, and what the job asks against what is there.
 
-Requirements are HTCondor's own matchmaking (``classads.matches``; tests/data/matching.txt). The second part
+Requirements are HTCondor's own matchmaking (``matches``; tests/data/matching.txt). The second part
 is what condor_submit writes into every job's Requirements, ``TARGET.X >= RequestX`` for each ``RequestX``:
 an ad that came by SQL does not have it, and not every slot looks (a static slot of HTCondor 23 looks at
 nothing). So it is done here for all. As in condor_submit, Requirements that speak of X themselves are taken
@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd, ExprTree
+from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr
 
 #: what was found out of a slot that waits is worth so long: an expression may ask what time it is
 KNOWN_LIFE_S = 10.0
@@ -25,7 +24,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class JobRequest:
     """What a job asks of a slot, taken from its ad once."""
 
     ad: ClassAd
@@ -40,7 +39,7 @@ class Wants:
     rank: ExprTree | None = None
 
     @classmethod
-    def of(cls, ad: ClassAd) -> Wants:
+    def of(cls, ad: ClassAd) -> JobRequest:
         """Read them from a job's ad, which must not change from then on."""
         amounts: list[tuple[str, float]] = []
         expressions: list[tuple[str, ExprTree]] = []
@@ -48,7 +47,7 @@ class Wants:
         for name in ad:
             key, value = name.lower(), ad[name]
             if isinstance(value, ExprTree):
-                words.update(_WORD.findall(classads.format_expr(value).lower()))
+                words.update(_WORD.findall(format_expr(value).lower()))
             if key.startswith(_REQUEST) and key != _REQUEST:
                 if isinstance(value, ExprTree):
                     expressions.append((key.removeprefix(_REQUEST), value))
@@ -59,7 +58,7 @@ class Wants:
         return cls(ad, requirements, tuple(amounts), tuple(expressions), frozenset(words), rank)
 
 
-class Offer:
+class SlotView:
     """A slot, made ready to be put against many jobs; its ad must not change from then on."""
 
     def __init__(self, ad: ClassAd) -> None:
@@ -75,7 +74,7 @@ class Offer:
         """Whether the slot likes some jobs better than others."""
         return self._rank is not None
 
-    def rank_if_fits(self, number: int, wants: Wants) -> float | None:
+    def rank_if_fits(self, number: int, wants: JobRequest) -> float | None:
         """The slot's Rank of a job that may run on it, None of one that may not.
 
         ``number`` stands for the job's ad: what was found out for it is remembered for a while.
@@ -88,29 +87,29 @@ class Offer:
             self._known[number] = self.rank(wants) if self.fits(wants) else None
         return self._known[number]
 
-    def fits(self, wants: Wants) -> bool:
+    def fits(self, wants: JobRequest) -> bool:
         """Tell whether the job may run on the slot."""
         return self.shortage(wants) is None and self.job_accepts(wants) and self.slot_accepts(wants)
 
-    def job_accepts(self, wants: Wants) -> bool:
+    def job_accepts(self, wants: JobRequest) -> bool:
         """Tell whether the job's Requirements are true."""
         return wants.requirements is None or _is_true(wants.requirements, wants.ad, self.ad)
 
-    def slot_accepts(self, wants: Wants) -> bool:
+    def slot_accepts(self, wants: JobRequest) -> bool:
         """Tell whether the slot's Requirements are true."""
         return self._requirements is None or _is_true(self._requirements, self.ad, wants.ad)
 
-    def rank(self, wants: Wants) -> float:
+    def rank(self, wants: JobRequest) -> float:
         """The slot's Rank of the job."""
         return 0.0 if self._rank is None else rank_of(self._rank, self.ad, wants.ad)
 
-    def shortage(self, wants: Wants) -> str | None:
+    def shortage(self, wants: JobRequest) -> str | None:
         """The first resource of which the slot has less than the job asks; None if it has enough of all."""
         for resource, amount in wants.amounts:
             if self._lacks(resource, amount, wants):
                 return resource
         for resource, expression in wants.expressions:
-            asked = classads.evaluate(wants.ad, expression, self.ad)
+            asked = evaluate(wants.ad, expression, self.ad)
             if _is_number(asked) and self._lacks(resource, asked, wants):
                 return resource
         return None
@@ -118,11 +117,11 @@ class Offer:
     def has(self, resource: str) -> float | None:
         """How much of a resource (in lower case) the slot has; None if it has none, or does not tell."""
         if resource not in self._resources:
-            value = classads.evaluate(self.ad, resource)
+            value = evaluate(self.ad, resource)
             self._resources[resource] = float(value) if _is_number(value) else None
         return self._resources[resource]
 
-    def _lacks(self, resource: str, asked: float, wants: Wants) -> bool:
+    def _lacks(self, resource: str, asked: float, wants: JobRequest) -> bool:
         if asked <= 0:
             return False
         there = self.has(resource)
@@ -132,7 +131,7 @@ class Offer:
         return asked > there
 
 
-def outranked(wants: Wants, offer: Offer, others: Iterable[Offer]) -> bool:
+def outranked(wants: JobRequest, offer: SlotView, others: Iterable[SlotView]) -> bool:
     """Tell whether the job would rather run on one of the other slots, and may."""
     if wants.rank is None:
         return False
@@ -142,12 +141,12 @@ def outranked(wants: Wants, offer: Offer, others: Iterable[Offer]) -> bool:
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
     """The value of a Rank; as in HTCondor what is no number is 0."""
-    value = classads.evaluate(ad, rank, target)
+    value = evaluate(ad, rank, target)
     return float(value) if type(value) is bool or _is_number(value) else 0.0
 
 
 def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:
-    value = classads.evaluate(ad, requirements, target)
+    value = evaluate(ad, requirements, target)
     return (type(value) is bool or _is_number(value)) and bool(value)
 
 

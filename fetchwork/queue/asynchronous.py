@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad.bindings import QueryOpts
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import AsyncDatabase
 from fetchwork.queue import reading as steps
 from fetchwork.queue import submission
@@ -17,7 +18,7 @@ from fetchwork.queue.synchronous import Queue, default_conninfo
 from fetchwork.queue.views import HISTORY, RUNS
 
 Result = TypeVar("Result")
-ClassAd = classads.ClassAd
+ClassAd = ClassAd
 
 
 class AsyncQueue:
@@ -78,7 +79,7 @@ class AsyncQueue:
         """As ``Queue.xquery``."""
         found = steps.query(constraint, self._memory, projection=projection, limit=limit, opts=opts)
         async for ad in self._each(found):
-            yield classads.from_json(ad)
+            yield from_json(ad)
 
     async def history(
         self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
@@ -86,7 +87,7 @@ class AsyncQueue:
         """As ``Queue.history``."""
         found = steps.ads(HISTORY, constraint, self._memory, projection=projection, limit=match, since=since)
         async for ad in self._each(found):
-            yield classads.from_json(ad)
+            yield from_json(ad)
 
     async def jobEpochHistory(
         self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
@@ -94,13 +95,13 @@ class AsyncQueue:
         """As ``Queue.jobEpochHistory``."""
         found = steps.ads(RUNS, constraint, self._memory, projection=projection, limit=match, since=since)
         async for ad in self._each(found):
-            yield classads.from_json(ad)
+            yield from_json(ad)
 
     epochs = jobEpochHistory
 
     async def act(self, action: Any, job_spec: Any, reason: str | None = None) -> ClassAd:
         """As ``Queue.act``."""
-        return classads.from_json(await self._run(steps.act(action, job_spec, self._memory, reason)))
+        return from_json(await self._run(steps.act(action, job_spec, self._memory, reason)))
 
     async def edit(self, job_spec: Any, attr: str, value: Any) -> int:
         """As ``Queue.edit``."""

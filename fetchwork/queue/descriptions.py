@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad import bindings
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.errors import ClassAdError, SubmitError
 
 Json = dict[str, Any]
@@ -124,7 +126,7 @@ def read_ads(text: str) -> list[Json]:
     ads = []
     for number, part in enumerate(parts, 1):
         try:
-            ads.append(classads.to_json(classads.parse_old(part, strict=True)))
+            ads.append(to_json(parse_old(part, strict=True)))
         except ClassAdError as error:
             raise SubmitError(f"ad {number}: {error}") from None
     return ads
@@ -321,7 +323,7 @@ def _rest(ads: Iterator[Any]) -> Iterator[Json]:
 
 def _to_json(ad: Any) -> Json:
     # the older bindings' ads become classad2's by way of new syntax, which can say everything
-    return classads.to_json(classads.ClassAd(repr(ad)))
+    return to_json(ClassAd(repr(ad)))
 
 
 def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
@@ -341,11 +343,11 @@ def _settle_requests(ad: Json, commands: str) -> None:
     this queue does not know: the requests would stay undefined, and match no slot.
     """
     asked = {name.lower() for name, _ in _assignments(commands)}
-    whole = classads.from_json(ad)
+    whole = from_json(ad)
     for name, command in (("RequestMemory", "request_memory"), ("RequestDisk", "request_disk")):
         if command in asked or not isinstance(ad.get(name), str):
             continue
-        value = classads.evaluate(whole, name)
+        value = evaluate(whole, name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             ad[name] = max(1, int(value))
 

@@ -68,10 +68,10 @@ def constraint_of(spec: Any) -> str:
         return f"ClusterId == {spec}"
     if isinstance(spec, str):
         return _id_constraint(spec) or spec
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.values import ExprTree, format_expr
 
-    if isinstance(spec, classads.ExprTree):
-        return classads.format_expr(spec)
+    if isinstance(spec, ExprTree):
+        return format_expr(spec)
     parts = [_id_constraint(item) if isinstance(item, str) else None for item in spec]
     if not parts or None in parts:
         raise ValueError("a list of jobs holds ids such as '42.0', or '42' for a whole cluster")
@@ -138,7 +138,7 @@ def ads(
     if not whole:
         columns, params = _selected(view, wanted)
     if not selection.exact or stop is not None:
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.jsonform import from_json
     left = limit if limit >= 0 else None
     place = yield from _Place.begin(view, selection)
     while left is None or left > 0:
@@ -152,9 +152,9 @@ def ads(
         items: list[Json] = []
         for row in rows:
             ad = view.ad(row)
-            if not selection.exact and not selection.accepts(classads.from_json(ad)):
+            if not selection.exact and not selection.accepts(from_json(ad)):
                 continue
-            if stop is not None and stop.accepts(classads.from_json(ad)):
+            if stop is not None and stop.accepts(from_json(ad)):
                 left = 0
                 break
             items.append(ad if not wanted else {k: v for k, v in ad.items() if k.lower() in wanted})
@@ -279,7 +279,7 @@ def query(
     if not opts:
         yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
         return
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.ads import quote
     from fetchwork.classad.bindings import QueryOpts
 
     known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
@@ -288,7 +288,7 @@ def query(
             f"query options {int(opts)}: allowed are AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly"
         )
     if opts & QueryOpts.DefaultMyJobsOnly:
-        constraint = f"Owner == {classads.quote(getpass.getuser())} && ({text_of(constraint)})"
+        constraint = f"Owner == {quote(getpass.getuser())} && ({text_of(constraint)})"
     if opts & QueryOpts.SummaryOnly:
         found = yield from summary(constraint, memory)
         yield Found([found])
@@ -513,16 +513,18 @@ def selected(spec: Any, memory: Memory) -> Steps[Selection]:
 
 def value_of(value: Any) -> Any:
     """What ``edit`` is given, in JSON form: an expression, its text, or a plain Python value."""
-    from fetchwork.classad import ads as classads
+    from fetchwork.classad.ads import parse_expr
+    from fetchwork.classad.jsonform import to_json
+    from fetchwork.classad.values import ClassAd, ExprTree
 
-    if isinstance(value, classads.ExprTree):
+    if isinstance(value, ExprTree):
         expression = value
     elif isinstance(value, str):
-        expression = classads.parse_expr(value)
+        expression = parse_expr(value)
     else:
-        ad = classads.ClassAd()
+        ad = ClassAd()
         ad["value"] = value
-        return classads.to_json(ad)["value"]
-    ad = classads.ClassAd()
+        return to_json(ad)["value"]
+    ad = ClassAd()
     ad["value"] = expression
-    return classads.to_json(ad)["value"]
+    return to_json(ad)["value"]

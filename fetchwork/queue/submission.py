@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.errors import SubmitError
 from fetchwork.queue import descriptions as submit
@@ -31,9 +32,9 @@ class SubmitResult:
         """The cluster's id."""
         return self._cluster
 
-    def clusterad(self) -> classads.ClassAd:
+    def clusterad(self) -> ClassAd:
         """What the ads of its jobs have in common."""
-        return classads.from_json(self._common)
+        return from_json(self._common)
 
     def first_proc(self) -> int:
         """The first job's ProcId."""
@@ -110,12 +111,12 @@ def prepared(
 
 def is_ad(what: Any) -> bool:
     """Is it an ad rather than a description? Both are mappings."""
-    return isinstance(what, classads.ClassAd) or type(what) is dict
+    return isinstance(what, ClassAd) or type(what) is dict
 
 
 def as_json(ad: Any) -> Json:
     """An ad in JSON form, from an ad of HTCondor's bindings or from a dict that is in JSON form already."""
-    return classads.to_json(ad) if isinstance(ad, classads.ClassAd) else dict(ad)
+    return to_json(ad) if isinstance(ad, ClassAd) else dict(ad)
 
 
 def description_text(

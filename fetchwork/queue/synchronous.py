@@ -16,7 +16,7 @@ from fetchwork.queue import reading as steps
 from fetchwork.queue.views import HISTORY, RUNS, Json
 
 if TYPE_CHECKING:
-    from fetchwork.classad.ads import ClassAd
+    from fetchwork.classad.values import ClassAd
     from fetchwork.queue import submission
     from fetchwork.queue.events import JobEvent
 
@@ -134,9 +134,9 @@ class Queue:
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
         constraint.
         """
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.jsonform import from_json
 
-        return classads.from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
+        return from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
 
     def edit(self, job_spec: Any, attr: str, value: Any) -> int:
         """Change an attribute of jobs to an expression, or its text; returns how many were changed."""
@@ -176,9 +176,9 @@ class Queue:
             yield from page
 
     def _classads(self, found: steps.Steps[Any]) -> Iterator[ClassAd]:
-        from fetchwork.classad import ads as classads
+        from fetchwork.classad.jsonform import from_json
 
-        return (classads.from_json(ad) for ad in self.each(found))
+        return (from_json(ad) for ad in self.each(found))
 
     def pages(self, found: steps.Steps[Any]) -> Iterator[Sequence[Any]]:
         """Drive steps and yield what they find as it comes, several at once."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fetchwork.classad.constraint import Column, Kind
+from fetchwork.classad.constraint import Column, ColumnType
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ class View:
 
     name: str
     my_type: str
-    attributes: Mapping[str, Kind]
+    attributes: Mapping[str, ColumnType]
     #: what makes a page follow the one before it
     order: Sequence[str]
     #: the function that tells where a piece of so many rows ends, and where it begins to count
@@ -47,7 +47,7 @@ class View:
         return ad
 
 
-_COMMON: dict[str, Kind] = {
+_COMMON: dict[str, ColumnType] = {
     "ClusterId": "integer",
     "ProcId": "integer",
     "Owner": "string",

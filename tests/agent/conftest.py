@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork import config, handlers
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.db.database import Database
 from fetchwork.handlers.context import Caller, HeldFetch, Runs, Task
 from fetchwork.handlers.keywords import make_sites
@@ -113,13 +113,13 @@ def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
 def with_attributes(body, **attributes):
     if not attributes:
         return body
-    ad = classads.parse_old(body)
+    ad = parse_old(body)
     ad.update(attributes)
-    return classads.print_old(ad).encode()
+    return print_old(ad).encode()
 
 
 def attributes_of(body):
-    return classads.parse_old(body)
+    return parse_old(body)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def make_agent(conninfo, public_directory):
             name,
             conninfo,
             agent={"log_level": "debug", "lease_s": 15},
-            keyword={"hold_fetch_s": 0, **keyword},
+            keyword={"max_fetch_wait_s": 0, **keyword},
             keyword_name=KEYWORD,
         )
         made.append(agent)
@@ -128,7 +128,7 @@ async def test_status_tells_what_the_agent_serves_and_no_secret(agent, conninfo)
     await until(lambda: client.status(agent.socket)["databases"]["main"]["state"] == "up")
     told = await agent.status()
     assert told["keywords"] == {KEYWORD: ["default"]}
-    assert (told["host"], told["pid"], told["runs"], told["held_fetches"]) == ("vm", agent.pid, [], 0)
+    assert (told["host"], told["pid"], told["runs"], told["waiting_fetches"]) == ("vm", agent.pid, [], 0)
     assert conninfo.split("password=")[1].split()[0] not in str(told)
 
 
@@ -198,11 +198,11 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(agent, submit, sta
 
 
 async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, database):
-    agent = make_agent(hold_fetch_s=20)
+    agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     await until(lambda: client.status(agent.socket)["databases"]["main"]["listening"])
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=30))
-    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     begun = time.monotonic()
     await asyncio.to_thread(submit)
     assert (await fetch).body
@@ -211,7 +211,7 @@ async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, data
 
 
 async def test_slot_is_told_of_while_its_fetch_is_held(make_agent, database):
-    agent = make_agent(hold_fetch_s=60)
+    agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=70))
     told = "SELECT name, state, last_answer FROM fetchwork.slots"
@@ -223,10 +223,10 @@ async def test_slot_is_told_of_while_its_fetch_is_held(make_agent, database):
 
 
 async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent):
-    agent = make_agent(hold_fetch_s=60)
+    agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=70))
-    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     begun = time.monotonic()
     agent.signal(signal.SIGTERM)
     assert (await fetch).body == b""
@@ -235,7 +235,7 @@ async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agen
 
 
 async def test_fetch_ends_without_work_when_its_time_is_over(make_agent):
-    agent = make_agent(hold_fetch_s=1)
+    agent = make_agent(max_fetch_wait_s=1)
     await agent.start()
     begun = time.monotonic()
     assert (await ask(agent, "fetch_work", slot_ad(), seconds=30)).body == b""
@@ -243,13 +243,13 @@ async def test_fetch_ends_without_work_when_its_time_is_over(make_agent):
 
 
 async def test_held_fetch_whose_hook_goes_takes_no_job(make_agent, submit, job_of):
-    agent = make_agent(hold_fetch_s=30)
+    agent = make_agent(max_fetch_wait_s=30)
     await agent.start()
     with socket.socket(socket.AF_UNIX) as hook:
         hook.connect(str(agent.socket))
         hook.sendall(encode_request(Request("fetch_work", slot_ad(), keyword=KEYWORD, deadline_ms=40_000)))
-        await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
-    await until(lambda: client.status(agent.socket)["held_fetches"] == 0)
+        await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 0)
     job = await asyncio.to_thread(submit)
     await asyncio.sleep(0.3)
     assert job_of(job)["jobstatus"] == 1
@@ -260,8 +260,8 @@ async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory)
         public_directory(),
         "vm",
         conninfo,
-        agent={"max_held_fetches": 2},
-        keyword={"hold_fetch_s": 30},
+        agent={"max_waiting_fetches": 2},
+        keyword={"max_fetch_wait_s": 30},
         keyword_name=KEYWORD,
     )
     await agent.start()
@@ -272,7 +272,7 @@ async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory)
         ]
         done, _ = await asyncio.wait(fetches, return_when=asyncio.FIRST_COMPLETED, timeout=10)
         assert len(done) == 1
-        assert (await agent.status())["held_fetches"] == 2
+        assert (await agent.status())["waiting_fetches"] == 2
     finally:
         agent.signal(signal.SIGTERM)
         await asyncio.gather(*fetches)
@@ -280,14 +280,14 @@ async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory)
 
 
 async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_agent, submit, startd):
-    agent = make_agent(hold_fetch_s=20)
+    agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     submit()
     run = await Run.begin(agent, startd)
     await asyncio.to_thread(submit)
     busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", busy, seconds=30))
-    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1, JobState="Exited")
     await asyncio.sleep(0.2)
     assert not fetch.done()
@@ -300,12 +300,12 @@ async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_a
 async def held_fetch_of_a_partitionable_slot(agent):
     whole = slot_ad("25.14.1-fetch_work-pslot-with-dslots", Name="slot1@vm")
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", whole, seconds=70))
-    await until(lambda: client.status(agent.socket)["held_fetches"] == 1)
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     return fetch
 
 
 async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(make_agent):
-    agent = make_agent(hold_fetch_s=60)
+    agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = await held_fetch_of_a_partitionable_slot(agent)
     for name, ends in [("slot2_1@vm", False), ("slot1_1@vm", True)]:
@@ -319,7 +319,7 @@ async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(ma
 async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_is_gone(
     make_agent, submit, startd
 ):
-    agent = make_agent(hold_fetch_s=60)
+    agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     submit()
     run = await Run.begin(agent, startd, "slot1_1")
@@ -330,7 +330,7 @@ async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_
 
 
 async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(make_agent, submit):
-    agent = make_agent(hold_fetch_s=20)
+    agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     submit()
     busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")

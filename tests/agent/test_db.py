@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from fetchwork.db.database import database as db
+from fetchwork.db import database as db
 from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,

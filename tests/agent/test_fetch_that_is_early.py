@@ -38,7 +38,7 @@ def starters():
 
 @pytest.fixture
 async def hooks(conninfo):
-    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), hold_fetch_s=20.0)
+    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=20.0)
     yield hooks
     await hooks.site.store.database.close()
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.jsonform import to_json
 from fetchwork.handlers import HANDLERS
 from fetchwork.handlers.context import Caller
-from fetchwork.matching.choose import Kinds
+from fetchwork.matching.choose import Autoclusters
 from tests.agent.conftest import ADS, Held, Hooks, attributes_of, slot_ad, with_attributes
 
 VERSIONS = ("23.9.6", "25.14.1")
@@ -146,7 +146,7 @@ async def test_undo_puts_the_job_back(hooks, submit, job_of):
 
 
 async def test_held_fetch_gets_the_job_that_appears(conninfo, submit):
-    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
     await hooks.held.waiting.wait()
@@ -157,7 +157,7 @@ async def test_held_fetch_gets_the_job_that_appears(conninfo, submit):
 
 
 async def test_held_fetch_that_has_to_end_gets_nothing(conninfo, submit):
-    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
     await hooks.held.waiting.wait()
@@ -169,7 +169,7 @@ async def test_held_fetch_that_has_to_end_gets_nothing(conninfo, submit):
 
 
 async def test_claimed_slot_is_not_kept_waiting(conninfo):
-    hooks = Hooks(conninfo, hold_fetch_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
     assert not hooks.held.waiting.is_set()
@@ -216,7 +216,7 @@ async def test_every_captured_ad_is_answered_without_failing(hooks, submit):
 async def test_cache_of_autoclusters_is_read_once(hooks, submit, monkeypatch):
     submit()
     await hooks.fetch()
-    monkeypatch.setattr(Kinds, "add", lambda self, rows: pytest.fail("read again"))
+    monkeypatch.setattr(Autoclusters, "add", lambda self, rows: pytest.fail("read again"))
     submit()
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 
@@ -235,5 +235,5 @@ async def test_values_come_through_as_they_were_submitted(hooks, submit):
     body = await hooks.fetch()
     ad = attributes_of(body)
     assert body.count(b"\n") == len(ad)
-    assert classads.to_json(ad) | values == classads.to_json(ad)
+    assert to_json(ad) | values == to_json(ad)
     assert ad["Owner"] == "nobody"

@@ -10,7 +10,7 @@ import time
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from fetchwork.db.database import database as db
+from fetchwork.db import database as db
 from fetchwork.hook.wire import Request
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import AgentProcess
@@ -55,7 +55,9 @@ async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_se
 async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
     conninfo, public_directory, submit
 ):
-    agent = AgentProcess(public_directory(), "vm", conninfo, keyword={"hold_fetch_s": 20}, keyword_name="FW")
+    agent = AgentProcess(
+        public_directory(), "vm", conninfo, keyword={"max_fetch_wait_s": 20}, keyword_name="FW"
+    )
     await agent.start()
     try:
         request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=30_000)

@@ -25,7 +25,7 @@ async def waiting(hooks, lobby, bodies):
 
 
 async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo, submit):
-    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     slow, fast, middle = await waiting(
         hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
     )
@@ -41,7 +41,7 @@ async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo, submit):
 
 
 async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo, submit):
-    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     fetches = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)])
     for _ in range(3):
         submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
@@ -52,7 +52,7 @@ async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo, submit
 
 
 async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo, submit):
-    hooks, lobby = Hooks(conninfo, hold_fetch_s=20.0), Lobby(10)
+    hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     slow, fast = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
     submit(ad='{"Rank": "/Expr(TARGET.KFlops)/", "Requirements": "/Expr(TARGET.KFlops < 20)/"}')
     lobby.wake(hooks.site.store)

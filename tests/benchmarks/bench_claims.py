@@ -201,7 +201,7 @@ def pass_through(bench: Bench, jobs: int) -> None:
 
 def through_agent(bench: Bench, seconds: int) -> float:
     """Claims per second of a real agent: 8 slots at a time send their ads and get a job's ad."""
-    agent = AgentProcess(bench.scripts, "bench-agent", bench.conninfo, keyword={"hold_fetch_s": 0})
+    agent = AgentProcess(bench.scripts, "bench-agent", bench.conninfo, keyword={"max_fetch_wait_s": 0})
     text = SLOT_AD.read_text()
     name = re.compile(r"^Name = .*$", re.M)
     stop = threading.Event()

@@ -75,7 +75,7 @@ class Bench:
         """Measure both; figures by name."""
         agents = [
             AgentProcess(
-                directory, f"sim{number}", self.conninfo, keyword={"hold_fetch_s": 2, "fetch_delay_s": 1}
+                directory, f"sim{number}", self.conninfo, keyword={"max_fetch_wait_s": 2, "fetch_delay_s": 1}
             )
             for number in range(1, HOSTS + 1)
         ]

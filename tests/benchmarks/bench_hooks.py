@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.hook.wire import HOOKS, Reply, RequestReader, encode_reply
 
@@ -38,9 +38,9 @@ DEFAULT_ROUNDS = 150
 
 def serve(path: str, ready: Event) -> None:
     """An agent that gives a job ad of usual size to fetch_work, and says yes to the rest."""
-    ad = classads.parse_old((ADS / "25.14.1-prepare_job.ad").read_bytes())
+    ad = parse_old((ADS / "25.14.1-prepare_job.ad").read_bytes())
     answers = {name: encode_reply(Reply()) for name in HOOKS}
-    answers["fetch_work"] = encode_reply(Reply(classads.print_old(ad).encode()))
+    answers["fetch_work"] = encode_reply(Reply(print_old(ad).encode()))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         messages = RequestReader()

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
 from fetchwork.db import schema
 from fetchwork.db.database import AsyncDatabase
 from fetchwork.handlers.session import Store
 from fetchwork.matching.choose import choose, slot_resources
-from fetchwork.matching.fit import Offer
+from fetchwork.matching.fit import SlotView
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
 
@@ -75,7 +75,7 @@ class Bench:
 
     async def candidates(self) -> list[dict[str, object]]:
         greeting = await self.store.hello(5.0)
-        slot = classads.parse_old(self.text)
+        slot = parse_old(self.text)
         return await self.database.call(
             "candidates",
             host_id=greeting.host_id,
@@ -86,7 +86,7 @@ class Bench:
 
     async def look(self) -> int:
         """One FETCH_WORK up to the claim; returns how many kinds were put against the slot."""
-        offer = Offer(classads.parse_old(self.text))
+        offer = SlotView(parse_old(self.text))
         rows = await self.candidates()
         await self.store.read_kinds((row["autocluster_id"] for row in rows), 5.0)
         await self.store.read_shares(5.0)
@@ -117,7 +117,7 @@ class Bench:
 async def measure(
     bench: Bench, rounds: int, clock: Callable[[], float] = time.process_time
 ) -> tuple[int, float, float]:
-    """Kinds looked at, and milliseconds of CPU of agent and database, the median of ``rounds`` looks."""
+    """Autoclusters looked at, and ms of CPU of agent and database, the median of ``rounds`` looks."""
     looked = await bench.look()
     times = []
     database = bench.backend_s()

@@ -113,7 +113,7 @@ def main() -> None:
                 Side("schedd", pool, by_schedd(pool)),
             ]
             end = time.monotonic() + PATIENCE_S
-            while status(str(pool.directory / "run/agent.sock"))["held_fetches"] == 0:
+            while status(str(pool.directory / "run/agent.sock"))["waiting_fetches"] == 0:
                 if time.monotonic() > end:
                     raise SystemExit(f"no slot fetched in {PATIENCE_S} s")
                 time.sleep(0.1)

@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 
@@ -279,8 +280,8 @@ def test_every_value_comes_back_from_a_real_starter_as_it_was_submitted(jobs: Jo
     path = f"/tmp/ad-{next(_names)}-{time.time_ns()}"
     job = jobs.submit(arguments=f"-c 'cp $_CONDOR_JOB_AD {path}'", ad=VALUES)
     assert jobs.completed(job)["exitcode"] == 0
-    seen = classads.parse_old(jobs.pool.run_command(["cat", path]).stdout)
-    back = classads.to_json(seen)
+    seen = parse_old(jobs.pool.run_command(["cat", path]).stdout)
+    back = to_json(seen)
     assert {name: back.get(name) for name in VALUES} == VALUES
     assert back["Owner"] == "alice"
 
@@ -300,5 +301,5 @@ def test_ad_of_the_largest_size_that_submit_takes_runs_whole(jobs: Jobs) -> None
     size = next(size for size in range(10240, 0, -64) if (job := submitted(size)))
     assert job
     assert jobs.completed(job)["exitcode"] == 0
-    seen = classads.to_json(classads.parse_old(jobs.pool.run_command(["cat", path]).stdout))
+    seen = to_json(parse_old(jobs.pool.run_command(["cat", path]).stdout))
     assert (len(seen["Padding"]), seen["Zz"]) == (size, 1)

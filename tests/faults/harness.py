@@ -46,7 +46,7 @@ DEADLINES_S = {
     "job_exit": 4.0,
 }
 AGENT = {"lease_s": 15}
-KEYWORD = {"hold_fetch_s": 2, "fetch_delay_s": 1}
+KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 
 #: before the agent's program: its clock on the wall is wrong
 _WRONG_CLOCK = """

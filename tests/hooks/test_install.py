@@ -163,7 +163,7 @@ def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(pl
 
 
 def test_deadlines_follow_the_host_file(place):
-    run("--config", host_file(place, hold_fetch_s=100, job_exit_timeout_s=10))
+    run("--config", host_file(place, max_fetch_wait_s=100, job_exit_timeout_s=10))
     assert (
         conf_of(place / "hooks/ONE")["deadline_s"],
         conf_of(place / "hooks/ONE")["job_exit_deadline_s"],

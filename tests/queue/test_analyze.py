@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.jsonform import to_json
 from fetchwork.errors import NotFound
 from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
@@ -33,7 +34,7 @@ class Hosts:
         **attributes: object,
     ) -> None:
         """``name`` is slot@host; attributes in HTCondor's JSON form go over those of the file."""
-        real = classads.to_json(classads.parse_old((ADS / ad).read_bytes()))
+        real = to_json(parse_old((ADS / ad).read_bytes()))
         whole = {**real, "Name": name, "State": state, "Activity": activity, **attributes}
         row = {
             "name": name,

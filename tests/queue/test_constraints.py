@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad.constraint import compile_constraint
+from fetchwork.classad.jsonform import from_json
 from fetchwork.queue import Queue
 from fetchwork.queue import reading as steps
 from fetchwork.queue.views import JOBS
@@ -135,7 +135,7 @@ def some_jobs(slots: DirectQueue) -> None:
 def whole_ads(some_jobs: None, queue: Queue) -> list[tuple[str, Any]]:
     """The ads of all jobs, without any constraint."""
     rows = queue.database.query("SELECT * FROM fetchwork.jobs ORDER BY clusterid, procid")
-    return [(row["jobid"], classads.from_json(JOBS.ad(row))) for row in rows]
+    return [(row["jobid"], from_json(JOBS.ad(row))) for row in rows]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

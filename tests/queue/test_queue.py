@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 import fetchwork
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_expr, parse_old, quote
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
 from tests.direct_queue import DirectQueue
@@ -27,7 +28,7 @@ def test_a_submit_object_goes_in_and_comes_back(queue: Queue) -> None:
     found = queue.query(f"ClusterId == {result.cluster()}")
     assert [ad["Args"] for ad in found] == ["0", "1", "2"]
     assert {(ad["Owner"], ad["RequestCpus"], ad["JobStatus"]) for ad in found} == {("alice", 2, 1)}
-    assert all(isinstance(ad, classads.ClassAd) for ad in found)
+    assert all(isinstance(ad, ClassAd) for ad in found)
 
 
 def test_the_cluster_s_id_is_in_what_refers_to_it(queue: Queue) -> None:
@@ -74,7 +75,7 @@ def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue, slots: Direct
 
 
 def test_ads_go_in_as_objects_or_in_json_form(queue: Queue) -> None:
-    ad = classads.parse_old('Cmd = "/bin/true"\nOwner = "bob"\nRequirements = TARGET.Memory > 5\n')
+    ad = parse_old('Cmd = "/bin/true"\nOwner = "bob"\nRequirements = TARGET.Memory > 5\n')
     queue.submit(ad)
     queue.submit(
         [{"Cmd": "/bin/false", "Owner": "alice"}, {"Cmd": "/bin/true", "Owner": "alice", "JobPrio": 3}]
@@ -105,7 +106,7 @@ def test_query_takes_constraint_projection_callback_and_limit(queue: Queue, slot
     assert len(queue.query(limit=2)) == 2
     assert queue.query(limit=0) == []
     assert queue.query(callback=lambda ad: ad["ProcId"] if ad["ProcId"] % 2 else None) == [1, 3]
-    assert ids(queue.query(classads.parse_expr("JobPrio == 1"))) == ["1.1"]
+    assert ids(queue.query(parse_expr("JobPrio == 1"))) == ["1.1"]
 
 
 def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue, slots: DirectQueue) -> None:
@@ -228,7 +229,7 @@ def test_a_submitter_sees_its_own_jobs_only(
         (2, ["2.0", "2.1"]),
         (["2", "2.1", "2.1"], ["2.0", "2.1"]),
         ("JobPrio > 0", ["1.1", "2.1"]),
-        (classads.parse_expr("JobPrio > 0 && ClusterId + 1 == 3"), ["2.1"]),
+        (parse_expr("JobPrio > 0 && ClusterId + 1 == 3"), ["2.1"]),
     ],
 )
 def test_act_takes_every_kind_of_job_spec(
@@ -276,8 +277,8 @@ def test_what_is_no_job_spec_is_refused(queue: Queue, spec: Any) -> None:
 def test_edit_takes_an_expression_or_its_text(queue: Queue, slots: DirectQueue) -> None:
     slots.submit_many([{}] * 2)
     assert queue.edit("1.0", "JobPrio", "5") == 1
-    assert queue.edit(1, "Department", classads.quote("physics")) == 2
-    assert queue.edit("JobPrio == 5", "Requirements", classads.parse_expr("TARGET.Memory > 5")) == 1
+    assert queue.edit(1, "Department", quote("physics")) == 2
+    assert queue.edit("JobPrio == 5", "Requirements", parse_expr("TARGET.Memory > 5")) == 1
     first, second = queue.query()
     assert (first["JobPrio"], first["Department"], str(first.lookup("Requirements"))) == (
         5,

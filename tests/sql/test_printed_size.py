@@ -5,7 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import print_old
+from fetchwork.classad.jsonform import from_json
+from fetchwork.errors import ClassAdError
 
 # what fetchwork adds to the ad of a run
 ADDED = 700
@@ -48,12 +50,12 @@ def test_it_is_an_upper_bound(connection, name):
     @given(values)
     def holds(value):
         try:
-            ad = classads.from_json({name: value})
-        except classads.ClassAdError:
+            ad = from_json({name: value})
+        except ClassAdError:
             return
         [(bound,)] = connection.execute(
             "SELECT fetchwork.printed_size(%s)", [Jsonb({name: value})]
         ).fetchall()
-        assert len(classads.print_old(ad).encode()) <= bound - ADDED
+        assert len(print_old(ad).encode()) <= bound - ADDED
 
     holds()

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ERROR, UNDEFINED, ClassAd
+from fetchwork.classad.ads import parse_expr, parse_old, print_old, quote, split_ads
+from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, evaluate, format_expr, matches, references
 from fetchwork.errors import ClassAdError
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
@@ -52,7 +53,7 @@ expressions = st.sampled_from(
         "-x + !y",
         "[ a = 1; b = a ].b",
     ]
-).map(classads.parse_expr)
+).map(parse_expr)
 scalars = (
     texts
     | st.booleans()
@@ -78,16 +79,16 @@ slow_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_sl
 @slow_machine
 @given(ads)
 def test_what_is_printed_reads_back_the_same_and_takes_one_line_an_attribute(ad):
-    text = classads.print_old(ad)
+    text = print_old(ad)
     assert len(text.splitlines()) == text.count("\n") == len(ad)
-    assert same(classads.parse_old(text), ad)
-    assert same(classads.parse_old(text, strict=True), ad)
+    assert same(parse_old(text), ad)
+    assert same(parse_old(text, strict=True), ad)
 
 
 @slow_machine
 @given(ads)
 def test_htcondor_evaluates_what_is_printed_to_the_values_that_went_in(ad):
-    read = classad2.parseNext(classads.print_old(ad), classad2.ParserType.Old) if len(ad) else ClassAd()
+    read = classad2.parseNext(print_old(ad), classad2.ParserType.Old) if len(ad) else ClassAd()
     assert list(map(str.lower, sorted(read))) == list(map(str.lower, sorted(ad)))
     for name in ad:
         if isinstance(ad[name], str):
@@ -97,24 +98,24 @@ def test_htcondor_evaluates_what_is_printed_to_the_values_that_went_in(ad):
 @slow_machine
 @given(ads)
 def test_json_reads_back_the_same(ad):
-    text = json.dumps(classads.to_json(ad))
-    assert same(classads.from_json(json.loads(text)), ad)
+    text = json.dumps(to_json(ad))
+    assert same(from_json(json.loads(text)), ad)
 
 
 @slow_machine
 @given(st.floats(allow_nan=False))
 def test_a_real_keeps_every_digit(number):
     ad = ad_of(x=number)
-    assert classads.parse_old(classads.print_old(ad)).eval("x") == number
-    assert classads.from_json(json.loads(json.dumps(classads.to_json(ad)))).eval("x") == number
+    assert parse_old(print_old(ad)).eval("x") == number
+    assert from_json(json.loads(json.dumps(to_json(ad)))).eval("x") == number
 
 
 @slow_machine
 @given(texts)
 def test_a_quoted_string_is_a_literal_of_that_string(text):
-    quoted = classads.quote(text)
+    quoted = quote(text)
     assert len(quoted.splitlines()) == 1
-    assert classads.parse_expr(quoted).eval() == text
+    assert parse_expr(quoted).eval() == text
 
 
 @slow_machine
@@ -122,7 +123,7 @@ def test_a_quoted_string_is_a_literal_of_that_string(text):
 def test_any_text_is_an_ad_or_a_classad_error_of_one_line(text):
     for strict in (False, True):
         try:
-            classads.parse_old(text, strict=strict)
+            parse_old(text, strict=strict)
         except ClassAdError as exc:
             assert len(str(exc).splitlines()) == 1
 
@@ -131,10 +132,10 @@ def test_any_text_is_an_ad_or_a_classad_error_of_one_line(text):
 @given(st.text(max_size=100) | st.text('[]{}();="\\/*ab1 \n', max_size=40))
 def test_any_text_is_an_expression_or_a_classad_error(text):
     try:
-        expression = classads.parse_expr(text)
+        expression = parse_expr(text)
     except ClassAdError:
         return
-    assert len(classads.format_expr(expression).splitlines()) == 1
+    assert len(format_expr(expression).splitlines()) == 1
 
 
 # -- captures of both versions
@@ -147,34 +148,34 @@ def captures():
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
 def test_every_captured_ad_comes_out_as_it_came_in(path):
     data = path.read_bytes()
-    found = classads.split_ads(data) if path.suffix == ".txt" else [classads.parse_old(data)]
+    found = split_ads(data) if path.suffix == ".txt" else [parse_old(data)]
     for ad in found:
-        assert same(classads.parse_old(classads.print_old(ad)), ad)
-        assert same(classads.from_json(json.loads(json.dumps(classads.to_json(ad)))), ad)
+        assert same(parse_old(print_old(ad)), ad)
+        assert same(from_json(json.loads(json.dumps(to_json(ad)))), ad)
 
 
 @pytest.mark.parametrize("version", ["23.9.6", "25.14.1"])
 def test_a_real_starter_gives_back_every_value_that_was_fetched(version):
-    sent = classads.from_json(json.loads((ADS / "any-value.json").read_text()))
-    back = classads.parse_old((ADS / f"{version}-job_exit-any-value.ad").read_bytes())
+    sent = from_json(json.loads((ADS / "any-value.json").read_text()))
+    back = parse_old((ADS / f"{version}-job_exit-any-value.ad").read_bytes())
     for name in sent:
         assert same(back.lookup(name), sent.lookup(name)), name
 
 
 def test_a_backslash_in_old_text_is_a_backslash():
-    assert classads.parse_old('x = "a\\nb"')["x"] == "a\\nb"
+    assert parse_old('x = "a\\nb"')["x"] == "a\\nb"
 
 
 def test_a_line_break_is_printed_as_a_call_that_htcondor_evaluates():
-    text = classads.print_old(ad_of(Arguments='echo "a"\nb'))
+    text = print_old(ad_of(Arguments='echo "a"\nb'))
     assert text == 'Arguments = eval("\\"echo \\\\"a\\\\"\\nb\\"")\n'
     assert classad2.parseNext(text, classad2.ParserType.Old).eval("Arguments") == 'echo "a"\nb'
-    assert classads.parse_old(text)["Arguments"] == 'echo "a"\nb'
+    assert parse_old(text)["Arguments"] == 'echo "a"\nb'
 
 
 def test_a_forged_attribute_stays_inside_its_value():
     ad = ad_of(Note='x"\nOwner = "root"', Owner="alice")
-    read = classad2.parseNext(classads.print_old(ad), classad2.ParserType.Old)
+    read = classad2.parseNext(print_old(ad), classad2.ParserType.Old)
     assert read.eval("Owner") == "alice"
 
 
@@ -183,18 +184,18 @@ def test_a_forged_attribute_stays_inside_its_value():
 
 @pytest.mark.parametrize("name", ["ClaimId", "claimid", "PairedClaimId", "_condor_privFoo", "ChildClaimIds"])
 def test_private_attributes_are_left_out(name):
-    ad = classads.parse_old(f'Name = "slot1"\n{name} = "<1.2.3.4>#1#secret"\n')
+    ad = parse_old(f'Name = "slot1"\n{name} = "<1.2.3.4>#1#secret"\n')
     assert list(ad) == ["Name"]
 
 
 def test_two_ads_are_split_at_the_first_line_of_dashes_alone():
-    job, slot = classads.split_ads(b'A = "x ----- y"\nB = "-----"\n-----\nName = "slot1"\nClaimId = "s"\n')
+    job, slot = split_ads(b'A = "x ----- y"\nB = "-----"\n-----\nName = "slot1"\nClaimId = "s"\n')
     assert (sorted(job), list(slot)) == (["A", "B"], ["Name"])
 
 
 def test_an_ad_without_the_separator_is_refused():
     with pytest.raises(ClassAdError, match="no line '-----'"):
-        classads.split_ads(b"A = 1\n")
+        split_ads(b"A = 1\n")
 
 
 # -- bad input
@@ -212,7 +213,7 @@ def test_an_ad_without_the_separator_is_refused():
 )
 def test_bad_text_is_refused_with_its_line(text, message):
     with pytest.raises(ClassAdError, match=message.replace("(", r"\(").replace(")", r"\)")):
-        classads.parse_old(text)
+        parse_old(text)
 
 
 @pytest.mark.parametrize(
@@ -227,13 +228,13 @@ def test_bad_text_is_refused_with_its_line(text, message):
     ],
 )
 def test_strict_reading_refuses_what_htcondor_passes_over(text, message):
-    classads.parse_old(text)
+    parse_old(text)
     with pytest.raises(ClassAdError, match=message):
-        classads.parse_old(text, strict=True)
+        parse_old(text, strict=True)
 
 
 def test_the_smallest_integer_is_read():
-    ad = classads.parse_old("a = -9223372036854775808\nb = 9223372036854775807", strict=True)
+    ad = parse_old("a = -9223372036854775808\nb = 9223372036854775807", strict=True)
     assert (ad["a"], ad["b"]) == (-(2**63), 2**63 - 1)
 
 
@@ -242,7 +243,7 @@ def test_the_smallest_integer_is_read():
 )
 def test_what_is_not_one_expression_is_refused(text):
     with pytest.raises(ClassAdError):
-        classads.parse_expr(text)
+        parse_expr(text)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +260,12 @@ def test_what_is_not_one_expression_is_refused(text):
 )
 def test_json_that_is_no_ad_is_refused_with_its_attribute(value, message):
     with pytest.raises(ClassAdError, match=message):
-        classads.from_json(value)
+        from_json(value)
 
 
 def test_a_name_that_htcondor_can_not_read_is_not_printed():
     with pytest.raises(ClassAdError, match="attribute name 'odd name'"):
-        classads.print_old(ClassAd({"odd name": 1}))
+        print_old(ClassAd({"odd name": 1}))
 
 
 def test_nested_json_is_bounded():
@@ -272,7 +273,7 @@ def test_nested_json_is_bounded():
     for _ in range(500):
         value = [value]
     with pytest.raises(ClassAdError, match="nested deeper than 200"):
-        classads.from_json({"a": value})
+        from_json({"a": value})
 
 
 DEEP = {
@@ -294,12 +295,14 @@ def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape):
     # in a process of its own, as what is tested is that it does not die
     script = """
 import sys
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_expr, parse_old, print_old, quote, split_ads
+from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.values import evaluate, format_expr, matches, references
 from fetchwork.errors import ClassAdError
 text = sys.stdin.read()
-for read in (classads.parse_expr, lambda text: classads.parse_old("x = " + text),
-             lambda text: classads.parse_old("x = " + text, strict=True),
-             lambda text: classads.from_json({"x": f"/Expr({text})/"})):
+for read in (parse_expr, lambda text: parse_old("x = " + text),
+             lambda text: parse_old("x = " + text, strict=True),
+             lambda text: from_json({"x": f"/Expr({text})/"})):
     try:
         read(text)
     except ClassAdError as exc:
@@ -314,30 +317,28 @@ for read in (classads.parse_expr, lambda text: classads.parse_old("x = " + text)
 
 def test_a_long_string_is_no_long_expression():
     text = "(" * 100_000
-    assert classads.parse_old(f'x = "{text}"')["x"] == text
-    assert classads.from_json({"x": f'/Expr(foo == "{text}")/'})
+    assert parse_old(f'x = "{text}"')["x"] == text
+    assert from_json({"x": f'/Expr(foo == "{text}")/'})
 
 
 # -- JSON
 
 
 def test_json_is_htcondors_own_form():
-    ad = classads.parse_old(
-        'a = 1\nb = 2.0\nc = "x"\nd = undefined\ne = error\nf = x + 1\ng = {1, y}\nh = [i = true]'
-    )
+    ad = parse_old('a = 1\nb = 2.0\nc = "x"\nd = undefined\ne = error\nf = x + 1\ng = {1, y}\nh = [i = true]')
     theirs = json.loads(ad.printJson())
-    assert classads.to_json(ad) == theirs
+    assert to_json(ad) == theirs
     assert theirs["f"] == "/Expr(x + 1)/"
 
 
 def test_a_string_that_looks_like_an_expression_stays_a_string():
     ad = ad_of(a="/Expr(1 + 1)/")
-    assert classads.to_json(ad) == {"a": '/Expr("/Expr(1 + 1)/")/'}
-    assert classads.from_json(classads.to_json(ad))["a"] == "/Expr(1 + 1)/"
+    assert to_json(ad) == {"a": '/Expr("/Expr(1 + 1)/")/'}
+    assert from_json(to_json(ad))["a"] == "/Expr(1 + 1)/"
 
 
 def test_a_large_real_stays_a_real_where_json_numbers_lose_their_exponent():
-    assert classads.to_json(ad_of(a=1e22, b=-0.0, c=0.5)) == {
+    assert to_json(ad_of(a=1e22, b=-0.0, c=0.5)) == {
         "a": "/Expr(1E+22)/",
         "b": "/Expr(-0.0)/",
         "c": 0.5,
@@ -368,34 +369,34 @@ def job_of(**more):
     ],
 )
 def test_the_jobs_requirements_are_judged_against_the_slot(requirements, expected):
-    slot = classads.parse_old(SLOT)
-    more = {} if requirements is None else {"Requirements": classads.parse_expr(requirements)}
-    assert classads.matches(job_of(**more), slot) is expected
+    slot = parse_old(SLOT)
+    more = {} if requirements is None else {"Requirements": parse_expr(requirements)}
+    assert matches(job_of(**more), slot) is expected
 
 
 def test_the_slots_requirements_are_judged_against_the_job():
-    slot = classads.parse_old(SLOT)
-    assert classads.matches(job_of(), slot)
-    assert not classads.matches(ad_of(RequestCpus=99, RequestMemory=1, RequestDisk=1), slot)
-    slot["Start"] = classads.parse_expr('TARGET.Owner == "alice"')
-    assert not classads.matches(job_of(Owner="bob"), slot)
-    assert classads.matches(job_of(Owner="alice"), slot)
+    slot = parse_old(SLOT)
+    assert matches(job_of(), slot)
+    assert not matches(ad_of(RequestCpus=99, RequestMemory=1, RequestDisk=1), slot)
+    slot["Start"] = parse_expr('TARGET.Owner == "alice"')
+    assert not matches(job_of(Owner="bob"), slot)
+    assert matches(job_of(Owner="alice"), slot)
 
 
 def test_evaluate_says_undefined_and_error():
-    slot = classads.parse_old(SLOT)
-    assert classads.evaluate(slot, "NoSuch") is UNDEFINED
-    assert classads.evaluate(slot, classads.parse_expr('1 + "x"')) is ERROR
-    assert classads.evaluate(slot, classads.parse_expr("TARGET.X + Memory"), ad_of(X=1)) == 1025
-    assert classads.evaluate(slot, "Memory") == 1024
+    slot = parse_old(SLOT)
+    assert evaluate(slot, "NoSuch") is UNDEFINED
+    assert evaluate(slot, parse_expr('1 + "x"')) is ERROR
+    assert evaluate(slot, parse_expr("TARGET.X + Memory"), ad_of(X=1)) == 1025
+    assert evaluate(slot, "Memory") == 1024
 
 
 def test_references_are_as_written():
-    expression = classads.parse_expr('TARGET.Memory > Foo && MY.Bar =?= "Baz"')
-    assert classads.references(expression) == {"TARGET.Memory", "Foo", "Bar"}
-    assert classads.references(classads.parse_expr("1")) == frozenset()
+    expression = parse_expr('TARGET.Memory > Foo && MY.Bar =?= "Baz"')
+    assert references(expression) == {"TARGET.Memory", "Foo", "Bar"}
+    assert references(parse_expr("1")) == frozenset()
 
 
 def test_ad_of_too_many_lines_is_refused_before_it_is_read() -> None:
     with pytest.raises(ClassAdError, match="ad of 30000 lines is longer than 20000"):
-        classads.parse_old("A = 1\n" * 30_000)
+        parse_old("A = 1\n" * 30_000)

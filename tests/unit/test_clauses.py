@@ -2,12 +2,14 @@
 
 import pytest
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad import clauses
+from fetchwork.classad.ads import parse_expr
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import format_expr
 
 
 def split(text):
-    return [classads.format_expr(clause) for clause in clauses.split(classads.parse_expr(text))]
+    return [format_expr(clause) for clause in clauses.split(parse_expr(text))]
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,11 @@ def test_clauses_are_what_has_to_be_true_at_once(text, parts):
 
 
 def test_name_of_an_expression_is_looked_into():
-    slot = classads.from_json(
-        {"Start": "/Expr(A && MY.Busy)/", "A": '/Expr(TARGET.Owner == "bob")/', "Busy": False}
-    )
-    parts = clauses.explain(slot, classads.parse_expr("START"))
-    assert [classads.format_expr(part) for part in parts] == ['TARGET.Owner == "bob"', "MY.Busy"]
+    slot = from_json({"Start": "/Expr(A && MY.Busy)/", "A": '/Expr(TARGET.Owner == "bob")/', "Busy": False})
+    parts = clauses.explain(slot, parse_expr("START"))
+    assert [format_expr(part) for part in parts] == ['TARGET.Owner == "bob"', "MY.Busy"]
 
 
 def test_names_that_go_round_end():
-    slot = classads.from_json({"A": "/Expr(B)/", "B": "/Expr(A)/"})
-    assert len(clauses.explain(slot, classads.parse_expr("A"))) == 1
+    slot = from_json({"A": "/Expr(B)/", "B": "/Expr(A)/"})
+    assert len(clauses.explain(slot, parse_expr("A"))) == 1

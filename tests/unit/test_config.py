@@ -99,8 +99,8 @@ BAD = {
         "1 to 86400",
     ),
     "hold for ever": (
-        SMALLEST + "hold_fetch_s = 86400\n",
-        "host.toml:5:keyword.FETCHWORK.hold_fetch_s",
+        SMALLEST + "max_fetch_wait_s = 86400\n",
+        "host.toml:5:keyword.FETCHWORK.max_fetch_wait_s",
         "86400 is not allowed here",
         "0 to 600",
     ),
@@ -111,14 +111,14 @@ BAD = {
         "at most update_interval_s",
     ),
     "hold without an agent": (
-        SMALLEST + 'hold_fetch_s = 5\n[agent]\nrun = "none"\n',
-        "host.toml:5:keyword.FETCHWORK.hold_fetch_s",
+        SMALLEST + 'max_fetch_wait_s = 5\n[agent]\nrun = "none"\n',
+        "host.toml:5:keyword.FETCHWORK.max_fetch_wait_s",
         "an agent that is not run",
         "0",
     ),
     "held fetches but none at once": (
-        SMALLEST + "[agent]\nmax_held_fetches = 0\n",
-        "host.toml:6:agent.max_held_fetches",
+        SMALLEST + "[agent]\nmax_waiting_fetches = 0\n",
+        "host.toml:6:agent.max_waiting_fetches",
         "lets fetches wait",
         "at least one per slot",
     ),
@@ -485,7 +485,7 @@ def test_slot_types_are_numbered_as_htcondor_orders_them():
 
 def test_without_an_agent_no_fetch_waits():
     host = config.parse(SMALLEST + '[agent]\nrun = "none"\n')
-    assert host.keywords["FETCHWORK"].hold_fetch_s == 0
+    assert host.keywords["FETCHWORK"].max_fetch_wait_s == 0
 
 
 def test_pilots_agent_runs_as_the_account_of_its_master():

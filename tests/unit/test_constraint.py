@@ -2,8 +2,8 @@
 
 import pytest
 
-from fetchwork.classad import ads as classads
 from fetchwork.classad.constraint import Column, Source, compile_constraint, joined
+from fetchwork.classad.jsonform import from_json
 from fetchwork.errors import ClassAdError
 
 SOURCE = Source(
@@ -94,7 +94,7 @@ def test_no_expression_is_refused(constraint: str) -> None:
 def test_what_is_nested_deeper_than_python_goes_is_left_to_htcondor(text: str) -> None:
     compiled = compile_constraint(text, SOURCE)
     assert (compiled.sql, compiled.exact) == ("true", False)
-    assert compiled.accepts(classads.from_json({"ClusterId": 4}))
+    assert compiled.accepts(from_json({"ClusterId": 4}))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_constraints_are_joined_each_by_itself() -> None:
 
 
 def test_only_true_and_numbers_other_than_zero_are_accepted() -> None:
-    ad = classads.from_json({"A": 1})
+    ad = from_json({"A": 1})
     accepted = [
         text
         for text in ("true", "A", "2", "0", "false", "undefined", "error", '"x"', "B")

@@ -17,9 +17,9 @@ BASE = """\
 [database.main]
 service = "main"
 [keyword.A]
-hold_fetch_s = 0
+max_fetch_wait_s = 0
 [keyword.B]
-hold_fetch_s = 0
+max_fetch_wait_s = 0
 fetch_delay_s = 60
 [slots]
 default = "A"
@@ -128,7 +128,7 @@ def test_slots_of_another_keyword_have_its_delay():
 
 
 def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a_timer():
-    text = BASE.replace("hold_fetch_s = 0\n", "")
+    text = BASE.replace("max_fetch_wait_s = 0\n", "")
     assert "time() - EnteredCurrentActivity < 60, 1, 5" in settings(text, (25, 14, 1))["FetchWorkDelay"]
     assert "EnteredCurrentActivity" not in settings(text, (23, 9, 6))["FetchWorkDelay"]
 

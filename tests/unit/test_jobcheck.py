@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.ads import parse_expr, print_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.hook import jobcheck
 from fetchwork.hook.jobcheck import find_problem
 
@@ -21,7 +21,7 @@ def problem_of(**attributes):
     ad = ClassAd()
     for name, value in attributes.items():
         ad[name] = value
-    return find_problem(classads.print_old(ad).encode())
+    return find_problem(print_old(ad).encode())
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_problem_is_named(place, attributes, expected):
 
 @pytest.mark.parametrize("name", ["Cmd", "Iwd", "In", "Arguments", "Environment"])
 def test_an_expression_is_left_to_the_starter(place, name):
-    ad = {"Cmd": "/bin/sh", "Iwd": str(place), name: classads.parse_expr('strcat("/no", "/such\'")')}
+    ad = {"Cmd": "/bin/sh", "Iwd": str(place), name: parse_expr('strcat("/no", "/such\'")')}
     assert problem_of(**ad) == ""
 
 
@@ -138,7 +138,7 @@ def test_what_counts_are_the_rights_of_the_jobs_account(public_directory, attrib
     )
     found = subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", code, str(package.parent)],
-        input=classads.print_old(ad).encode(),
+        input=print_old(ad).encode(),
         capture_output=True,
         user="nobody",
         extra_groups=[],
@@ -156,7 +156,7 @@ def test_any_bytes_are_judged(data):
 def test_a_string_is_read_as_it_was_printed(text):
     ad = ClassAd()
     ad["Cmd"] = text
-    assert jobcheck.read_literals(classads.print_old(ad).encode(), frozenset(["cmd"])) == {"cmd": text}
+    assert jobcheck.read_literals(print_old(ad).encode(), frozenset(["cmd"])) == {"cmd": text}
 
 
 @given(st.lists(st.text(st.sampled_from("ab'\" \n"), max_size=5), max_size=4))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork.classad import ads as classads
-from fetchwork.classad.ads import ClassAd
+from fetchwork.classad.ads import parse_expr, parse_old, print_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.handlers.runad import report
 from fetchwork.hook import jobtail
 
@@ -18,11 +18,11 @@ def exit_ad(place, **more):
         {"Iwd": str(place), "Out": "out", "Err": "err", "FetchWorkTailBytes": 10} | more
     ).items():
         ad[name] = value
-    return classads.print_old(ad).encode()
+    return print_old(ad).encode()
 
 
 def output_of(ad):
-    return report(classads.parse_old(jobtail.with_output(ad))).get("FetchWorkOutput")
+    return report(parse_old(jobtail.with_output(ad))).get("FetchWorkOutput")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_last_bytes_of_both_join_the_report(place):
         {"FetchWorkTailBytes": 0},
         {"FetchWorkTailBytes": -1},
         {"FetchWorkTailBytes": "ten"},
-        {"FetchWorkTailBytes": classads.parse_expr("5 + 5")},
+        {"FetchWorkTailBytes": parse_expr("5 + 5")},
         {"Out": "/dev/null", "Err": ""},
         {"Out": "/dev/zero", "Err": "nope"},
         {"Out": ".", "Err": "pipe"},
@@ -73,13 +73,11 @@ def test_bytes_that_are_no_text_are_replaced(place):
 
 def test_an_ad_without_a_last_line_end_gains_lines_of_its_own(place):
     ad = exit_ad(place)
-    assert sorted(classads.parse_old(jobtail.with_output(ad[:-1]))) == sorted(
-        classads.parse_old(jobtail.with_output(ad))
-    )
+    assert sorted(parse_old(jobtail.with_output(ad[:-1]))) == sorted(parse_old(jobtail.with_output(ad)))
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_a_value_is_printed_as_everywhere_else(text):
     ad = ClassAd()
     ad["x"] = text
-    assert f"x = {jobtail._print(text)}\n" == classads.print_old(ad)
+    assert f"x = {jobtail._print(text)}\n" == print_old(ad)

@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.jsonform import from_json
 from fetchwork.matching import fit
-from fetchwork.matching.choose import Kinds, Positions, Shares, choose, slot_weights
-from fetchwork.matching.fit import Offer, Wants, outranked
+from fetchwork.matching.choose import Autoclusters, Positions, Shares, choose, slot_weights
+from fetchwork.matching.fit import JobRequest, SlotView, outranked
 
 
 def slot_of(**attributes):
-    return classads.from_json(
+    return from_json(
         {"Name": "slot1@ep", "State": "Unclaimed", "Cpus": 4, "Memory": 4096, "Disk": 10**6, **attributes}
     )
 
@@ -20,7 +20,7 @@ class Queue:
     """What waits, as the database tells it."""
 
     def __init__(self):
-        self.kinds, self.positions, self.shares = Kinds(), Positions(), Shares()
+        self.kinds, self.positions, self.shares = Autoclusters(), Positions(), Shares()
         self.rows = []
         self._numbers = itertools.count(1)
 
@@ -61,7 +61,7 @@ class Queue:
     def order(self, slot=None, queues=("default",)):
         choices = choose(
             self.rows,
-            Offer(slot if slot is not None else slot_of()),
+            SlotView(slot if slot is not None else slot_of()),
             kinds=self.kinds,
             positions=self.positions,
             shares=self.shares,
@@ -144,10 +144,10 @@ def test_first_choice_is_found_without_looking_at_the_rest(queue, monkeypatch):
     for _ in range(50):
         queue.wait()
     asked = []
-    monkeypatch.setattr(Offer, "fits", lambda self, wants: asked.append(wants) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, wants: asked.append(wants) or True)
     choices = choose(
         queue.rows,
-        Offer(slot_of()),
+        SlotView(slot_of()),
         kinds=queue.kinds,
         positions=queue.positions,
         shares=queue.shares,
@@ -161,11 +161,11 @@ def test_first_choice_is_found_without_looking_at_the_rest(queue, monkeypatch):
 
 
 def wants_of(**ad):
-    return Wants.of(classads.from_json(ad))
+    return JobRequest.of(from_json(ad))
 
 
 def test_shortage_names_the_resource():
-    offer = Offer(slot_of(Fpgas=1))
+    offer = SlotView(slot_of(Fpgas=1))
     assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4097)) == "memory"
     assert offer.shortage(wants_of(RequestFpgas=2)) == "fpgas"
     assert offer.shortage(wants_of(RequestMemory="/Expr(TARGET.Memory * 2)/")) == "memory"
@@ -173,16 +173,16 @@ def test_shortage_names_the_resource():
 
 
 def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_it():
-    offer = Offer(slot_of())
+    offer = SlotView(slot_of())
     assert offer.shortage(wants_of(RequestTapes=1)) == "tapes"
     assert offer.shortage(wants_of(RequestTapes=0)) is None
     assert offer.shortage(wants_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
 
 
 def test_what_was_found_out_is_remembered_for_a_while(monkeypatch):
-    offer, wants = Offer(slot_of()), wants_of(RequestCpus=1)
+    offer, wants = SlotView(slot_of()), wants_of(RequestCpus=1)
     asked = []
-    monkeypatch.setattr(Offer, "fits", lambda self, wants: asked.append(wants) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, wants: asked.append(wants) or True)
     now = 1000.0
     monkeypatch.setattr(fit.time, "monotonic", lambda: now)
     assert [offer.rank_if_fits(7, wants), offer.rank_if_fits(7, wants)] == [0.0, 0.0]
@@ -208,12 +208,12 @@ def test_start_may_look_at_what_only_the_fetched_ad_has(queue):
 
 def test_weight_of_a_partitionable_slot_is_that_of_what_each_job_takes():
     slot = slot_of(SlotType="Partitionable", SlotWeight="/Expr(Cpus + Memory / 1024)/")
-    requests = [classads.from_json({"RequestCpus": 2, "RequestMemory": 1024}), classads.from_json({})]
+    requests = [from_json({"RequestCpus": 2, "RequestMemory": 1024}), from_json({})]
     assert slot_weights(slot, requests) == [3.0, 8.0]
 
 
 def test_weight_of_a_static_slot_is_its_own():
-    requests = [classads.from_json({"RequestCpus": 1})]
+    requests = [from_json({"RequestCpus": 1})]
     assert slot_weights(slot_of(SlotWeight="/Expr(Cpus)/"), requests) == [4.0]
     assert slot_weights(slot_of(), requests) == [1.0]
 
@@ -223,13 +223,13 @@ def test_weight_of_a_static_slot_is_its_own():
 
 def test_job_would_rather_run_on_a_slot_that_it_ranks_higher():
     wants = wants_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
-    slow, fast, too_fast = (Offer(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
+    slow, fast, too_fast = (SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
     assert outranked(wants, slow, [fast, too_fast])
     assert not outranked(wants, fast, [slow, too_fast])
     assert not outranked(wants, slow, [])
 
 
 def test_rank_that_is_the_same_for_all_slots_prefers_none():
-    slots = [Offer(slot_of(KFlops=kflops)) for kflops in (10, 30)]
+    slots = [SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30)]
     for rank in (5, "/Expr(undefined)/", "/Expr(TARGET.Nowhere)/", '/Expr(TARGET.Arch == "X")/'):
         assert not outranked(wants_of(Rank=rank), slots[0], slots[1:])

@@ -5,29 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.jsonform import from_json
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.choose import (
-    Kinds,
+    Autoclusters,
     Positions,
     Shares,
     check_cost,
     choose,
     slot_resources,
 )
-from fetchwork.matching.fit import Offer
+from fetchwork.matching.fit import SlotView
 
 ADS = Path(__file__).parent.parent / "data/ads"
 
 
 def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
-    ad = classads.parse_old((ADS / f"{name}.ad").read_bytes())
-    ad.update(classads.from_json(more))
+    ad = parse_old((ADS / f"{name}.ad").read_bytes())
+    ad.update(from_json(more))
     return ad
 
 
 def kinds_of(*ads):
-    kinds = Kinds()
+    kinds = Autoclusters()
     kinds.add(
         {
             "autocluster_id": number,
@@ -48,7 +49,7 @@ def chosen(kinds, slot, prios=None, shares=None, positions=None, queues=("defaul
     ]
     choices = choose(
         rows,
-        Offer(slot),
+        SlotView(slot),
         kinds=kinds,
         positions=positions or Positions(),
         shares=shares or Shares(),
@@ -101,7 +102,7 @@ def test_candidate_that_is_not_cached_is_passed_over():
 
 
 def test_cache_forgets_what_was_not_used_for_longest():
-    kinds = Kinds(limit=2)
+    kinds = Autoclusters(limit=2)
     kinds.add(
         {"autocluster_id": number, "submitter": "a", "owner": "a", "queue": "q", "ad": {}}
         for number in (1, 2, 3)
@@ -134,19 +135,17 @@ def test_hint_is_dropped_when_nothing_was_found_behind_it():
 
 @pytest.mark.parametrize("length", [40, 600])
 def test_ad_that_doubles_at_each_step_is_refused(length):
-    ad = classads.from_json(
-        {f"a{n}": f"/Expr(a{n + 1} + a{n + 1})/" for n in range(length)} | {f"a{length}": 1}
-    )
+    ad = from_json({f"a{n}": f"/Expr(a{n + 1} + a{n + 1})/" for n in range(length)} | {f"a{length}": 1})
     with pytest.raises(ClassAdError, match="evaluations"):
         check_cost(ad)
 
 
 def test_ad_with_a_circle_and_long_strings_is_not_expensive():
-    check_cost(classads.from_json({"a": "/Expr(b)/", "b": "/Expr(a)/", "c": '/Expr("a a a" == "b \\" a")/'}))
+    check_cost(from_json({"a": "/Expr(b)/", "b": "/Expr(a)/", "c": '/Expr("a a a" == "b \\" a")/'}))
 
 
 def test_slot_without_gpus_has_none_and_unknown_sizes_are_not_ruled_out():
-    ad = classads.from_json({"Cpus": 2, "Memory": "/Expr(1024 * 2)/"})
+    ad = from_json({"Cpus": 2, "Memory": "/Expr(1024 * 2)/"})
     assert slot_resources(ad) == {"cpus": 2.0, "memory_mib": 2048.0, "disk_kib": None, "gpus": 0.0}
 
 

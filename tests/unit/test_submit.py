@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad import ads as classads
+from fetchwork.classad.ads import parse_old
 from fetchwork.errors import SubmitError
 from fetchwork.queue import descriptions as submit
 from fetchwork.queue import submission
@@ -290,7 +290,7 @@ def test_count_and_itemdata_take_the_place_of_the_queue_statement() -> None:
 
 
 def test_an_ad_object_is_taken_as_it_is() -> None:
-    ad = classads.parse_old('Cmd = "/bin/true"\nOwner = "bob"\n')
+    ad = parse_old('Cmd = "/bin/true"\nOwner = "bob"\n')
     assert submission.prepared(ad, cluster=1).common == {"Cmd": "/bin/true", "Owner": "bob"}
     assert submission.prepared(ad, cluster=1, owner="alice").common["Owner"] == "alice"
 

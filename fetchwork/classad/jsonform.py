@@ -1,0 +1,107 @@
+"""HTCondor's JSON form of ads (``condor_q -json``), which is what the database holds.
+
+Literals are JSON, ``undefined`` is null, any other expression is the string ``/Expr(new syntax)/``. condor_q
+marks that string by an escaped slash, which no JSON store keeps; so a text that merely looks like an
+expression is held as the expression that is its literal: ``/Expr("/Expr(x)/")/``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from fetchwork.classad.ads import MAX_DEPTH, parse_expr, print_real, quote, shorten
+from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree
+from fetchwork.errors import ClassAdError
+
+__all__ = ["from_json", "to_json"]
+
+
+def to_json(ad: ClassAd) -> dict[str, Any]:
+    """Return the ad in HTCondor's JSON form, ready for ``json.dumps`` and for jsonb.
+
+    Where jsonb would change a value (it writes 1E+22 as an integer, has no -0.0) the value is an expression.
+    """
+    return {name: _to_json(ad[name], ad.lookup(name)) for name in ad}
+
+
+def _to_json(value: Any, tree: ExprTree | None) -> Any:
+    kind = type(value)
+    if kind is str:
+        if value.startswith("/Expr(") and value.endswith(")/"):
+            return _expr_string(quote(value))
+        return value
+    if kind is bool or kind is int:
+        return value
+    if value is UNDEFINED:
+        return None
+    if value is ERROR:
+        return _expr_string("error")
+    if kind is ExprTree:
+        return _expr_string(repr(value))
+    if tree is not None and kind in (float, list, datetime.datetime):
+        # times have no type of their own in Python: the expression keeps what they are
+        text = repr(tree)
+        if kind is datetime.datetime or "relTime(" in text or "absTime(" in text:
+            return _expr_string(text)
+    if kind is float:
+        text = print_real(value)
+        return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
+    if kind is list:
+        return [_to_json(item, None) for item in value]
+    if kind is ClassAd:
+        return to_json(value)
+    raise ClassAdError(f"a value of type {kind.__name__} has no JSON form")
+
+
+def _expr_string(text: str) -> str:
+    return f"/Expr({text})/"
+
+
+def from_json(value: Mapping[str, Any]) -> ClassAd:
+    """Return the ad that HTCondor's JSON form says; raises ClassAdError naming the attribute at fault."""
+    return _ad_from_json(value, 0)
+
+
+def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
+    ad = ClassAd()
+    for name, item in value.items():
+        if not name or "\0" in name:
+            raise ClassAdError(f"attribute name {shorten(name)} is empty or holds a NUL character")
+        if name in ad:
+            raise ClassAdError(f"attribute {shorten(name)} is given twice")
+        try:
+            ad[name] = _from_json(item, depth + 1)
+        except ClassAdError as exc:
+            raise ClassAdError(f"attribute {shorten(name)}: {exc}") from None
+    return ad
+
+
+def _from_json(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ClassAdError(f"nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        if value.startswith("/Expr(") and value.endswith(")/") and len(value) > 7:
+            return parse_expr(value[6:-2])
+        if "\0" in value:
+            raise ClassAdError("a string can't hold a NUL character")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ClassAdError("a string holds half a surrogate pair") from None
+        return value
+    if value is None:
+        return UNDEFINED
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ClassAdError(f"integer {value} does not fit in 64 bits")
+        return value
+    if isinstance(value, list):
+        return [_from_json(item, depth + 1) for item in value]
+    if isinstance(value, Mapping):
+        return _ad_from_json(value, depth)
+    raise ClassAdError(f"a {type(value).__name__} has no ClassAd form")

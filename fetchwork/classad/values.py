@@ -1,0 +1,92 @@
+"""HTCondor's ``classad2``: the types of ads and expressions, evaluation, and what a value is.
+
+``classad2.Value`` (undefined, error) and ``bool`` are subclasses of ``int`` in Python: ``truth`` and
+``number`` tell them apart, so that no caller has to.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+with warnings.catch_warnings():
+    # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
+    # at its first call, and crashes where that warning is an error: so it is imported here.
+    warnings.simplefilter("ignore")
+    import classad2
+    import htcondor2  # noqa: F401
+    from classad2 import ClassAd, ExprTree, Value
+
+__all__ = [
+    "ERROR",
+    "UNDEFINED",
+    "ClassAd",
+    "ExprTree",
+    "evaluate",
+    "format_expr",
+    "matches",
+    "number",
+    "references",
+    "truth",
+]
+
+UNDEFINED = Value.Undefined
+ERROR = Value.Error
+
+
+def truth(value: object) -> bool | None:
+    """The truth of a value in a condition: a boolean's own, of a number whether it is not 0.
+
+    None for all others; HTCondor takes them for "not true" (``classad/value.cpp``, IsBooleanValueEquiv).
+    """
+    return bool(value) if type(value) in (bool, int, float) else None
+
+
+def number(value: object) -> float | None:
+    """A finite integer or real as a float; None for all other values, booleans included."""
+    if type(value) is int:
+        return float(value)
+    return value if type(value) is float and math.isfinite(value) else None
+
+
+def matches(job: ClassAd, slot: ClassAd) -> bool:
+    """Tell whether each ad's Requirements are true with the other ad as TARGET.
+
+    As in HTCondor undefined and error are not true, and a number other than 0 is. An ad without
+    Requirements asks for nothing: fetched work has no submit tool that would always add them.
+    """
+    return _accepts(job, slot) and _accepts(slot, job)
+
+
+def _accepts(ad: ClassAd, target: ClassAd) -> bool:
+    result = evaluate(ad, "Requirements", target) if "Requirements" in ad else True
+    return truth(result) is True
+
+
+def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> Any:
+    """Return the value of an attribute, or of a parsed expression, in ``ad`` with ``target`` as TARGET.
+
+    An attribute that is not there is UNDEFINED; what can't be evaluated is ERROR.
+    """
+    if isinstance(what, str):
+        if what not in ad:
+            return UNDEFINED
+        expr = ad.lookup(what)
+    else:
+        expr = what
+    try:
+        # without a target TARGET. is undefined
+        return expr.eval(ad) if target is None else expr.eval(ad, target)
+    except classad2.ClassAdException:
+        return ERROR
+
+
+def references(expr: ExprTree) -> frozenset[str]:
+    """Return the attributes that an expression refers to, those of the other ad as ``TARGET.Name``."""
+    return frozenset(name for name in ClassAd().externalRefs(expr) if name)
+
+
+def format_expr(expr: ExprTree) -> str:
+    """Return the expression in new syntax, on one line."""
+    return repr(expr)
