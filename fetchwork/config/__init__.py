@@ -6,15 +6,14 @@ needs only a ``[database.NAME]`` and a ``[keyword.NAME]``. All problems of a fil
 as ``FILE:LINE:KEY: what is wrong; what is allowed``.
 
 A keyword is HTCondor's hook keyword. Its hooks are installed in a directory of its own, and that directory
-tells a hook which keyword (so which queues and which database) it serves. This holds for startd and starter
-hooks, static and dynamic slots alike, as no attribute of a slot's or job's ad would.
+tells a hook which keyword (so which queues and which database) it serves. This works for startd and starter
+hooks, for static and dynamic slots; no attribute of a slot's or job's ad is in all of their input.
 """
 
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -55,12 +54,12 @@ def parse(text: str, source: str = "host.toml") -> HostConfig:
     return _checked(data, source, key_lines(text))
 
 
-def from_dict(data: Mapping[str, Any], source: str = "settings") -> HostConfig:
-    """Check settings that a program made up (a personal pool), in the shape of a host file."""
+def from_dict(data: Mapping[str, object], source: str = "settings") -> HostConfig:
+    """Check settings that a program made up, such as a personal pool's, in the shape of a host file."""
     return _checked(dict(data), source, {})
 
 
-def _checked(data: dict[str, Any], source: str, lines: dict[Key, int]) -> HostConfig:
+def _checked(data: dict[str, object], source: str, lines: dict[Key, int]) -> HostConfig:
     try:
         config = _filled(HostConfig.model_validate(data))
         problems = list(contradictions(config))
@@ -74,8 +73,8 @@ def _checked(data: dict[str, Any], source: str, lines: dict[Key, int]) -> HostCo
     raise ConfigError([show(problem, source, lines) for problem in problems])
 
 
-def _more_problems(data: dict[str, Any], wrong: list[Key]) -> list[Problem]:
-    """What the rest of a file contradicts, once the keys that are wrong in themselves are put aside."""
+def _more_problems(data: dict[str, object], wrong: list[Key]) -> list[Problem]:
+    """Return the contradictions in a file from which the ``wrong`` keys were removed."""
     try:
         rest = HostConfig.model_validate(_without(data, wrong))
     except ValidationError:
@@ -87,7 +86,7 @@ def _more_problems(data: dict[str, Any], wrong: list[Key]) -> list[Problem]:
     ]
 
 
-def _without(data: Any, keys: list[Key]) -> Any:
+def _without(data: object, keys: list[Key]) -> object:
     if isinstance(data, dict):
         gone = {key[0] for key in keys if len(key) == 1}
         return {
@@ -139,10 +138,11 @@ def _filled(config: HostConfig) -> HostConfig:
 
 
 def _filled_keyword(keyword: Keyword, name: str, only_database: str | None, agent: Agent) -> Keyword:
-    update: dict[str, Any] = {
-        "database": keyword.database or only_database,
-        "hooks": keyword.hooks or HOOKS_ROOT / name,
-    }
-    if agent.run == "none" and "max_fetch_wait_s" not in keyword.model_fields_set:
-        update["max_fetch_wait_s"] = 0
-    return keyword.model_copy(update=update)
+    no_waiting = agent.run == "none" and "max_fetch_wait_s" not in keyword.model_fields_set
+    return keyword.model_copy(
+        update={
+            "database": keyword.database or only_database,
+            "hooks": keyword.hooks or HOOKS_ROOT / name,
+            "max_fetch_wait_s": 0 if no_waiting else keyword.max_fetch_wait_s,
+        }
+    )

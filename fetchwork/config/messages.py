@@ -1,10 +1,10 @@
-"""What is said of a host file's problems: ``FILE:LINE:KEY: what is wrong; what is allowed``."""
+"""The messages about a host file's problems: ``FILE:LINE:KEY: what is wrong; what is allowed``."""
 
 import difflib
 import re
-from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fetchwork.config.rules import Problem
@@ -45,7 +45,7 @@ def _dotted(key: Key) -> str:
 
 
 def toml_problem(message: str, source: str, text: str) -> str:
-    """Return what tomllib says of a text that it can't read as one line of ours."""
+    """Return tomllib's message about a text that is not TOML as one line of our form."""
     match = re.fullmatch(r"(?s)(.*) \(at line (\d+), column (\d+)\)", message)
     if match:
         wrong, line = match[1], match[2]
@@ -57,7 +57,7 @@ def toml_problem(message: str, source: str, text: str) -> str:
 
 
 def shape_problem(detail: ErrorDetails) -> Problem:
-    """Return what pydantic says of one value as a problem."""
+    """Return pydantic's complaint about one value as a problem."""
     key = _clean_key(detail["loc"])
     section, field = _described(key)
     allowed = (field.description if field is not None else "") or ""
@@ -98,7 +98,7 @@ def _plain(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _described(key: Key) -> tuple[list[str], Any]:
+def _described(key: Key) -> tuple[list[str], FieldInfo | None]:
     """The settings of the section that ``key`` stands in, and the field that it names, if there is one."""
     section, rest = _section(key)
     fields = {info.alias or name: info for name, info in section.model_fields.items()}

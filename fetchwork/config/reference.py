@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,7 +18,7 @@ from fetchwork.config.sections import (
 
 
 def reference() -> str:
-    """Every setting with its default, commented out, as a host file that says nothing."""
+    """Return every setting with its default, commented out: a host file that sets nothing."""
     sections: list[tuple[str, type[BaseModel]]] = [
         ("[host]", Host),
         ("[database.NAME]", Database),
@@ -49,5 +48,5 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_value(value: object) -> object:
     return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value

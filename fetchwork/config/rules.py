@@ -1,25 +1,21 @@
-"""What settings of a host file may not say together, each being well formed by itself.
+"""Contradictions between settings of a host file that are each well formed.
 
-Only :mod:`fetchwork.config` calls this, and reports it beside what is wrong with single settings.
+Only :mod:`fetchwork.config` calls this, and reports them beside the problems of single settings.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from fetchwork.config.sections import NO_KEYWORD, HostConfig, Keyword, Slots
+from fetchwork.config.slotnumbers import numbers
 from fetchwork.config.tomllines import Key
-
-if TYPE_CHECKING:
-    from fetchwork.config.sections import HostConfig, Keyword, Slots
-
-NO_KEYWORD = "none"
 
 # A keyword becomes part of HTCondor setting names. HTCondor compares them without regard to case.
 _KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _RESERVED_KEYWORDS = {NO_KEYWORD, "fetches_nothing", "startd", "starter"}
-_SLOT_RANGE = re.compile(r"0*([1-9][0-9]{0,4})(?:-0*([1-9][0-9]{0,4}))?")
 _SOCKET_PATH_BYTES = 100
 
 
@@ -31,7 +27,7 @@ class Problem(NamedTuple):
     allowed: str
 
 
-def contradictions(config: "HostConfig") -> Iterator[Problem]:
+def contradictions(config: HostConfig) -> Iterator[Problem]:
     """Yield what is wrong between settings that are each well formed."""
     yield from _database_problems(config)
     yield from _agent_problems(config)
@@ -43,7 +39,7 @@ def contradictions(config: "HostConfig") -> Iterator[Problem]:
         yield Problem(("agent", "run"), "is 'systemd' on a pilot, which has no root", "'master' or 'none'")
 
 
-def _database_problems(config: "HostConfig") -> Iterator[Problem]:
+def _database_problems(config: HostConfig) -> Iterator[Problem]:
     used = {keyword.database for keyword in config.keywords.values()}
     for name, database in config.databases.items():
         key = ("database", name)
@@ -56,7 +52,7 @@ def _database_problems(config: "HostConfig") -> Iterator[Problem]:
             yield Problem(key, "is not used by any keyword", 'a keyword with database = "' + name + '"')
 
 
-def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
+def _agent_problems(config: HostConfig) -> Iterator[Problem]:
     agent = config.agent
     if agent.run == "systemd" and agent.user == "" and not config.pilot:
         yield Problem(("agent", "user"), "is '', which systemd reads as root", "'condor', or another account")
@@ -77,7 +73,7 @@ def _agent_problems(config: "HostConfig") -> Iterator[Problem]:
         )
 
 
-def _keyword_problems(config: "HostConfig") -> Iterator[Problem]:
+def _keyword_problems(config: HostConfig) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     directories: dict[Path, str] = {}
     for name, keyword in config.keywords.items():
@@ -103,7 +99,7 @@ def _keyword_problems(config: "HostConfig") -> Iterator[Problem]:
             )
         elif keyword.database not in config.databases:
             yield Problem(
-                (*key, "database"), f"{keyword.database!r} is no [database.NAME]", _one_of(config.databases)
+                (*key, "database"), f"there is no [database.{keyword.database}]", _one_of(config.databases)
             )
         if len(set(keyword.queues)) < len(keyword.queues):
             yield Problem((*key, "queues"), "names a queue twice", "each queue once")
@@ -116,30 +112,30 @@ def _keyword_problems(config: "HostConfig") -> Iterator[Problem]:
                 "a directory for each keyword",
             )
         directories[directory] = name
-        yield from _hold_problems(config, key, keyword)
+        yield from _wait_problems(config, key, keyword)
 
 
-def _hold_problems(config: "HostConfig", key: Key, keyword: "Keyword") -> Iterator[Problem]:
+def _wait_problems(config: HostConfig, key: Key, keyword: Keyword) -> Iterator[Problem]:
     if config.agent.run == "none" and keyword.max_fetch_wait_s:
         yield Problem((*key, "max_fetch_wait_s"), "lets fetches wait in an agent that is not run", "0")
 
 
-def _slot_problems(config: "HostConfig") -> Iterator[Problem]:
+def _slot_problems(config: HostConfig) -> Iterator[Problem]:
     slots = config.slots
     allowed = _one_of(config.keywords, NO_KEYWORD)
-    if slots.default is None and not (slots.type and all(kind.keyword for kind in slots.type)):
+    if slots.default is None and not (slots.type and all(slot_type.keyword for slot_type in slots.type)):
         yield Problem(("slots", "default"), "is missing, and there are several keywords", allowed)
     if slots.default is not None and slots.default not in (*config.keywords, NO_KEYWORD):
-        yield Problem(("slots", "default"), f"{slots.default!r} is no [keyword.NAME]", allowed)
+        yield Problem(("slots", "default"), f"there is no [keyword.{slots.default}]", allowed)
     numbers: set[int] = set()
-    for index, kind in enumerate(slots.type):
+    for index, slot_type in enumerate(slots.type):
         key = ("slots", "type", index)
-        number = kind.number or index + 1
+        number = slot_type.number or index + 1
         if number in numbers:
             yield Problem((*key, "number"), f"slot type {number} is described twice", "each number once")
         numbers.add(number)
-        if kind.keyword is not None and kind.keyword not in (*config.keywords, NO_KEYWORD):
-            yield Problem((*key, "keyword"), f"{kind.keyword!r} is no [keyword.NAME]", allowed)
+        if slot_type.keyword is not None and slot_type.keyword not in (*config.keywords, NO_KEYWORD):
+            yield Problem((*key, "keyword"), f"there is no [keyword.{slot_type.keyword}]", allowed)
     partitionable = [slot for slot in config.slot_list() if slot.type.partitionable]
     if len({slot.keyword for slot in partitionable}) > 1 and not all(
         slot.type.cpus for slot in partitionable
@@ -163,22 +159,23 @@ def _slot_problems(config: "HostConfig") -> Iterator[Problem]:
         yield Problem(("slots",), "leaves no slot that fetches", "at least one slot with a keyword")
 
 
-def _slot_keywords(slots: "Slots") -> Iterator[str | None]:
+def _slot_keywords(slots: Slots) -> Iterator[str | None]:
     yield slots.default
-    yield from (kind.keyword for kind in slots.type)
+    yield from (slot_type.keyword for slot_type in slots.type)
     yield from slots.keyword.values()
 
 
-def _named_slot_problems(config: "HostConfig") -> Iterator[Problem]:
+def _named_slot_problems(config: HostConfig) -> Iterator[Problem]:
     count = len(config.slot_list())
     seen: dict[int, str] = {}
     for name, keyword in config.slots.keyword.items():
         key = ("slots", "keyword", name)
-        if not _SLOT_RANGE.fullmatch(name):
-            yield Problem(key, f"{name!r} is no slot number", "a number such as 4 or a range such as 1-3")
+        named = numbers(name)
+        if named is None:
+            yield Problem(key, f"{name!r} is not a slot number", "a number such as 4 or a range such as 1-3")
             continue
         if keyword not in (*config.keywords, NO_KEYWORD):
-            yield Problem(key, f"{keyword!r} is no [keyword.NAME]", _one_of(config.keywords, NO_KEYWORD))
+            yield Problem(key, f"there is no [keyword.{keyword}]", _one_of(config.keywords, NO_KEYWORD))
         if not count:
             yield Problem(
                 key,
@@ -186,7 +183,9 @@ def _named_slot_problems(config: "HostConfig") -> Iterator[Problem]:
                 "[[slots.type]] with count = ...",
             )
             continue
-        for _, number, _ in named_slots({name: keyword}):
+        if not named:
+            yield Problem(key, f"the range {name!r} runs backwards", "the smaller number first")
+        for number in named:
             if number > count:
                 yield Problem(key, f"there is no slot {number} in the described slots", f"1 to {count}")
                 break
@@ -194,36 +193,21 @@ def _named_slot_problems(config: "HostConfig") -> Iterator[Problem]:
                 yield Problem(key, f"slot {number} is named already by {seen[number]!r}", "each slot once")
                 break
             seen[number] = name
-        if _range_is_empty(name):
-            yield Problem(key, f"the range {name!r} runs backwards", "the smaller number first")
 
 
-def _size_problems(config: "HostConfig") -> Iterator[Problem]:
+def _size_problems(config: HostConfig) -> Iterator[Problem]:
     for setting in ("cpus", "memory_mib"):
         limit = getattr(config.host, setting)
-        asked = sum(kind.count * (getattr(kind, setting) or 0) for kind in config.slots.type)
+        asked = sum(each.count * (getattr(each, setting) or 0) for each in config.slots.type)
         if limit and asked > limit:
             yield Problem(
                 ("slots", "type"),
                 f"asks for {asked} {setting}, the host has {limit}",
                 f"at most {limit} in all",
             )
-    disk = sum(kind.count * int((kind.disk or "0%")[:-1]) for kind in config.slots.type)
+    disk = sum(each.count * int((each.disk or "0%")[:-1]) for each in config.slots.type)
     if disk > 100:
         yield Problem(("slots", "type"), f"asks for {disk}% of the disk", "at most 100% in all")
-
-
-def named_slots(named: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
-    """Yield (key, slot number, keyword) for each slot that the keys of ``[slots.keyword]`` name."""
-    for name, keyword in named.items():
-        if match := _SLOT_RANGE.fullmatch(name):
-            first = int(match[1])
-            for number in range(first, int(match[2] or first) + 1):
-                yield name, number, keyword
-
-
-def _range_is_empty(name: str) -> bool:
-    return not list(named_slots({name: ""}))
 
 
 def _one_of(names: Mapping[str, object], *more: str) -> str:

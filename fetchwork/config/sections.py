@@ -1,7 +1,7 @@
-"""What a host file may hold: its sections, each setting with its default and with what is allowed.
+"""The sections and settings of a host file, each with its default and with the values that are allowed.
 
-The description of a setting is what a refused value is answered with, and what ``fetchwork config settings``
-prints.
+The message about a refused value ends with the setting's description, and ``fetchwork config settings``
+prints it.
 """
 
 import re
@@ -12,8 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
-from fetchwork.config.rules import NO_KEYWORD, named_slots
-from fetchwork.db import conninfo as _conninfo
+from fetchwork.config import conninfo as _conninfo
+from fetchwork.config.slotnumbers import keywords_by_number
+
+#: in place of a keyword: the slot fetches nothing
+NO_KEYWORD = "none"
 
 DEFAULT_FILE = Path("/etc/fetchwork/host.toml")
 HOOKS_ROOT = Path("/usr/local/libexec/fetchwork")
@@ -77,7 +80,7 @@ class _Section(BaseModel):
 
 
 def _number(default: int | None, low: int, high: int, what: str) -> Any:
-    """A whole number with its range; ``what`` and the range are what a refused value is answered with."""
+    """A whole number with its range; the message about a refused value has ``what`` and the range."""
     return Field(default, ge=low, le=high, description=f"{what}, {low} to {high}")
 
 
@@ -142,7 +145,7 @@ class Agent(_Section):
 
 
 class Keyword(_Section):
-    """``[keyword.NAME]``: what slots with this hook keyword draw from, and how often."""
+    """``[keyword.NAME]``: the queues from which slots with this hook keyword take jobs, and how often."""
 
     database: Name | None = Field(
         None, description="the name of a [database.NAME]; may be left out where there is one only"
@@ -165,7 +168,7 @@ class Keyword(_Section):
 
 
 class SlotType(_Section):
-    """``[[slots.type]]``: some equal slots; what is left out, HTCondor shares out evenly."""
+    """``[[slots.type]]``: some equal slots; HTCondor shares out evenly what is not set here."""
 
     number: int | None = _number(None, 1, 99, "HTCondor's slot type number")
     count: int = _number(1, 1, 4096, "slots of this type")
@@ -180,7 +183,7 @@ class SlotType(_Section):
 
 
 class Slots(_Section):
-    """``[slots]``: which slots there are and whose work they fetch."""
+    """``[slots]``: the slots, and the keyword with which each one fetches."""
 
     default: str | None = Field(
         None, description="the name of a [keyword.NAME], or 'none' (only slots named otherwise fetch)"
@@ -208,7 +211,7 @@ class Slots(_Section):
 
 
 class Pilot(_Section):
-    """``[pilot]``: a startd that stands alone (glide-in): no collector, only outbound connections."""
+    """``[pilot]``: a startd on its own (glide-in): without a collector, with outbound connections only."""
 
     idle_shutdown_s: int = _number(
         1200, 0, 604800, "whole seconds without a claim after which it ends (0 = never)"
@@ -216,7 +219,7 @@ class Pilot(_Section):
 
 
 class Workstation(_Section):
-    """``[workstation]``: somebody's own machine, which fetches only while nobody uses it."""
+    """``[workstation]``: a person's own machine, which fetches only while its user is away."""
 
     idle_s: int = _number(900, 1, 86400, "whole seconds without keyboard and mouse before work is fetched")
     max_load: float = Field(
@@ -278,18 +281,18 @@ class HostConfig(_Section):
 
     def slot_types(self) -> tuple[tuple[int, SlotType], ...]:
         """The described slot types by HTCondor's type number, in its order."""
-        numbered = [(kind.number or index, kind) for index, kind in enumerate(self.slots.type, start=1)]
+        numbered = [(each.number or index, each) for index, each in enumerate(self.slots.type, start=1)]
         return tuple(sorted(numbered, key=lambda pair: pair[0]))
 
     def slot_list(self) -> tuple[Slot, ...]:
         """Every described slot, numbered as HTCondor numbers them; empty without ``[[slots.type]]``."""
-        named = {number: keyword for _, number, keyword in named_slots(self.slots.keyword)}
+        named = dict(keywords_by_number(self.slots.keyword))
         slots: list[Slot] = []
-        for _, kind in self.slot_types():
-            for _ in range(kind.count):
+        for _, slot_type in self.slot_types():
+            for _ in range(slot_type.count):
                 number = len(slots) + 1
-                keyword = named.get(number) or kind.keyword or self.slots.default
-                slots.append(Slot(number, kind, None if keyword in (None, NO_KEYWORD) else keyword))
+                keyword = named.get(number) or slot_type.keyword or self.slots.default
+                slots.append(Slot(number, slot_type, None if keyword in (None, NO_KEYWORD) else keyword))
         return tuple(slots)
 
     def keywords_in_use(self) -> tuple[str, ...]:

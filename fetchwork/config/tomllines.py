@@ -1,7 +1,7 @@
-"""Tells on which line of a TOML text a key stands; tomllib keeps no positions.
+"""Finds the line of a TOML text on which a key stands; tomllib keeps no positions.
 
-A scan of lines, not a second parser: the text has already been read by tomllib. What the scan can't
-place (a key in an inline table) gets the line of the nearest table around it.
+It scans lines and is not a second parser: tomllib has already read the text. A key that the scan does not
+see (one in an inline table) gets the line of the nearest table around it.
 """
 
 import re

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.values import ClassAd, evaluate
-from fetchwork.config import HostConfig
+from fetchwork.config import HostConfig, conninfo
 from fetchwork.config.tomllines import Key, key_lines, line_of
-from fetchwork.db import conninfo
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.deploy.render import CONDOR_FILE, HOOKS, render
 from fetchwork.errors import ClassAdError

@@ -1,6 +1,5 @@
-"""The host file of a private pool: what the pool decides, and over it what its owner asks for."""
+"""The host file of a private pool: the pool's own settings, overridden by those that its owner asks for."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ def host_tables(
 ) -> dict[str, Any]:
     """The tables of the host file of the pool in ``directory``.
 
-    ``asked`` has the shape of a host file. What it says goes before; keywords and slot types that it names
-    replace ours.
+    ``asked`` has the shape of a host file. Its settings override the pool's; its keywords and slot
+    types replace the pool's.
     """
     count = 1 if partitionable else slots
     type_ = {"count": count, "cpus": slots // count, "partitionable": partitionable}
@@ -49,7 +48,7 @@ def host_tables(
             "spool": str(directory / "run/spool"),
         },
         "keyword": {name: {} for name in asked.get("keyword", {KEYWORD: {}})},
-        # a pool is for trying things: news is to come soon
+        # a pool is for trying things: updates are to come soon
         "slots": {
             "fetched_only": True,
             "first_fetch_s": 1,
@@ -65,30 +64,9 @@ def host_tables(
     return _merged(ours, asked)
 
 
-def to_toml(tables: Tables) -> str:
-    """A host file's text."""
-    return "\n".join(_lines(tables, "")) + "\n"
-
-
 def _merged(ours: Tables, asked: Tables) -> dict[str, Any]:
     merged = dict(ours)
     for key, value in asked.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merged(merged[key], value) if both else value
     return merged
-
-
-def _lines(tables: Tables, prefix: str) -> list[str]:
-    plain, deeper = [], []
-    for key, value in tables.items():
-        quoted = json.dumps(key)
-        path = f"{prefix}.{quoted}" if prefix else quoted
-        if isinstance(value, Mapping):
-            deeper += ["", f"[{path}]", *_lines(value, path)]
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-            for each in value:
-                deeper += ["", f"[[{path}]]", *_lines(each, path)]
-        else:
-            # JSON's strings, numbers, booleans and lists are TOML's too
-            plain.append(f"{quoted} = {json.dumps(value)}")
-    return plain + deeper

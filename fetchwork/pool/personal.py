@@ -24,11 +24,12 @@ from typing import Any, Literal
 
 from fetchwork import config as hostconfig
 from fetchwork import deploy
+from fetchwork.config.write import to_toml
 from fetchwork.db import schema
 from fetchwork.errors import PoolError
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
-from fetchwork.pool.hostfile import host_tables, to_toml
+from fetchwork.pool.hostfile import host_tables
 from fetchwork.pool.place import InRoot, Machine, Place, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.process import Process

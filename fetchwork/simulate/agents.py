@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.agent import client
+from fetchwork.config.write import to_toml
 from fetchwork.errors import AgentUnavailable
-from fetchwork.pool.hostfile import DATABASE, KEYWORD, to_toml
 
 _READY_S = 20.0
 PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
@@ -33,7 +33,7 @@ class AgentProcess:
         *,
         agent: Mapping[str, Any] | None = None,
         keyword: Mapping[str, Any] | None = None,
-        keyword_name: str = KEYWORD,
+        keyword_name: str = "FETCHWORK",
         program: str = PROGRAM,
         wrapper: Sequence[str] = (),
     ) -> None:
@@ -44,7 +44,7 @@ class AgentProcess:
         self._file = directory / f"{name}.toml"
         tables = {
             "host": {"name": name},
-            "database": {DATABASE: {"conninfo": conninfo}},
+            "database": {"main": {"conninfo": conninfo}},
             "agent": {
                 "run": "master",
                 "socket": str(self.socket),

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from fetchwork.config.write import to_toml
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
-from fetchwork.pool.hostfile import to_toml
 from tests.agent.conftest import attributes_of, slot_ad, with_attributes
 
 UPDATE = {"JobState": "Running"}

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from psycopg.types.json import Jsonb
 
 from fetchwork.cli.simulate import cli
+from fetchwork.config.write import to_toml
 from fetchwork.errors import ConfigError
-from fetchwork.pool.hostfile import to_toml
 from fetchwork.simulate.agents import AgentProcess
 
 JOBS = 12

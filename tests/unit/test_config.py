@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fetchwork import config
 from fetchwork.cli import run
-from fetchwork.config import sections
-from fetchwork.db import conninfo
+from fetchwork.config import conninfo, sections
 from fetchwork.deploy import render
 from fetchwork.errors import ConfigError
 
@@ -161,7 +160,7 @@ BAD = {
     "unknown database": (
         SMALLEST + 'database = "man"\n',
         "host.toml:5:keyword.FETCHWORK.database",
-        "'man' is no [database.NAME]",
+        "there is no [database.man]",
         "one of 'main'",
     ),
     "which database": (
@@ -258,7 +257,7 @@ BAD = {
     "unknown default keyword": (
         TWO.replace('"A"', '"C"'),
         "host.toml:6:slots.default",
-        "'C' is no [keyword.NAME]",
+        "there is no [keyword.C]",
         "one of 'A', 'B', 'none'",
     ),
     "nothing fetches": (
@@ -270,7 +269,7 @@ BAD = {
     "unknown keyword of a type": (
         TWO + '[[slots.type]]\ncount = 2\n[[slots.type]]\nkeyword = "C"\n',
         "host.toml:10:slots.type[2].keyword",
-        "'C' is no [keyword.NAME]",
+        "there is no [keyword.C]",
         "one of 'A'",
     ),
     "slot type twice": (
@@ -300,13 +299,13 @@ BAD = {
     "slot of another keyword": (
         TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n4 = "b"\n',
         "host.toml:10:slots.keyword.4",
-        "'b' is no [keyword.NAME]",
+        "there is no [keyword.b]",
         "one of 'A', 'B', 'none'",
     ),
     "no slot number": (
         TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\nslot4 = "B"\n',
         "host.toml:10:slots.keyword.slot4",
-        "'slot4' is no slot number",
+        "'slot4' is not a slot number",
         "a number such as 4",
     ),
     "slots not described": (

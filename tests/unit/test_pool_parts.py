@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from fetchwork import config
+from fetchwork.config.write import to_toml
 from fetchwork.pool import condorroot
 from fetchwork.pool.cache import cache_directory, cached
-from fetchwork.pool.hostfile import KEYWORD, host_tables, to_toml
+from fetchwork.pool.hostfile import KEYWORD, host_tables
 from fetchwork.pool.ports import free_port
 from fetchwork.process import Process, wait_all
 

@@ -70,7 +70,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def problem(text: str) -> str | None:
-    """Say what is wrong with a connection string, or None; never shows the string, it may hold a password."""
+    """Return what is wrong with a connection string, or None; never the string, it may hold a password."""
     try:
         settings = parse(text)
     except ValueError as error:
