@@ -3,6 +3,16 @@
 Hook executables import this module, so it imports nothing.
 """
 
+#: characters of one line for a person: of an error, and of the header that carries it
+MAX_LINE = 1000
+
+
+def one_line(text: str, limit: int = MAX_LINE) -> str:
+    """Return ``text`` with its control characters as spaces, cut at ``limit`` characters."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
 
 class FetchworkError(Exception):
     """Something fetchwork could not do; the text is one line for a person."""

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
-from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
+from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
 from fetchwork.handlers.context import Answer
-from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply, one_line
+from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)

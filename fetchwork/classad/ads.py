@@ -35,8 +35,7 @@ from typing import Any
 import classad2
 
 from fetchwork.classad.values import ClassAd, ExprTree
-from fetchwork.errors import ClassAdError
-from fetchwork.hook.wire import one_line
+from fetchwork.errors import ClassAdError, one_line
 
 __all__ = ["parse_expr", "parse_old", "print_old", "print_real", "quote", "shorten", "split_ads"]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-import fetchwork
+from fetchwork import __version__
 from fetchwork.errors import FetchworkError
 
 #: section of the help -> command -> what its help begins with
@@ -104,7 +104,7 @@ class _Commands(click.Group):
     "--dsn", metavar="CONNINFO", help="The database; also FETCHWORK_DSN, or PGHOST, PGSERVICE and so on."
 )
 @click.option("--debug", is_flag=True, help="Show where an error came from.")
-@click.version_option(fetchwork.__version__, prog_name="fetchwork")
+@click.version_option(__version__, prog_name="fetchwork")
 @click.pass_context
 def main_group(context: click.Context, dsn: str | None, debug: bool) -> None:
     """A PostgreSQL job queue for HTCondor's fetch-work hooks."""

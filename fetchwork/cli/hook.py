@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from fetchwork import config as host_file
-from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError
+from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, one_line
 from fetchwork.hook import client
-from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request, one_line
+from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
 
 if TYPE_CHECKING:
     from fetchwork.handlers.context import Answer, Runs, Site

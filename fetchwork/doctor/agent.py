@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-import fetchwork
+from fetchwork import __version__
 from fetchwork.agent import client
 from fetchwork.config import HostConfig
 from fetchwork.doctor.line import Line, failed, ok, warned
@@ -22,8 +22,8 @@ def check(config: HostConfig) -> Iterator[Line]:
         yield failed("agent", str(error), _remedy(config))
         return
     version, host = state.get("version"), state.get("host")
-    if version != fetchwork.__version__:
-        text = f"is version {version}, installed is {fetchwork.__version__}"
+    if version != __version__:
+        text = f"is version {version}, installed is {__version__}"
         yield warned("agent", text, "restart it to run the new one")
     elif host != config.name:
         yield warned("agent", f"calls this host '{host}', the host file '{config.name}'", "restart the agent")

@@ -17,6 +17,7 @@ from fetchwork.errors import (
     FetchworkError,
     NotFound,
     SubmitError,
+    one_line,
 )
 from fetchwork.handlers.context import Answer, Denied, Task
 from fetchwork.handlers.fetch import fetch_work
@@ -24,7 +25,7 @@ from fetchwork.handlers.finish import job_exit
 from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
 from fetchwork.handlers.update import update_job_info
-from fetchwork.hook.wire import Reply, one_line
+from fetchwork.hook.wire import Reply
 
 __all__ = ["HANDLERS", "Answer", "Task", "handle"]
 

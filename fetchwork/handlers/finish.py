@@ -11,11 +11,11 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound
+from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound, one_line
 from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.handlers.runad import RunKey, report, run_key
-from fetchwork.hook.wire import Reply, Request, one_line
+from fetchwork.hook.wire import Reply, Request
 
 #: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
 DATABASE_S = 4.0

@@ -6,10 +6,10 @@ from typing import Any
 
 from fetchwork.classad.ads import split_ads
 from fetchwork.classad.values import ClassAd, evaluate
-from fetchwork.errors import ClassAdError
+from fetchwork.errors import ClassAdError, one_line
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key
-from fetchwork.hook.wire import Reply, one_line
+from fetchwork.hook.wire import Reply
 
 
 async def reply_fetch(task: Task) -> Answer:

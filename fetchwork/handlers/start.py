@@ -6,10 +6,10 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.errors import DatabaseUnavailable
+from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key, slot_name
-from fetchwork.hook.wire import Reply, one_line
+from fetchwork.hook.wire import Reply
 
 # HTCondor's hold code (condor_holdcodes.h) for what jobcheck found, which begins with the attribute at fault
 _HOLD_CODES = {"Iwd": 14, "In": 8, "Out": 7, "Err": 7}

@@ -34,8 +34,8 @@ from _socket import AF_UNIX, SOCK_STREAM, socket
 from select import POLLIN, POLLOUT, poll
 from time import monotonic, sleep
 
-from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError
-from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request, one_line
+from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
+from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request
 
 # seconds: for the whole hook, and of them for the agent where direct mode may follow it. HTCondor kills
 # JOB_EXIT after 30; an agent holds FETCH_WORK until there is work.

@@ -7,15 +7,13 @@ Hook executables import this module at every start, so it imports nothing but th
 classes are written by hand: ``dataclasses`` alone would cost a third of a hook.
 """
 
-from fetchwork.errors import ProtocolError
+from fetchwork.errors import ProtocolError, one_line
 
 VERSION = "fetchwork/1"
 #: bytes of the first line and the headers
 MAX_HEAD = 8 * 1024
 #: bytes of a body, unless a reader is told otherwise
 MAX_BODY = 16 * 1024 * 1024
-#: characters of a header that holds a line for people
-MAX_LINE = 1000
 
 HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit")
 
@@ -112,13 +110,6 @@ class Reply(_Message):
         put(self, "pid", pid)
         put(self, "code", code)
         put(self, "message", message)
-
-
-def one_line(text: str, limit: int = MAX_LINE) -> str:
-    """Return ``text`` with its control characters as spaces, cut at ``limit`` characters."""
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else " " for char in text)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def encode_request(request: Request) -> bytes:

