@@ -41,13 +41,14 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb, JsonbDumper
 
+from fetchwork.db.calls.call import Call, Row
 from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
@@ -61,7 +62,7 @@ from fetchwork.errors import (
 
 __all__ = ["AsyncDatabase", "Database", "Json", "Row", "connect", "translated", "with_defaults"]
 
-Row: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 #: wraps a list that is one jsonb value; a dict is always one
 Json = Jsonb
 
@@ -231,6 +232,10 @@ class Database:
                 self._connection.close()
                 self._connection = None
 
+    def run(self, call: Call[T], *, timeout_s: float | None = None) -> T:
+        """The result of a call of a SQL function (``fetchwork.db.calls``)."""
+        return call.read(self.query(*call.statement(), timeout_s=timeout_s))
+
     def call(self, function: str, /, *, timeout_s: float | None = None, **arguments: Any) -> list[Row]:
         """The rows of ``fetchwork.function(argument => value, ...)``."""
         return self.query(*_statement(function, arguments), timeout_s=timeout_s)
@@ -348,6 +353,14 @@ class AsyncDatabase:
         # the others are closed by the calls that hold them, which fail now
         while self._idle:
             await self._discard(self._idle.pop())
+
+    async def run(self, call: Call[T], *, timeout_s: float | None = None, again: bool = True) -> T:
+        """The result of a call of a SQL function (``fetchwork.db.calls``).
+
+        With ``again`` a call whose connection broke is repeated on another within its time: right wherever
+        the same call twice does what it does once.
+        """
+        return call.read(await self.query(*call.statement(), timeout_s=timeout_s, again=again))
 
     async def call(
         self, function: str, /, *, timeout_s: float | None = None, again: bool = True, **arguments: Any

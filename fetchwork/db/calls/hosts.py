@@ -1,0 +1,95 @@
+"""Calls by which a host and its agent make themselves known and stay alive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting(Record):
+    """What a host is told that makes itself known."""
+
+    host_id: int
+    lease_s: float
+    schema_version: int
+    server_time: datetime
+    max_ad_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnwantedRun(Record):
+    """A run that an agent takes for alive: the database has asked it to 'end', or it is 'gone' there."""
+
+    run_id: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostRun(Record):
+    """A live run of a host, as an agent that comes back finds it."""
+
+    run_id: int
+    token: UUID
+    cluster_id: int
+    proc_id: int
+    state: str
+    slot: str
+    owner: str
+    starter: str | None
+    job_pid: int | None
+    started_at: datetime | None
+    job_start_date: int | None
+    end_requested: str | None
+    has_policy: bool
+
+
+def hello(
+    *,
+    host: str,
+    agent_version: str | None = None,
+    agent_id: str | UUID | None = None,
+    wanted_lease_s: float | None = None,
+) -> Call[Greeting]:
+    """Make a host known. With an agent's version and id its lease begins; without, it is direct mode."""
+    return one_of(
+        Greeting,
+        "hello",
+        {
+            "host": host,
+            "agent_version": agent_version,
+            "agent_id": agent_id,
+            "wanted_lease_s": wanted_lease_s,
+        },
+    )
+
+
+def beat(*, host_id: int, alive: Sequence[int]) -> Call[list[UnwantedRun]]:
+    """Renew the lease of a host and of its living runs; the answer names the runs that must end."""
+    return records_of(UnwantedRun, "beat", {"host_id": host_id, "alive": list(alive)})
+
+
+def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:
+    """The agent ends: its host's lease is over, unless another agent has taken the host over."""
+    return done("goodbye", {"host_id": host_id, "agent_id": agent_id})
+
+
+def report_slots(*, host_id: int, slots: Sequence[JsonObject]) -> Call[None]:
+    """Tell the states of a host's slots."""
+    return done("report_slots", {"host_id": host_id, "slots": Jsonb(list(slots))})
+
+
+def host_runs(*, host_id: int) -> Call[list[HostRun]]:
+    """The live runs of a host."""
+    return records_of(HostRun, "host_runs", {"host_id": host_id})
+
+
+def slot_is_free(*, host_id: int, slot: str) -> Call[int]:
+    """A free slot asked for work: give up the runs that the database still has on it; tells how many."""
+    return value_of("slot_is_free", {"host_id": host_id, "slot": slot})

@@ -1,0 +1,74 @@
+"""Calls by which people submit and change jobs.
+
+What comes from a caller's program is checked here: PostgreSQL would say of a wrong type that there is no such
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, records_of, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob(Record):
+    """A job that was submitted."""
+
+    cluster_id: int
+    proc_id: int
+    job_id: str
+
+
+def reserve_cluster() -> Call[int]:
+    """The id of a new cluster, for several calls of ``submit_cluster`` in one transaction."""
+    return value_of("reserve_cluster")
+
+
+def submit_cluster(
+    *, common: JsonObject, procs: Sequence[JsonObject], cluster: int | None = None
+) -> Call[int]:
+    """Submit jobs as one cluster; the cluster's id."""
+    return value_of(
+        "submit_cluster",
+        {"common": dict(common), "procs": [dict(proc) for proc in procs], "cluster": cluster},
+    )
+
+
+def submit_many(*, ads: Sequence[JsonObject], common: JsonObject | None = None) -> Call[list[SubmittedJob]]:
+    """Submit jobs as one cluster; their ids in the order of the ads."""
+    return records_of(
+        SubmittedJob, "submit_many", {"ads": [dict(ad) for ad in ads], "common": dict(common or {})}
+    )
+
+
+def hold(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+    """Hold jobs, given as "42.0" or "42" for a cluster; how many were held."""
+    return value_of("hold", _about(jobs, reason))
+
+
+def release(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+    """Release held jobs; how many were released."""
+    return value_of("release", _about(jobs, reason))
+
+
+def remove(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+    """Remove jobs; how many were removed."""
+    return value_of("remove", _about(jobs, reason))
+
+
+def vacate(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+    """End the runs of jobs, which wait again; how many runs were asked to end."""
+    return value_of("vacate", _about(jobs, reason))
+
+
+def edit(*, jobs: Sequence[str], changes: JsonObject) -> Call[int]:
+    """Change attributes of jobs; how many jobs were changed."""
+    return value_of("edit", {"jobs": list(jobs), "changes": dict(changes)})
+
+
+def _about(jobs: Sequence[str], reason: str | None) -> dict[str, object]:
+    if not isinstance(reason, str | None):
+        raise TypeError(f"reason is of type {type(reason).__name__}; allowed: str, None")
+    return {"jobs": list(jobs), "reason": reason}

@@ -1,0 +1,75 @@
+"""Calls that keep the whole queue in order: dead runs, counts, policy, preemption, old rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Record):
+    """What one round of maintenance did."""
+
+    #: runs that were given up
+    reaped: int
+    #: jobs whose time to wait was over
+    woken: int
+    #: changes that were added to the counts
+    folded: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyJob(Record):
+    """A job that does not run and has a periodic policy."""
+
+    cluster_id: int
+    proc_id: int
+    ad: JsonObject
+
+
+def tick() -> Call[Tick]:
+    """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
+    return one_of(Tick, "tick")
+
+
+def take_leader_task(*, name: str, every_s: float) -> Call[bool]:
+    """True for one caller in each period, who does the task for all. Not to be repeated."""
+    return value_of("take_duty", {"name": name, "every_s": every_s})
+
+
+def preempt() -> Call[int]:
+    """End running runs in favour of waiting jobs, where queues allow it; tells how many."""
+    return value_of("preempt")
+
+
+def maintain() -> Call[None]:
+    """Make the partitions of the days to come, and drop what is kept no longer."""
+    return done("maintain")
+
+
+def policy_jobs(*, after_cluster: int, after_proc: int, page: int) -> Call[list[PolicyJob]]:
+    """The next page of the jobs that don't run and have a periodic policy."""
+    return records_of(
+        PolicyJob,
+        "policy_jobs",
+        {"after_cluster": after_cluster, "after_proc": after_proc, "page": page},
+    )
+
+
+def apply_policy(
+    *, cluster: int, proc: int, status: int, action: str, reason: str, code: int, subcode: int
+) -> Call[bool]:
+    """Do what a policy says of a job; False if the job is not in ``status`` any more."""
+    return value_of(
+        "apply_policy",
+        {
+            "cluster": cluster,
+            "proc": proc,
+            "status": status,
+            "action": action,
+            "reason": reason,
+            "code": code,
+            "subcode": subcode,
+        },
+    )

@@ -1,0 +1,183 @@
+"""Calls that find and claim a job for a slot, and those that explain why a job waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+from uuid import UUID
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Record):
+    """An autocluster and a priority at which jobs of it may wait for a slot."""
+
+    autocluster_id: int
+    job_prio: int
+    submitter: str
+    #: a concurrency limit, or one of its queue or submitter, may stand against it
+    limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AutoclusterAd(Record):
+    """An autocluster: what matching looks at of its jobs."""
+
+    autocluster_id: int
+    submitter: str
+    owner: str
+    queue: str
+    ad: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitterShare(Record):
+    """What a submitter used and uses now."""
+
+    submitter: str
+    prio_factor: float
+    usage: float
+    real_prio: float
+    effective_prio: float
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed(Record):
+    """A run that was just made of a waiting job."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"position": "place"}
+
+    run_id: int
+    token: UUID
+    cluster_id: int
+    proc_id: int
+    autocluster_id: int
+    #: where the job stood in the queue of its autocluster and priority
+    position: int
+    owner: str
+    has_policy: bool
+    ad: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingAutocluster(Record):
+    """An autocluster and a priority at which jobs of it wait."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"position": "place"}
+
+    autocluster_id: int
+    job_prio: int
+    queue: str
+    submitter: str
+    #: None where the job is not the reader's to see
+    first_job: str | None
+    position: int
+    limited: bool
+    #: why none of them can be claimed now
+    blocked: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prospects(Record):
+    """What the database knows of a job that waits."""
+
+    autocluster_id: int
+    job_prio: int
+    queue: str
+    draining: bool
+    submitter: str
+    waits: bool
+    #: jobs of the same autocluster and priority before it; 1000 stands for any more
+    ahead: int
+    blocked: str | None
+    not_before: datetime | None
+    run_state: str | None
+    run_slot: str | None
+    #: agents that are alive
+    agents: int
+
+
+def candidates(
+    *,
+    host_id: int,
+    slot: str,
+    queues: Sequence[str],
+    cpus: float | None = None,
+    memory_mib: float | None = None,
+    disk_kib: float | None = None,
+    gpus: float | None = None,
+) -> Call[list[Candidate]]:
+    """What waits in the queues and is not too large for what is left of a slot, by the numbers."""
+    return records_of(
+        Candidate,
+        "candidates",
+        {
+            "host_id": host_id,
+            "slot": slot,
+            "queues": list(queues),
+            "cpus": cpus,
+            "memory_mib": memory_mib,
+            "disk_kib": disk_kib,
+            "gpus": gpus,
+        },
+    )
+
+
+def autocluster_ads(*, ids: Sequence[int]) -> Call[list[AutoclusterAd]]:
+    """The autoclusters of these ids."""
+    return records_of(AutoclusterAd, "autocluster_ads", {"ids": list(ids)})
+
+
+def shares() -> Call[list[SubmitterShare]]:
+    """What every submitter used and uses now."""
+    return records_of(SubmitterShare, "shares")
+
+
+def claim(
+    *,
+    host_id: int,
+    slot: str,
+    autoclusters: Sequence[int],
+    prios: Sequence[int],
+    hints: Sequence[int],
+    limited: Sequence[bool],
+    weights: Sequence[float],
+    offer_s: float,
+    lease_s: float,
+    exclusive: bool,
+) -> Call[Claimed | None]:
+    """Take the first job that can be had of these autoclusters, in their order, for a slot.
+
+    Not to be repeated: a second call takes another job.
+    """
+    return first_of(
+        Claimed,
+        "claim",
+        {
+            "host_id": host_id,
+            "slot": slot,
+            "autoclusters": list(autoclusters),
+            "prios": list(prios),
+            "hints": list(hints),
+            "limited": list(limited),
+            "weights": list(weights),
+            "offer_s": offer_s,
+            "lease_s": lease_s,
+            "exclusive": exclusive,
+        },
+    )
+
+
+def waiting_autoclusters(*, queues: Sequence[str] | None = None) -> Call[list[WaitingAutocluster]]:
+    """What waits in the queues (in all, without), and whether it is blocked."""
+    wanted = None if queues is None else list(queues)
+    return records_of(WaitingAutocluster, "waiting_kinds", {"queues": wanted})
+
+
+def prospects(*, cluster: int, proc: int) -> Call[Prospects | None]:
+    """What the database knows of a job that waits; None if it is not the caller's to see, or not there."""
+    return first_of(Prospects, "prospects", {"cluster": cluster, "proc": proc})

@@ -1,0 +1,68 @@
+"""Calls that read events and large views piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from fetchwork.db.calls.call import Call, Record, first_of, one_of
+
+
+@dataclass(frozen=True, slots=True)
+class EventWindow(Record):
+    """Which events can be read now: those behind ``kept`` are there, none will come before ``until``."""
+
+    kept_xid: str
+    kept_id: int
+    until_xid: str
+    until_id: int
+    #: there are more events behind ``until``
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge(Record):
+    """The last of a number of jobs, in the order of their ids."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"cluster_id": "clusterid", "proc_id": "procid"}
+
+    cluster_id: int
+    proc_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEdge(Record):
+    """The last of a number of ended jobs, the newest first."""
+
+    completed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunEdge(Record):
+    """The last of a number of runs, the newest first."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"run_id": "runid"}
+
+    run_id: int
+
+
+def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> Call[EventWindow]:
+    """How far the events behind a cursor can be read now, ``most`` of them if given."""
+    return one_of(EventWindow, "event_window", {"after_xid": after_xid, "after_id": after_id, "most": most})
+
+
+def job_edge(*, cluster: int, proc: int, n: int) -> Call[JobEdge | None]:
+    """Where ``n`` jobs behind this one end; None if there are fewer."""
+    return first_of(JobEdge, "job_edge", {"cluster": cluster, "proc": proc, "n": n})
+
+
+def history_edge(*, before: datetime | str, n: int) -> Call[HistoryEdge | None]:
+    """Where ``n`` jobs that ended before this time end; None if there are fewer."""
+    return first_of(HistoryEdge, "history_edge", {"before": before, "n": n})
+
+
+def run_edge(*, before: int, n: int) -> Call[RunEdge | None]:
+    """Where ``n`` runs before this one end; None if there are fewer."""
+    return first_of(RunEdge, "run_edge", {"before": before, "n": n})

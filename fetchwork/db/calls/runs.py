@@ -1,0 +1,93 @@
+"""Calls that move a run from its offer to its end. The token shows that the caller may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Beat(Record):
+    """The answer to an update of a run.
+
+    ``action`` is None for a run that goes on, 'end' for one that must, 'late' where its end is known already,
+    'gone' where the run is not the job's any more.
+    """
+
+    action: str | None
+    reason: str | None
+    #: how it shall end: 'hold', 'remove' or 'vacate'
+    requested: str | None = None
+    #: seconds since the job was first told to end
+    signalled_s: float | None = None
+    #: the job's own signal for this end, as its ad has it
+    kill_sig: str | None = None
+    #: the job's JobMaxVacateTime
+    max_vacate_s: float | None = None
+
+
+def accept(*, run_id: int, token: str | UUID) -> Call[bool]:
+    """The startd is willing to run it; False if the run is over."""
+    return value_of("accept", {"run_id": run_id, "token": token})
+
+
+def reject(*, run_id: int, token: str | UUID, reason: str, rest: bool = True) -> Call[bool]:
+    """The startd refuses it; with ``rest`` the slot is not offered such jobs for a while."""
+    return value_of("reject", {"run_id": run_id, "token": token, "reason": reason, "rest": rest})
+
+
+def start(
+    *, run_id: int, token: str | UUID, starter: str | None, slot: str | None = None
+) -> Call[str | None]:
+    """The fence before the job's start: None to go on, else why the job must not start."""
+    return value_of("start", {"run_id": run_id, "token": token, "starter": starter, "slot": slot})
+
+
+def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> Call[bool]:
+    """The host can't start the job: that counts as a try; ``code`` is the hold code if it was the last."""
+    return value_of("refuse_start", {"run_id": run_id, "token": token, "reason": reason, "code": code})
+
+
+def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | None = None) -> Call[bool]:
+    """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
+    return value_of(
+        "withdraw", {"run_id": run_id, "token": token, "reason": reason, "hold_reason": hold_reason}
+    )
+
+
+def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
+    """Write an update of a run down; the answer says whether the job has to end."""
+    return one_of(Beat, "heartbeat", {"run_id": run_id, "token": token, "report": dict(report)})
+
+
+def run_policy(*, run_id: int, token: str | UUID) -> Call[JsonObject | None]:
+    """The whole ad of a run's job, for its policy; None if the run is over."""
+    return value_of("run_policy", {"run_id": run_id, "token": token})
+
+
+def finish(
+    *,
+    run_id: int,
+    token: str | UUID,
+    hook_reason: str,
+    report: JsonObject,
+    verdict: JsonObject | None = None,
+) -> Call[str]:
+    """Close a run with its report, and decide about its job as its policy's verdict says; the outcome."""
+    return value_of(
+        "finish",
+        {
+            "run_id": run_id,
+            "token": token,
+            "hook_reason": hook_reason,
+            "report": dict(report),
+            "verdict": None if verdict is None else dict(verdict),
+        },
+    )
+
+
+def starter_gone(*, run_id: int, token: str | UUID) -> Call[bool]:
+    """The starter ended without a report: the run is lost; False if it was over."""
+    return value_of("starter_gone", {"run_id": run_id, "token": token})
