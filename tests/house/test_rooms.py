@@ -122,7 +122,6 @@ KNOWN: set[tuple[str, str]] = {
 
 #: modules that import each other today; the same holds for them
 KNOWN_CIRCLES: list[list[str]] = [
-    ["fetchwork.config.rules", "fetchwork.config.sections"],
     [f"fetchwork.simulate.{name}" for name in ("hooks", "host", "startd", "starter")],
 ]
 

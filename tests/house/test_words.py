@@ -1,0 +1,226 @@
+"""The words that were retired, because HTCondor or English owns them, and where they may still stand.
+
+One thing has one word, everywhere: CONTRIBUTING.md has the list. Names are looked at in pieces
+(``max_held_fetches`` is max, held, fetches; ``HeldFetch`` is held, fetch); comments, docstrings, messages and
+documents as text.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT, hook_files, shown, tracked, tree
+
+#: pieces of names that are retired -> what the thing is called now
+NAMES = {
+    "bury": "give up",
+    "chore": "maintenance",
+    "chores": "maintenance",
+    "duties": "leader tasks",
+    "duty": "leader task",
+    "kind": "autocluster, or type",
+    "kinds": "autoclusters, or types",
+    "lobby": "WaitingFetches",
+    "place": "position in the queue, location in a file, machine or root of a pool, page",
+    "places": "positions, locations, machines, pages",
+    "site": "keyword context",
+    "sites": "keyword contexts",
+    "store": "host session",
+    "stores": "host sessions",
+    "stranger": "owner without an account, or another user",
+    "strangers": "owners without an account, or other users",
+    "stray": "unknown run",
+    "strays": "unknown runs",
+    "tick": "maintenance",
+    "ticks": "maintenance",
+}
+
+#: what no text may have, however it is meant -> what to write
+TEXT = {
+    r"\blobby\b": "the waiting fetches",
+    r"\bchores?\b": "maintenance",
+    r"\b(duty|duties)\b": "leader task",
+    r"\bstrangers?\b": "an owner without an account, or another user",
+    r"\bstrays?\b": "an unknown run",
+    r"\b(bury|buries|buried)\b": "give up",
+    r"\bheld (fetch|request)(es)?\b|\bfetch(es)? (is|are|that is|that are) held\b": "a waiting fetch",
+    r"\bhold(ing)? (a|the|its|every) fetch\b|\bhold_fetch|\bheld_fetch|\buntil_free\b": "a waiting fetch",
+    r"\bkinds? of (waiting )?jobs?\b|\b(its|this|that|their|same|own) kinds?\b": "autocluster",
+    r"\bwaiting_kinds\b|\bvalue_kind\b": "autocluster, or type",
+}
+
+#: (file, piece or text) -> why it may stay
+ALLOWED: dict[tuple[str, str], str] = {
+    ("fetchwork/process.py", "ticks"): "the kernel's clock ticks since the boot",
+}
+
+#: files that nobody has brought to the new words yet; this list is to become empty
+NOT_YET: set[str] = {
+    "fetchwork/agent/OPERATIONS.md",
+    "fetchwork/agent/client.py",
+    "fetchwork/agent/direct.py",
+    "fetchwork/agent/longpoll.py",
+    "fetchwork/agent/main.py",
+    "fetchwork/agent/replay.py",
+    "fetchwork/agent/slots.py",
+    "fetchwork/agent/watch.py",
+    "fetchwork/classad/ads.py",
+    "fetchwork/classad/constraint.py",
+    "fetchwork/classad/jsonform.py",
+    "fetchwork/cli/__init__.py",
+    "fetchwork/cli/config.py",
+    "fetchwork/cli/hook.py",
+    "fetchwork/cli/match.py",
+    "fetchwork/cli/output.py",
+    "fetchwork/config/conninfo.py",
+    "fetchwork/db/database.py",
+    "fetchwork/db/schema.py",
+    "fetchwork/deploy/check.py",
+    "fetchwork/deploy/condorconfig.py",
+    "fetchwork/deploy/hooks.py",
+    "fetchwork/deploy/render.py",
+    "fetchwork/doctor/__init__.py",
+    "fetchwork/doctor/hooks.py",
+    "fetchwork/explain/job.py",
+    "fetchwork/explain/slot.py",
+    "fetchwork/handlers/context.py",
+    "fetchwork/handlers/fetch.py",
+    "fetchwork/handlers/finish.py",
+    "fetchwork/handlers/keywords.py",
+    "fetchwork/handlers/maintenance.py",
+    "fetchwork/handlers/reply.py",
+    "fetchwork/handlers/session.py",
+    "fetchwork/handlers/start.py",
+    "fetchwork/handlers/update.py",
+    "fetchwork/matching/choose.py",
+    "fetchwork/pool/condor.py",
+    "fetchwork/pool/demo.py",
+    "fetchwork/pool/personal.py",
+    "fetchwork/pool/place.py",
+    "fetchwork/queue/reading.py",
+    "fetchwork/queue/views.py",
+    "fetchwork/simulate/host.py",
+    "sql/functions/claim.sql",
+    "sql/functions/dequeue.sql",
+    "sql/functions/edit.sql",
+    "sql/functions/enqueue.sql",
+    "sql/functions/ensure_autocluster.sql",
+    "sql/functions/job_edge.sql",
+    "sql/functions/note_significant.sql",
+    "sql/functions/preempt.sql",
+    "sql/functions/prospects.sql",
+    "sql/functions/runs_elsewhere.sql",
+    "sql/functions/selected_jobs.sql",
+    "sql/functions/submit_cluster.sql",
+    "sql/functions/take_duty.sql",
+    "sql/functions/tick.sql",
+    "sql/functions/value_kind.sql",
+    "sql/functions/waiting_kinds.sql",
+    "sql/grants.sql",
+    "sql/install.sql",
+    "sql/migrations/0001_base.sql",
+    "sql/views.sql",
+}
+
+
+@dataclass(frozen=True)
+class Hit:
+    path: Path
+    line: int
+    word: str
+    better: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.path)}:{self.line}: '{self.word}'; write: {self.better}"
+
+
+def pieces(name: str) -> list[str]:
+    """The words of a name: HeldFetch and held_fetch are held and fetch."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+
+
+def python_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Every name that a module gives or uses, with its line; a name that it merely imports counts too."""
+    for node in ast.walk(tree(path)):
+        line = getattr(node, "lineno", 1)
+        if isinstance(node, ast.Name):
+            yield line, node.id
+        elif isinstance(node, ast.Attribute):
+            yield line, node.attr
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield line, node.name
+        elif isinstance(node, ast.arg | ast.keyword) and node.arg:
+            yield line, node.arg
+        elif isinstance(node, ast.alias):
+            yield from ((line, part) for part in node.name.split("."))
+
+
+def sql_names(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        code = re.sub(r"--.*", "", line)
+        yield from ((number, found[0]) for found in re.finditer(r"[A-Za-z_][A-Za-z0-9_]*", code))
+
+
+def setting_names(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r"\s*([A-Za-z_]\w*)\s*=", line)
+        if found:
+            yield number, found[1]
+
+
+def sources() -> list[Path]:
+    """What the words are looked for in: all that is shipped or read, but not the tests."""
+    folders = ("fetchwork", "hooks", "sql", "config-examples")
+    suffixes = (".py", ".sql", ".md", ".toml", ".conf", ".service", ".j2", "")
+    ours = [
+        path for path in tracked() if path.relative_to(ROOT).parts[0] in folders and path.suffix in suffixes
+    ]
+    return [*ours, *(path for path in tracked() if path.parent == ROOT and path.suffix == ".md")]
+
+
+def hits(path: Path) -> Iterator[Hit]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py" or path in hook_files():
+        names = python_names(path)
+    elif path.suffix == ".sql":
+        names = sql_names(text)
+    elif path.suffix == ".toml":
+        names = setting_names(text)
+    else:
+        names = iter(())
+    for line, name in names:
+        for piece in pieces(name):
+            if piece in NAMES and (shown(path), piece) not in ALLOWED:
+                yield Hit(path, line, name, NAMES[piece])
+    if path.name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        return  # they say which words were retired
+    for pattern, better in TEXT.items():
+        for match in re.finditer(pattern, text, re.I):
+            if (shown(path), match[0].lower()) not in ALLOWED:
+                yield Hit(path, text.count("\n", 0, match.start()) + 1, match[0], better)
+
+
+def test_no_retired_word_is_left() -> None:
+    found = [str(hit) for path in sources() if shown(path) not in NOT_YET for hit in hits(path)]
+    assert not found, "\n" + "\n".join(sorted(set(found)))
+
+
+def test_files_that_have_no_retired_word_any_more_leave_the_list() -> None:
+    assert not [name for name in NOT_YET if not (ROOT / name).exists() or not [*hits(ROOT / name)]]
+
+
+def test_what_is_allowed_is_there() -> None:
+    for name, word in ALLOWED:
+        assert word in (ROOT / name).read_text(encoding="utf-8").lower(), f"{name} has no '{word}' any more"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("max_held_fetches", ["max", "held", "fetches"]), ("HeldFetch", ["held", "fetch"]), ("kind", ["kind"])],
+)
+def test_names_are_looked_at_in_pieces(name: str, words: list[str]) -> None:
+    assert pieces(name) == words
