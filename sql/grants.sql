@@ -22,7 +22,7 @@ TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 -- what the views and the checks call in the reader's name
 GRANT EXECUTE ON FUNCTION
     fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares, fetchwork.event_window,
-    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.value_kind, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.job_edge, fetchwork.history_edge, fetchwork.run_edge, fetchwork.is_log_of, fetchwork.waiting_kinds, fetchwork.prospects
+    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.integer_of, fetchwork.value_type, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.job_edge, fetchwork.history_edge, fetchwork.run_edge, fetchwork.is_log_of, fetchwork.waiting_autoclusters, fetchwork.prospects
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION
@@ -33,7 +33,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.hello, fetchwork.beat, fetchwork.goodbye, fetchwork.report_slots, fetchwork.candidates, fetchwork.autocluster_ads, fetchwork.claim,
     fetchwork.accept, fetchwork.reject, fetchwork.start, fetchwork.refuse_start, fetchwork.withdraw, fetchwork.heartbeat, fetchwork.run_policy,
     fetchwork.finish, fetchwork.slot_is_free, fetchwork.starter_gone, fetchwork.host_runs, fetchwork.policy_jobs, fetchwork.apply_policy,
-    fetchwork.note_significant, fetchwork.take_duty
+    fetchwork.note_significant, fetchwork.take_leader_task
 TO fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION

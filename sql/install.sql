@@ -1,122 +1,165 @@
--- The whole schema, in order. `fetchwork db init` and `fetchwork db upgrade` read this list; a DBA may run it on an empty database:
+-- The whole schema, in order. `fetchwork db init` and `fetchwork db upgrade` read this list; a DBA may run it on an
+-- empty database:
 --     psql -1 -v ON_ERROR_STOP=1 -f sql/install.sql
 -- For an upgrade by hand: apply the migrations that fetchwork.migration does not list, then everything below them again.
 
+-- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
 \ir migrations/0002_attributes.sql
 \ir migrations/0003_event_logs.sql
 \ir migrations/0004_restore.sql
 
-\ir functions/invoker.sql
-\ir functions/sees_all.sql
-\ir functions/is_admin.sql
-\ir functions/own_owners.sql
-\ir functions/require_admin.sql
-\ir functions/job_id.sql
-\ir functions/parse_job_id.sql
-\ir functions/setting_value.sql
-\ir functions/is_expression.sql
-\ir functions/attribute_of.sql
-\ir functions/value_kind.sql
-\ir functions/can_be_undefined.sql
-\ir functions/job_edge.sql
-\ir functions/history_edge.sql
-\ir functions/run_edge.sql
-\ir functions/log_clusters.sql
-\ir functions/is_log_of.sql
-\ir functions/expression_names.sql
-\ir functions/literal_number.sql
-\ir functions/number_of.sql
-\ir functions/integer_of.sql
-\ir functions/checked_report.sql
-\ir functions/printed_size.sql
-\ir functions/has_policy.sql
-\ir functions/checked_ad.sql
-\ir functions/checked_job.sql
-\ir functions/ensure_batch.sql
-\ir functions/matched_names.sql
-\ir functions/ensure_autocluster.sql
-\ir functions/ensure_demand.sql
-\ir functions/end_demand.sql
-\ir functions/reserve_cluster.sql
-\ir functions/submit_cluster.sql
-\ir functions/submit.sql
-\ir functions/submit_many.sql
-\ir functions/whole_ad.sql
-\ir functions/live_run.sql
-\ir functions/ended_run.sql
-\ir functions/known_run.sql
-\ir functions/close_run.sql
-\ir functions/enqueue.sql
-\ir functions/dequeue.sql
-\ir functions/retire_job.sql
-\ir functions/hold_job.sql
-\ir functions/back_to_idle.sql
-\ir functions/runs_elsewhere.sql
-\ir functions/note_start.sql
-\ir functions/record_eviction.sql
-\ir functions/termination.sql
-\ir functions/could_not_start.sql
-\ir functions/give_up_offer.sql
-\ir functions/lose_run.sql
-\ir functions/host_lease.sql
-\ir functions/take_duty.sql
-\ir functions/hello.sql
-\ir functions/beat.sql
-\ir functions/goodbye.sql
-\ir functions/report_slots.sql
-\ir functions/host_runs.sql
-\ir functions/candidates.sql
-\ir functions/autocluster_ads.sql
-\ir functions/shares.sql
-\ir functions/limit_allows.sql
-\ir functions/slot_is_free.sql
-\ir functions/claim.sql
-\ir functions/withdraw.sql
-\ir functions/accept.sql
-\ir functions/reject.sql
-\ir functions/start.sql
-\ir functions/refuse_start.sql
-\ir functions/heartbeat.sql
-\ir functions/run_policy.sql
-\ir functions/finish.sql
-\ir functions/starter_gone.sql
-\ir functions/selected_jobs.sql
-\ir functions/end_live_run.sql
-\ir functions/remove_job.sql
-\ir functions/release_job.sql
-\ir functions/hold.sql
-\ir functions/release.sql
-\ir functions/remove.sql
-\ir functions/vacate.sql
-\ir functions/edit.sql
-\ir functions/policy_jobs.sql
-\ir functions/apply_policy.sql
-\ir functions/note_significant.sql
-\ir functions/preempt.sql
-\ir functions/server_identity.sql
-\ir functions/after_restore.sql
-\ir functions/event_window.sql
-\ir functions/reap.sql
-\ir functions/wake.sql
-\ir functions/fold.sql
-\ir functions/tick.sql
-\ir functions/note_dropped_events.sql
-\ir functions/ensure_partition.sql
-\ir functions/renew_partitions.sql
-\ir functions/maintain.sql
-\ir functions/grant_owner.sql
-\ir functions/revoke_owner.sql
-\ir functions/set_queue.sql
-\ir functions/set_submitter.sql
-\ir functions/set_limit.sql
-\ir functions/set_setting.sql
-\ir functions/clear_host.sql
+-- functions/access: Who is asking, whose jobs that role sees and changes, and who administers.
+\ir functions/access/invoker.sql
+\ir functions/access/sees_all.sql
+\ir functions/access/is_admin.sql
+\ir functions/access/own_owners.sql
+\ir functions/access/require_admin.sql
+\ir functions/access/grant_owner.sql
+\ir functions/access/revoke_owner.sql
 
-\ir views.sql
+-- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.
+\ir functions/settings/setting_value.sql
+\ir functions/settings/set_queue.sql
+\ir functions/settings/set_submitter.sql
+\ir functions/settings/set_limit.sql
+\ir functions/settings/set_setting.sql
 
-\ir functions/blocked_by.sql
-\ir functions/waiting_kinds.sql
-\ir functions/prospects.sql
+-- functions/values: Ids, and attribute values as SQL can read them: literals, expressions, numbers.
+\ir functions/values/job_id.sql
+\ir functions/values/parse_job_id.sql
+\ir functions/values/is_expression.sql
+\ir functions/values/attribute_of.sql
+\ir functions/values/value_type.sql
+\ir functions/values/can_be_undefined.sql
+\ir functions/values/expression_names.sql
+\ir functions/values/literal_number.sql
+\ir functions/values/number_of.sql
+\ir functions/values/integer_of.sql
 
+-- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
+\ir functions/checks/checked_report.sql
+\ir functions/checks/printed_size.sql
+\ir functions/checks/has_policy.sql
+\ir functions/checks/checked_ad.sql
+\ir functions/checks/checked_job.sql
+
+-- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits, preemption.
+\ir functions/matching/matched_names.sql
+\ir functions/matching/ensure_autocluster.sql
+\ir functions/matching/ensure_demand.sql
+\ir functions/matching/end_demand.sql
+\ir functions/matching/candidates.sql
+\ir functions/matching/autocluster_ads.sql
+\ir functions/matching/shares.sql
+\ir functions/matching/limit_allows.sql
+\ir functions/matching/claim.sql
+\ir functions/matching/note_significant.sql
+\ir functions/matching/preempt.sql
+
+-- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
+\ir functions/jobs/ensure_batch.sql
+\ir functions/jobs/reserve_cluster.sql
+\ir functions/jobs/submit_cluster.sql
+\ir functions/jobs/submit.sql
+\ir functions/jobs/submit_many.sql
+\ir functions/jobs/whole_ad.sql
+\ir functions/jobs/enqueue.sql
+\ir functions/jobs/dequeue.sql
+\ir functions/jobs/retire_job.sql
+\ir functions/jobs/hold_job.sql
+\ir functions/jobs/back_to_idle.sql
+\ir functions/jobs/selected_jobs.sql
+\ir functions/jobs/remove_job.sql
+\ir functions/jobs/release_job.sql
+\ir functions/jobs/hold.sql
+\ir functions/jobs/release.sql
+\ir functions/jobs/remove.sql
+\ir functions/jobs/vacate.sql
+\ir functions/jobs/edit.sql
+\ir functions/jobs/policy_jobs.sql
+\ir functions/jobs/apply_policy.sql
+
+-- functions/runs: A run's life: offered, accepted, started, alive, ended, lost.
+\ir functions/runs/live_run.sql
+\ir functions/runs/ended_run.sql
+\ir functions/runs/known_run.sql
+\ir functions/runs/close_run.sql
+\ir functions/runs/record_eviction.sql
+\ir functions/runs/termination.sql
+\ir functions/runs/could_not_start.sql
+\ir functions/runs/give_up_offer.sql
+\ir functions/runs/lose_run.sql
+\ir functions/runs/slot_is_free.sql
+\ir functions/runs/withdraw.sql
+\ir functions/runs/accept.sql
+\ir functions/runs/reject.sql
+\ir functions/runs/start.sql
+\ir functions/runs/refuse_start.sql
+\ir functions/runs/heartbeat.sql
+\ir functions/runs/run_policy.sql
+\ir functions/runs/finish.sql
+\ir functions/runs/starter_gone.sql
+\ir functions/runs/end_live_run.sql
+
+-- functions/hosts: Agents and their leases, slots, black holes.
+\ir functions/hosts/runs_elsewhere.sql
+\ir functions/hosts/note_start.sql
+\ir functions/hosts/host_lease.sql
+\ir functions/hosts/hello.sql
+\ir functions/hosts/beat.sql
+\ir functions/hosts/goodbye.sql
+\ir functions/hosts/report_slots.sql
+\ir functions/hosts/host_runs.sql
+\ir functions/hosts/clear_host.sql
+
+-- functions/maintenance: What is done now and then by one agent for all: lost runs, delays, counts, partitions, another server.
+\ir functions/maintenance/take_leader_task.sql
+\ir functions/maintenance/server_identity.sql
+\ir functions/maintenance/after_restore.sql
+\ir functions/maintenance/reap.sql
+\ir functions/maintenance/wake.sql
+\ir functions/maintenance/fold.sql
+\ir functions/maintenance/tick.sql
+\ir functions/maintenance/note_dropped_events.sql
+\ir functions/maintenance/ensure_partition.sql
+\ir functions/maintenance/renew_partitions.sql
+\ir functions/maintenance/maintain.sql
+
+-- views: what people read. Columns have HTCondor's attribute names and hold HTCondor's values (times are epoch seconds, as
+-- in an ad); a column that ends in _at is a timestamptz. PostgreSQL folds unquoted names, so anyone may write them as
+-- HTCondor does.
+--
+-- Every role may select; each view decides which rows: readers, agents and administrators see all, others see those of the
+-- Owners that they may name. The two questions are asked once a query, not once a row; so the condition is written out in
+-- each view: a function that asked them would be called for every row (PostgreSQL does not inline what contains a subquery),
+-- at 25 times the cost. security_barrier: no function of the reader's sees a row before that. No view shows a token.
+\ir views/jobs.sql
+\ir views/history.sql
+\ir views/runs.sql
+\ir views/events.sql
+\ir views/events_kept.sql
+\ir views/slots.sql
+\ir views/rests.sql
+\ir views/hosts.sql
+\ir views/totals.sql
+\ir views/batches.sql
+\ir views/autoclusters.sql
+\ir views/submitters.sql
+\ir views/queues.sql
+\ir views/limits.sql
+\ir views/settings.sql
+
+-- functions/reading: What readers of the views call: page edges, event logs, and why a job waits (these look at views).
+\ir functions/reading/job_edge.sql
+\ir functions/reading/history_edge.sql
+\ir functions/reading/run_edge.sql
+\ir functions/reading/log_clusters.sql
+\ir functions/reading/is_log_of.sql
+\ir functions/reading/event_window.sql
+\ir functions/reading/blocked_by.sql
+\ir functions/reading/waiting_autoclusters.sql
+\ir functions/reading/prospects.sql
+
+-- grants: which role may do what.
 \ir grants.sql

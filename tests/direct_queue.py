@@ -21,7 +21,7 @@ class Claimed(NamedTuple):
     run_id: int
     token: Any
     job: str
-    place: int
+    position: int
     ad: dict[str, Any]
     autocluster_id: int
 
@@ -147,7 +147,7 @@ class DirectQueue:
             return None
         row = rows[0]
         job = f"{row['cluster_id']}.{row['proc_id']}"
-        return Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"])
+        return Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], row["autocluster_id"])
 
     def of(self, run: Claimed, function: str, **arguments: Any) -> Any:
         """A function of a run: accept, reject, start, finish, ..."""

@@ -38,13 +38,13 @@ INVARIANTS = {
     """,
     "a job waits if and only if it is Idle, has no live run and is not delayed": """
         WITH should AS (
-            SELECT j.cluster_id, j.proc_id, j.autocluster_id, j.job_prio, j.place
+            SELECT j.cluster_id, j.proc_id, j.autocluster_id, j.job_prio, j.position
             FROM fetchwork.job AS j
             WHERE j.job_status = 1 AND j.not_before IS NULL
                 AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id)
         ),
         does AS (
-            SELECT cluster_id, proc_id, autocluster_id, job_prio, place FROM fetchwork.waiting
+            SELECT cluster_id, proc_id, autocluster_id, job_prio, position FROM fetchwork.waiting
         )
         SELECT 'should wait' AS fault, s.* FROM (SELECT * FROM should EXCEPT ALL SELECT * FROM does) AS s
         UNION ALL

@@ -450,7 +450,7 @@ def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rai
     for sign in (operator, _OPPOSITE[operator]):
         # CASE, because only there is the order of evaluation promised: a cast must not meet another type
         text = (
-            f"CASE fetchwork.value_kind({held.text}) WHEN '{kind}' THEN {told}"
+            f"CASE fetchwork.value_type({held.text}) WHEN '{kind}' THEN {told}"
             f" {_SQL_OPERATORS.get(sign, sign)} %s"
             " WHEN 'unclear' THEN true ELSE false END"
         )

@@ -25,7 +25,7 @@ IDLE, RUNNING, REMOVED, HELD, SUSPENDED = 1, 2, 3, 5, 7
 
 #: names of slots that are given as examples
 EXAMPLES = 3
-#: jobs of its own kind before a job are counted up to this (functions/prospects.sql)
+#: jobs of its own kind before a job are counted up to this (functions/reading/prospects.sql)
 MOST_AHEAD = 1000
 
 #: what becomes of a slot; the first that is true counts
@@ -288,7 +288,7 @@ def _ahead(database: Database, found: Analysis, prospects: Mapping[str, Any]) ->
     """Submitters with jobs that could be claimed from the same queue, whose turn comes first."""
     waiting: dict[str, int] = Counter()
     higher = 0
-    for row in database.call("waiting_kinds", queues=[found.queue]):
+    for row in database.call("waiting_autoclusters", queues=[found.queue]):
         if row["blocked"] is None:
             waiting[row["submitter"]] += 1
             higher += row["submitter"] == found.submitter and row["job_prio"] > prospects["job_prio"]

@@ -83,7 +83,7 @@ def match(database: Database, slot: str) -> SlotMatch:
     ad = from_json(row["ad"])
     # the ad is told less often than the state
     ad["State"], ad["Activity"] = row["state"] or "", row["activity"] or ""
-    waiting = database.call("waiting_kinds", queues=row["fetchworkqueues"])
+    waiting = database.call("waiting_autoclusters", queues=row["fetchworkqueues"])
     queues = row["fetchworkqueues"] or sorted({one["queue"] for one in waiting})
     found = SlotMatch(row["name"], row["state"] or "", row["activity"] or "", queues)
     found.reasons = _reasons(row, ad)
@@ -116,7 +116,7 @@ def match(database: Database, slot: str) -> SlotMatch:
             passed_over[reason] += 1
             continue
         offered[one["autocluster_id"], one["job_prio"]] = one
-        positions.took(one["autocluster_id"], one["job_prio"], one["place"])
+        positions.took(one["autocluster_id"], one["job_prio"], one["position"])
     found.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
     choices = choose(offered.values(), offer, kinds=kinds, positions=positions, shares=shares, queues=queues)
     for choice in choices:

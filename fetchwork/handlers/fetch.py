@@ -224,7 +224,7 @@ async def _claim(
     taken = rows[0]["autocluster_id"] if rows else None
     for choice in choices:
         if choice.kind.autocluster_id == taken:
-            store.positions.took(taken, choice.prio, rows[0]["place"])
+            store.positions.took(taken, choice.prio, rows[0]["position"])
             store.shares.claimed(choice.kind.submitter)
             break
         store.positions.found_nothing(choice.kind.autocluster_id, choice.prio)

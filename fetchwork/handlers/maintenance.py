@@ -46,7 +46,9 @@ async def take_duties(store: Store) -> None:
 
 async def _is_mine(store: Store, name: str, every_s: float) -> bool:
     return bool(
-        await store.database.scalar("take_duty", timeout_s=CALL_S, again=False, name=name, every_s=every_s)
+        await store.database.scalar(
+            "take_leader_task", timeout_s=CALL_S, again=False, name=name, every_s=every_s
+        )
     )
 
 

@@ -8,7 +8,7 @@ one it saw would step over the events of a slower transaction. A reader therefor
 transactions below the oldest one still open (``pg_snapshot_xmin``). What lies below can't get company any
 more, so a cursor, once passed, is passed for good, on any machine and after any restart. A cursor is the
 place of an event, which is on disk before anyone sees it: a crash may forget later transactions, and give
-their ids out again (sql/functions/event_window.sql).
+their ids out again (sql/functions/reading/event_window.sql).
 
 A reader that waits asks again every 10 to 50 ms instead of listening to notifications, which would not come
 through a PgBouncer in transaction mode. What costs: one index probe.

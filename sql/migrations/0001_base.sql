@@ -174,8 +174,8 @@ COMMENT ON TABLE fetchwork.autocluster IS 'distinct sets of what matching looks 
 
 CREATE SEQUENCE fetchwork.cluster_id AS integer;
 CREATE SEQUENCE fetchwork.run_id;
--- places only grow; a cache would hand out old ones late and let a claimer's hint step over them
-CREATE SEQUENCE fetchwork.place;
+-- positions only grow; a cache would hand out old ones late and let a claimer's hint step over them
+CREATE SEQUENCE fetchwork.position;
 
 CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY DEFAULT nextval('fetchwork.cluster_id'),
@@ -231,7 +231,7 @@ CREATE TABLE fetchwork.job (
     job_prio integer NOT NULL DEFAULT 0,
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     batch_id integer REFERENCES fetchwork.batch (batch_id),
-    place bigint,                            -- where it last waited
+    position bigint,                            -- where it last waited
     run_id bigint,                              -- the run that passed the fence, while it lives
     q_date timestamptz NOT NULL DEFAULT now(),
     status_at timestamptz NOT NULL DEFAULT now(),
@@ -274,21 +274,21 @@ CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 CREATE TABLE fetchwork.waiting (
     autocluster_id integer NOT NULL,
     job_prio integer NOT NULL,
-    place bigint NOT NULL,
+    position bigint NOT NULL,
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    PRIMARY KEY (autocluster_id, job_prio, place)
+    PRIMARY KEY (autocluster_id, job_prio, position)
 );
 
 -- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of kinds and not of jobs. A row may be
 -- there with nothing waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
--- round: see functions/ensure_demand.sql.
+-- round: see functions/matching/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     job_prio integer NOT NULL
 );
 
-CREATE INDEX demand_kind ON fetchwork.demand (autocluster_id, job_prio);
+CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 
 -- Counts as changes, folded now and then: writers of the same kind of job never wait for each other, and nobody counts a million
 -- rows. What is Running is counted from the live runs, which are as few as the slots; a claim changes no count.
@@ -359,7 +359,7 @@ CREATE TABLE fetchwork.slot_rest (
 COMMENT ON TABLE fetchwork.slot_rest IS 'pairs that the startd refused: the slot is not offered that autocluster for a while';
 
 -- What was -------------------------------------------------------------------------------------------------------------------------------
--- Partitioned by time; functions/maintain.sql makes partitions ahead and drops old ones. The default partition catches what no
+-- Partitioned by time; functions/maintenance/maintain.sql makes partitions ahead and drops old ones. The default partition catches what no
 -- partition was made for, so that a database whose maintenance stopped goes on working.
 
 CREATE TABLE fetchwork.run_history (
@@ -463,8 +463,8 @@ CREATE TABLE fetchwork.heartbeat (
 
 INSERT INTO fetchwork.heartbeat (reaped_at) VALUES (now());
 
--- What one agent does for all, and when it was done last (functions/take_duty.sql).
-CREATE TABLE fetchwork.duty (
+-- What one agent does for all, and when it was done last (functions/maintenance/take_leader_task.sql).
+CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,
     taken_at timestamptz NOT NULL
 );

@@ -2,7 +2,7 @@
 --
 -- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to an earlier point they are given out twice: a
 -- reader's cursor would lie ahead of the events to come, and step over them. So what an event keeps is the transaction id plus an offset, which
--- functions/after_restore.sql raises above all that was.
+-- functions/maintenance/after_restore.sql raises above all that was.
 
 INSERT INTO fetchwork.migration (version, name) VALUES (4, 'restore');
 

@@ -3,7 +3,7 @@
     make bench-claims                      # 1 000, 100 000 and 1 000 000 waiting jobs
     python tests/benchmarks/bench_claims.py --sizes 1000,100000 --rounds 5
 
-A claim is what an agent sends: one call of ``fetchwork.claim`` with the place where it knows the
+A claim is what an agent sends: one call of ``fetchwork.claim`` with the position where it knows the
 autocluster's live rows to begin. pgbench drives both sides with 8 clients; each client keeps its hint for
 each of the 100 autoclusters (of 20 submitters) from claim to claim, as an agent does. The rounds of all sides
 alternate, so that a slow minute of the machine meets all of them. While they claim, a ninth connection puts
@@ -45,8 +45,8 @@ WITH gone AS (
     DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id
 ),
 back AS (
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-    SELECT autocluster_id, 0, nextval('fetchwork.place'), cluster_id, proc_id FROM gone
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+    SELECT autocluster_id, 0, nextval('fetchwork.position'), cluster_id, proc_id FROM gone
 )
 SELECT count(fetchwork.ensure_demand(d.autocluster_id, 0))
 FROM (SELECT DISTINCT autocluster_id FROM gone) AS d
@@ -65,7 +65,7 @@ def claim_script(autocluster: int) -> str:
     hint = f"h{autocluster}"
     return (
         "\\set slot random(1, 1000000000)\n"
-        f"SELECT coalesce(max(place), :{hint}) AS {hint}"
+        f"SELECT coalesce(max(position), :{hint}) AS {hint}"
         f" FROM fetchwork.claim(1, 'slot' || :slot, ARRAY[{autocluster}], ARRAY[0],"
         f" ARRAY[:{hint}]::bigint[], ARRAY[false]) \\gset\n"
     )
@@ -130,7 +130,7 @@ class Bench:
     def first_places(self) -> dict[int, int]:
         """Just below the first live row of each autocluster, where an agent that was there all along is."""
         rows = self.connection.execute(
-            "SELECT autocluster_id, min(place) - 1 FROM fetchwork.waiting GROUP BY 1"
+            "SELECT autocluster_id, min(position) - 1 FROM fetchwork.waiting GROUP BY 1"
         ).fetchall()
         return dict(rows)
 

@@ -89,8 +89,8 @@ FROM fetchwork.job AS j WHERE j.proc_id = 1 OR j.proc_id = 2 OR j.proc_id = 3 OR
 UPDATE fetchwork.job AS j SET job_status = 2, run_id = r.run_id
 FROM fetchwork.run AS r WHERE r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id;
 
-INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-SELECT j.autocluster_id, 0, nextval('fetchwork.place'), j.cluster_id, j.proc_id FROM fetchwork.job AS j WHERE j.job_status = 1;
+INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+SELECT j.autocluster_id, 0, nextval('fetchwork.position'), j.cluster_id, j.proc_id FROM fetchwork.job AS j WHERE j.job_status = 1;
 
 INSERT INTO fetchwork.job_history (
     cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, q_date, completed_at, first_start_at, last_start_at,

@@ -245,7 +245,7 @@ def test_somebody_elses_job_is_not_found(eve, slots):
 def test_somebody_elses_jobs_are_counted_and_not_shown(eve, slots, hosts):
     hosts.tell("slot1@h1")
     slots.submit()
-    assert [one["first_job"] for one in eve.database.call("waiting_kinds")] == [None]
+    assert [one["first_job"] for one in eve.database.call("waiting_autoclusters")] == [None]
     found = match(eve.database, "slot1@h1")
     assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 

@@ -223,8 +223,8 @@ def test_nobody_alters_functions_views_or_the_schema(
 
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
-    "invoker", "sees_all", "is_admin", "own_owners", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "value_kind",
-    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "job_edge", "run_edge", "history_edge", "waiting_kinds", "prospects",
+    "invoker", "sees_all", "is_admin", "own_owners", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "value_type",
+    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit",
@@ -240,7 +240,7 @@ OF_SUBMITTERS = {
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "autocluster_ads", "claim", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "run_policy", "finish", "slot_is_free", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
-    "note_significant", "tick", "reap", "wake", "fold", "preempt", "maintain", "take_duty",
+    "note_significant", "tick", "reap", "wake", "fold", "preempt", "maintain", "take_leader_task",
 }  # fmt: skip
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
@@ -344,7 +344,7 @@ def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
     alice = login("fw_alice")
     assert len(alice.call("prospects", cluster=1, proc=2)) == 1
     assert alice.call("prospects", cluster=2, proc=2) == []
-    assert {row["first_job"] for row in alice.call("waiting_kinds")} == {"1.2", None}
+    assert {row["first_job"] for row in alice.call("waiting_autoclusters")} == {"1.2", None}
 
 
 # Submitting

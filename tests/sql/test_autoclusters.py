@@ -1,4 +1,4 @@
-"""Autoclusters: jobs that matching can't tell apart are one kind, all others are not."""
+"""Autoclusters: jobs that matching can't tell apart share one, all others do not."""
 
 import json
 from typing import Any
@@ -13,13 +13,13 @@ from tests.direct_queue import DirectQueue
 JOB = {"Cmd": "/bin/true", "Owner": "alice"}
 
 
-def kinds(queue: DirectQueue, *ads: dict[str, Any]) -> list[int]:
+def autoclusters(queue: DirectQueue, *ads: dict[str, Any]) -> list[int]:
     """The autoclusters of these ads, each submitted alone; numbered from 0 in the order of their first job."""
     ids = [queue.column("autocluster_id", queue.submit(ad)) for ad in ads]
     return [sorted(set(ids)).index(found) for found in ids]
 
 
-def test_jobs_that_differ_in_what_matching_does_not_look_at_are_one_kind(queue: DirectQueue) -> None:
+def test_jobs_that_differ_in_what_matching_does_not_look_at_are_one_autocluster(queue: DirectQueue) -> None:
     ads: list[dict[str, Any]] = [
         {},
         {"Args": "1"},
@@ -28,7 +28,7 @@ def test_jobs_that_differ_in_what_matching_does_not_look_at_are_one_kind(queue: 
         {"Foo": 7},
         {"PeriodicHold": True},
     ]
-    assert kinds(queue, *ads) == [0] * 6
+    assert autoclusters(queue, *ads) == [0] * 6
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_jobs_that_differ_in_what_matching_does_not_look_at_are_one_kind(queue: 
     ],
     ids=lambda ad: next(iter(ad)),
 )
-def test_jobs_that_differ_in_what_matching_looks_at_are_kinds_of_their_own(
+def test_jobs_that_differ_in_what_matching_looks_at_are_autoclusters_of_their_own(
     queue: DirectQueue, ad: dict[str, Any]
 ) -> None:
-    assert kinds(queue, {}, ad, {}) == [0, 1, 0]
+    assert autoclusters(queue, {}, ad, {}) == [0, 1, 0]
 
 
-def test_another_queue_makes_another_kind(queue: DirectQueue) -> None:
+def test_another_queue_makes_another_autocluster(queue: DirectQueue) -> None:
     queue.call("set_queue", name="gpu", changes={})
-    assert kinds(queue, {}, {"FetchWorkQueue": "gpu"}, {"FetchWorkQueue": "default"}) == [0, 1, 2]
+    assert autoclusters(queue, {}, {"FetchWorkQueue": "gpu"}, {"FetchWorkQueue": "default"}) == [0, 1, 2]
     assert queue.rows("SELECT FetchWorkQueue FROM fetchwork.autoclusters ORDER BY 1") == [
         ("default",),
         ("default",),
@@ -66,7 +66,9 @@ def test_what_an_expression_refers_to_is_looked_at_through_any_number_of_referen
     queue: DirectQueue,
 ) -> None:
     refers = {"Requirements": "/Expr(TARGET.Memory > need)/", "Need": "/Expr(Base * 2)/"}
-    assert kinds(queue, {**refers, "Base": 1}, {**refers, "base": 1, "Other": 1}, {**refers, "Base": 2}) == [
+    assert autoclusters(
+        queue, {**refers, "Base": 1}, {**refers, "base": 1, "Other": 1}, {**refers, "Base": 2}
+    ) == [
         0,
         1,
         2,
@@ -80,7 +82,11 @@ def test_what_an_expression_refers_to_is_looked_at_through_any_number_of_referen
 
 def test_a_reference_to_what_the_job_does_not_have_is_none(queue: DirectQueue) -> None:
     requirements = {"Requirements": "/Expr(TARGET.Color == MY.Want)/"}
-    assert kinds(queue, requirements, {**requirements, "Wanted": 1}, {**requirements, "Want": 1}) == [0, 0, 1]
+    assert autoclusters(queue, requirements, {**requirements, "Wanted": 1}, {**requirements, "Want": 1}) == [
+        0,
+        0,
+        1,
+    ]
 
 
 def test_requests_and_limits_are_there_as_numbers_where_sql_can_tell_them(queue: DirectQueue) -> None:
@@ -93,14 +99,14 @@ def test_requests_and_limits_are_there_as_numbers_where_sql_can_tell_them(queue:
     ) == [(2, None, 30, 4, "lic:2,db")]
 
 
-def test_a_million_equal_jobs_are_one_kind_as_far_as_a_hundred_tell(queue: DirectQueue) -> None:
+def test_a_million_equal_jobs_are_one_autocluster_as_far_as_a_hundred_tell(queue: DirectQueue) -> None:
     queue.submit_many(
         [{"Args": str(n)} for n in range(100)], {**JOB, "Requirements": "/Expr(TARGET.x > y)/", "y": 1}
     )
     assert queue.value("SELECT count(*) FROM fetchwork.autoclusters") == 1
 
 
-def test_an_attribute_that_slots_look_at_makes_kinds_from_then_on_and_of_the_jobs_that_wait(
+def test_an_attribute_that_slots_look_at_makes_autoclusters_from_then_on_and_of_the_jobs_that_wait(
     queue: DirectQueue,
 ) -> None:
     first, second, held = queue.submit_many(
@@ -144,7 +150,7 @@ parts = st.dictionaries(names, contents, max_size=4).map(
 )
 
 
-def test_the_jobs_of_one_call_get_the_kinds_that_each_would_get_alone(queue: DirectQueue) -> None:
+def test_the_jobs_of_one_call_get_the_autoclusters_that_each_would_get_alone(queue: DirectQueue) -> None:
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(parts, st.lists(parts, min_size=1, max_size=5))
     def holds(common: dict[str, Any], own: list[dict[str, Any]]) -> None:
@@ -168,7 +174,7 @@ def test_the_jobs_of_one_call_get_the_kinds_that_each_would_get_alone(queue: Dir
     holds()
 
 
-def test_two_sessions_that_are_the_first_of_a_kind_do_not_wait_for_each_other(
+def test_two_sessions_that_are_the_first_of_an_autocluster_do_not_wait_for_each_other(
     queue: DirectQueue, another: Any
 ) -> None:
     queue.submit()

@@ -19,7 +19,7 @@ def drain(queue: DirectQueue, slots: int = 20) -> list[str]:
     raise AssertionError("no end of jobs")
 
 
-def test_jobs_of_a_kind_are_claimed_in_the_order_of_their_arrival(queue: DirectQueue) -> None:
+def test_jobs_of_an_autocluster_are_claimed_in_the_order_of_their_arrival(queue: DirectQueue) -> None:
     jobs = queue.submit_many([{} for _ in range(4)])
     assert drain(queue) == jobs
 
@@ -38,15 +38,15 @@ def test_a_claim_answers_with_all_that_the_starter_needs(queue: DirectQueue) -> 
     assert 50 < left <= 60
 
 
-def test_the_caller_says_which_kind_goes_first(queue: DirectQueue) -> None:
+def test_the_caller_says_which_autocluster_goes_first(queue: DirectQueue) -> None:
     small, large = queue.submit_many([{"RequestCpus": 1}, {"RequestCpus": 4}])
-    kinds = [queue.column("autocluster_id", job) for job in (large, small)]
+    autoclusters = [queue.column("autocluster_id", job) for job in (large, small)]
     host_id = queue.host()
     rows = queue.call(
         "claim",
         host_id=host_id,
         slot="s",
-        autoclusters=kinds,
+        autoclusters=autoclusters,
         prios=[0, 0],
         hints=[0, 0],
         limited=[False, False],
@@ -58,11 +58,11 @@ def test_a_hint_steps_over_what_lies_before_it(queue: DirectQueue) -> None:
     first, second, third = queue.submit_many([{}, {}, {}])
     run = queue.claim()
     assert run is not None
-    later = queue.claim("slot2@h1", hint=run.place)
+    later = queue.claim("slot2@h1", hint=run.position)
     assert later is not None
     assert (run.job, later.job) == (first, second)
-    assert later.place > run.place
-    assert queue.claim("slot3@h1", hint=later.place + 100) is None
+    assert later.position > run.position
+    assert queue.claim("slot3@h1", hint=later.position + 100) is None
     # nobody who looked from a hint may say that nothing is left
     assert drain(queue) == [third]
 
@@ -77,9 +77,9 @@ def test_nothing_is_offered_where_nothing_waits(queue: DirectQueue) -> None:
     assert queue.candidates(queue.host()) == []
 
 
-def test_priorities_are_kinds_of_demand_of_their_own(queue: DirectQueue) -> None:
+def test_each_priority_is_a_demand_of_its_own(queue: DirectQueue) -> None:
     queue.submit_many([{"JobPrio": 0}, {"JobPrio": 5}])
-    assert sorted(kind["job_prio"] for kind in queue.candidates(queue.host())) == [0, 5]
+    assert sorted(autocluster["job_prio"] for autocluster in queue.candidates(queue.host())) == [0, 5]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_job_that_another_claim_holds_keeps_its_demand(
     assert len(queue.candidates(host_id)) == 1
 
 
-# The race of functions/ensure_demand.sql, in both orders: a submitter of a kind that is just being found empty.
+# The race of functions/matching/ensure_demand.sql, in both orders: a submitter of an autocluster that is just being found empty.
 
 
 def test_a_submitter_that_came_first_keeps_the_claimer_from_taking_the_demand_back(
@@ -195,7 +195,7 @@ def test_two_submitters_at_once_leave_one_candidate(
 # Limits
 
 
-def test_a_concurrency_limit_counts_amounts_over_kinds(queue: DirectQueue) -> None:
+def test_a_concurrency_limit_counts_amounts_over_autoclusters(queue: DirectQueue) -> None:
     queue.scalar("set_limit", name="LIC", maximum=4)
     queue.submit_many(
         [

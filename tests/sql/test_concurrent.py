@@ -60,21 +60,21 @@ class Session:
         self.queue.submit_many(ads, {})
 
     def claim(self) -> None:
-        kinds = self.queue.candidates(self.host_id, self.random.choice(self.slots))
-        self.random.shuffle(kinds)
+        autoclusters = self.queue.candidates(self.host_id, self.random.choice(self.slots))
+        self.random.shuffle(autoclusters)
         rows = self.queue.call(
             "claim",
             host_id=self.host_id,
             slot=self.random.choice(self.slots),
-            autoclusters=[kind["autocluster_id"] for kind in kinds],
-            prios=[kind["job_prio"] for kind in kinds],
-            hints=[0] * len(kinds),
-            limited=[kind["limited"] for kind in kinds],
+            autoclusters=[autocluster["autocluster_id"] for autocluster in autoclusters],
+            prios=[autocluster["job_prio"] for autocluster in autoclusters],
+            hints=[0] * len(autoclusters),
+            limited=[autocluster["limited"] for autocluster in autoclusters],
         )
         for row in rows:
             job = f"{row['cluster_id']}.{row['proc_id']}"
             self.runs.append(
-                Claimed(row["run_id"], row["token"], job, row["place"], row["ad"], row["autocluster_id"])
+                Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], row["autocluster_id"])
             )
 
     def start(self) -> None:

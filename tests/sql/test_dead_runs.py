@@ -177,9 +177,9 @@ def fail_at_once(queue: DirectQueue, slot: str = "slot1@h1") -> None:
     queue.finish(queue.started(slot), JobPid=1, ExitCode=1, JobDuration=0.1)
 
 
-def submit_kinds(queue: DirectQueue, kinds: int, *owners: str, each: int = 1) -> None:
-    """Jobs of so many kinds, whose owners take turns; the oldest kind is claimed first."""
-    for n in range(kinds):
+def submit_autoclusters(queue: DirectQueue, autoclusters: int, *owners: str, each: int = 1) -> None:
+    """Jobs of so many autoclusters, whose owners take turns; the oldest autocluster is claimed first."""
+    for n in range(autoclusters):
         queue.submit_many(
             [{}] * each, {"Cmd": "/bin/true", "Owner": owners[n % len(owners)], "RequestCpus": n}
         )
@@ -200,7 +200,7 @@ def test_a_host_that_fails_jobs_of_several_people_in_a_row_is_offered_a_probe_no
 ) -> None:
     queue.set("black_hole_runs", 4)
     queue.set("max_not_started", 1000)
-    submit_kinds(queue, 20, "alice", "bob")
+    submit_autoclusters(queue, 20, "alice", "bob")
     for n in range(4):
         fail(queue, f"slot{n}@h1")
     assert queue.rows("SELECT bad_starts, bad_reason, black_hole_since_at IS NULL FROM fetchwork.hosts") == [
@@ -225,7 +225,7 @@ def test_a_host_that_fails_jobs_of_several_people_in_a_row_is_offered_a_probe_no
     assert queue.candidates(host_id)
 
 
-def test_jobs_of_one_kind_that_fail_tell_nothing_of_their_host(queue: DirectQueue) -> None:
+def test_jobs_of_one_autocluster_that_fail_tell_nothing_of_their_host(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
     queue.set("max_not_started", 1000)
     queue.submit_many([{} for _ in range(5)])
@@ -239,7 +239,7 @@ def test_jobs_of_one_person_that_fail_everywhere_make_no_black_hole(
     queue: DirectQueue, failure: Callable[..., None]
 ) -> None:
     queue.set("black_hole_runs", 2)
-    submit_kinds(queue, 12, "alice")
+    submit_autoclusters(queue, 12, "alice")
     for n in range(6):
         failure(queue, f"slot{n}@h1")
         failure(queue, f"slot{n}@h2")
@@ -261,10 +261,10 @@ def test_accounting_groups_of_one_person_are_one_person(queue: DirectQueue) -> N
 
 def test_jobs_of_one_person_that_fail_here_and_run_there_make_a_black_hole(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 3)
-    submit_kinds(queue, 2, "alice", each=10)
+    submit_autoclusters(queue, 2, "alice", each=10)
     there = queue.started("slot1@h2")
     fail_at_once(queue)
-    queue.submit(RequestCpus=8, JobPrio=1)  # another kind, claimed first
+    queue.submit(RequestCpus=8, JobPrio=1)  # another autocluster, claimed first
     fail_at_once(queue)
     fail_at_once(queue)
     assert black_holes(queue) == []  # the run elsewhere is as young
@@ -276,7 +276,7 @@ def test_jobs_of_one_person_that_fail_here_and_run_there_make_a_black_hole(queue
 
 def test_jobs_of_one_person_that_fail_here_and_ended_well_there_make_a_black_hole(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    submit_kinds(queue, 2, "alice", each=10)
+    submit_autoclusters(queue, 2, "alice", each=10)
     queue.finish(queue.started("slot1@h2"))
     queue.submit(RequestCpus=8, JobPrio=1)
     fail_at_once(queue)
@@ -287,7 +287,7 @@ def test_jobs_of_one_person_that_fail_here_and_ended_well_there_make_a_black_hol
 
 def test_what_fails_there_too_or_runs_well_here_says_nothing_against_a_host(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    submit_kinds(queue, 1, "alice", each=10)
+    submit_autoclusters(queue, 1, "alice", each=10)
     queue.finish(queue.started("slot1@h1"))
     queue.started("slot2@h1")
     fail_at_once(queue, "slot1@h2")
@@ -316,9 +316,9 @@ def test_what_was_submitted_earlier_and_runs_well_does_not_speak_for_what_fails_
     assert black_holes(queue) == []
 
 
-def test_of_a_failing_host_the_last_eight_kinds_are_kept(queue: DirectQueue) -> None:
+def test_of_a_failing_host_the_last_eight_autoclusters_are_kept(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 11)
-    submit_kinds(queue, 10, "alice")
+    submit_autoclusters(queue, 10, "alice")
     for _ in range(10):
         fail_at_once(queue)
     queue.submit(Owner="bob")
@@ -329,7 +329,7 @@ def test_of_a_failing_host_the_last_eight_kinds_are_kept(queue: DirectQueue) -> 
 
 def test_jobs_that_fail_at_once_count_and_those_that_ran_a_while_do_not(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    submit_kinds(queue, 4, "alice", "bob")
+    submit_autoclusters(queue, 4, "alice", "bob")
     for duration, bad in [(10.0, 0), (0.1, 1), (0.1, 2)]:
         run = queue.started()
         queue.finish(run, JobPid=1, ExitCode=1, JobDuration=duration)
@@ -339,7 +339,7 @@ def test_jobs_that_fail_at_once_count_and_those_that_ran_a_while_do_not(queue: D
 
 def test_an_administrator_clears_a_host(queue: DirectQueue) -> None:
     queue.set("black_hole_runs", 2)
-    submit_kinds(queue, 4, "alice", "bob")
+    submit_autoclusters(queue, 4, "alice", "bob")
     for _ in range(2):
         fail_at_once(queue)
     assert queue.candidates(queue.host()) == []

@@ -1,4 +1,4 @@
-"""tick, wake, fold, maintain, take_duty: what is done now and then, by whoever is there."""
+"""tick, wake, fold, maintain, take_leader_task: what is done now and then, by whoever is there."""
 
 from collections.abc import Callable
 
@@ -95,12 +95,12 @@ def test_a_setting_that_is_none_is_refused(
     assert str(caught.value.sqlstate).startswith("FW")
 
 
-def test_a_duty_is_one_callers_in_each_period(queue: DirectQueue) -> None:
-    assert queue.scalar("take_duty", name="policy", every_s=60) is True
-    assert queue.scalar("take_duty", name="policy", every_s=60) is False
-    assert queue.scalar("take_duty", name="maintain", every_s=60) is True
-    queue.connection.execute("UPDATE fetchwork.duty SET taken_at = taken_at - interval '61 s'")
-    assert queue.scalar("take_duty", name="policy", every_s=60) is True
+def test_a_leader_task_is_one_callers_in_each_period(queue: DirectQueue) -> None:
+    assert queue.scalar("take_leader_task", name="policy", every_s=60) is True
+    assert queue.scalar("take_leader_task", name="policy", every_s=60) is False
+    assert queue.scalar("take_leader_task", name="maintain", every_s=60) is True
+    queue.connection.execute("UPDATE fetchwork.leader_task SET taken_at = taken_at - interval '61 s'")
+    assert queue.scalar("take_leader_task", name="policy", every_s=60) is True
 
 
 def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(

@@ -128,12 +128,12 @@ def test_an_edit_changes_what_the_next_run_gets(queue: DirectQueue) -> None:
     assert queue.value("SELECT ad ->> 'Args' FROM fetchwork.jobs WHERE JobId = %s", other) == "2"
 
 
-def test_an_edit_moves_an_idle_job_to_its_new_kind_and_keeps_its_turn(queue: DirectQueue) -> None:
+def test_an_edit_moves_an_idle_job_to_its_new_autocluster_and_keeps_its_turn(queue: DirectQueue) -> None:
     first, second = queue.submit_many([{}, {"RequestCpus": 2}])
-    place = queue.column("place", first)
+    position = queue.column("position", first)
     queue.act("edit", first, changes={"RequestCpus": 2, "JobPrio": 0})
     assert queue.column("autocluster_id", first) == queue.column("autocluster_id", second)
-    assert queue.column("place", first) == place
+    assert queue.column("position", first) == position
     run = queue.claim()
     assert run is not None
     assert run.job == first
@@ -275,7 +275,7 @@ def test_without_a_ratio_nothing_is_preempted(contended: DirectQueue) -> None:
     assert contended.scalar("preempt") == 0
 
 
-def test_a_submitter_of_much_better_share_gets_one_place_for_one_kind(contended: DirectQueue) -> None:
+def test_a_submitter_of_much_better_share_gets_one_place_for_one_autocluster(contended: DirectQueue) -> None:
     contended.call("set_queue", name="default", changes={"preempt_ratio": 2})
     assert contended.scalar("preempt") == 1
     assert contended.scalar("preempt") == 0

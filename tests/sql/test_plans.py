@@ -14,7 +14,7 @@ from tests.direct_queue import DirectQueue
 
 @pytest.fixture
 def full(connect: Connect) -> DirectQueue:
-    """3000 jobs of 30 kinds, 300 ended ones."""
+    """3000 jobs of 30 autoclusters, 300 ended ones."""
     queue = DirectQueue(connect())
     for memory in range(10):
         queue.connection.execute(
@@ -36,7 +36,7 @@ HOT = {
     "events of a job": "SELECT * FROM fetchwork.events WHERE ClusterId = 5 AND ProcId = 7 ORDER BY EventId",
     "held jobs of an owner": "SELECT * FROM fetchwork.job WHERE owner = 'o3' AND job_status = 5",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
-    "the head of a kind": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND place > 5 ORDER BY place LIMIT 1",
+    "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
 }
 
 BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")

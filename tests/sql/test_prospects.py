@@ -1,4 +1,4 @@
-"""What the database tells of why a job waits: prospects, waiting_kinds, blocked_by, the view rests."""
+"""What the database tells of why a job waits: prospects, waiting_autoclusters, blocked_by, the view rests."""
 
 from tests.direct_queue import DirectQueue
 
@@ -60,21 +60,21 @@ def test_what_blocks_is_what_keeps_it_from_being_claimed(queue: DirectQueue) -> 
     assert queue.claim("slot2@h1") is not None
 
 
-def test_waiting_kinds_are_the_first_jobs_of_each_kind_and_priority(queue: DirectQueue) -> None:
+def test_waiting_autoclusters_are_the_first_jobs_of_each_autocluster_and_priority(queue: DirectQueue) -> None:
     first = queue.submit()
     queue.submit()
     high = queue.submit(JobPrio=4)
     queue.call("set_queue", name="night")
     nights = queue.submit(FetchWorkQueue="night")
-    assert {row["first_job"] for row in queue.call("waiting_kinds")} == {first, high, nights}
-    (row,) = queue.call("waiting_kinds", queues=["night"])
+    assert {row["first_job"] for row in queue.call("waiting_autoclusters")} == {first, high, nights}
+    (row,) = queue.call("waiting_autoclusters", queues=["night"])
     assert (row["first_job"], row["queue"], row["blocked"], row["limited"]) == (nights, "night", None, False)
 
 
 def test_what_was_claimed_waits_no_more(queue: DirectQueue) -> None:
     queue.submit()
     assert queue.claim() is not None
-    assert queue.call("waiting_kinds") == []
+    assert queue.call("waiting_autoclusters") == []
 
 
 def test_rests_tell_who_refused_and_how_often(queue: DirectQueue) -> None:

@@ -136,7 +136,9 @@ def test_nobody_touches_a_run_without_its_token(queue: DirectQueue, run: Claimed
         assert caught.value.sqlstate == "FWNOT"
 
 
-def test_a_refused_job_waits_again_and_the_slot_rests_from_its_kind(queue: DirectQueue, run: Claimed) -> None:
+def test_a_refused_job_waits_again_and_the_slot_is_not_offered_its_autocluster(
+    queue: DirectQueue, run: Claimed
+) -> None:
     assert queue.of(run, "reject") is True
     assert queue.of(run, "reject") is False
     assert queue.outcome(run) == "rejected"

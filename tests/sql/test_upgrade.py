@@ -212,9 +212,9 @@ def test_a_file_that_fails_takes_all_before_it_back(
 ) -> None:
     conninfo = empty_database()
     shutil.copytree(schema.sql_directory(), tmp_path / "sql")
-    (tmp_path / "sql/views.sql").write_text("SELECT 7 % 4; SELECT 1 / 0;")
+    (tmp_path / "sql/views/jobs.sql").write_text("SELECT 7 % 4; SELECT 1 / 0;")
     monkeypatch.setattr(schema, "sql_directory", lambda: tmp_path / "sql")
-    with pytest.raises(DatabaseRefused, match=r"^cannot apply 'views.sql': .*division by zero$"):
+    with pytest.raises(DatabaseRefused, match=r"^cannot apply 'views/jobs.sql': .*division by zero$"):
         schema.init(conninfo)
     assert schema.status(conninfo).installed == ()
 

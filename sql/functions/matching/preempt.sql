@@ -1,11 +1,11 @@
--- Ends running runs in favour of waiting jobs, in queues that allow it (preempt_ratio, preempt_prio; functions/set_queue.sql). HTCondor itself can't: it drops a better-ranked job
+-- Ends running runs in favour of waiting jobs, in queues that allow it (preempt_ratio, preempt_prio; functions/settings/set_queue.sql). HTCondor itself can't: it drops a better-ranked job
 -- that a hook offers to a busy slot. Agents call it every few seconds; one at a time does the work. Returns how many runs were asked to end.
 --
 -- A run may give way when a waiting job of the same queue fits its slot by the numbers (as far as they are known) and
 -- - its submitter's effective priority is better by the queue's ratio, or
 -- - it is of the same submitter and its JobPrio is higher by the queue's step.
 -- At most one run for each (autocluster, priority) that waits, and none while an earlier request of that kind is still under way, so that a slow end
--- does not cost more runs than there are jobs. The job goes back to Idle and is not charged a try (functions/finish.sql).
+-- does not cost more runs than there are jobs. The job goes back to Idle and is not charged a try (functions/runs/finish.sql).
 CREATE OR REPLACE FUNCTION fetchwork.preempt()
 RETURNS integer
 LANGUAGE plpgsql

@@ -118,12 +118,12 @@ BEGIN
         END IF;
 
         INSERT INTO fetchwork.job (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, place, owner, queue, has_policy,
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position, owner, queue, has_policy,
             hold_reason, hold_code, hold_subcode, num_holds, ad
         )
         VALUES (
             new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0), its_autocluster, its_batch,
-            CASE WHEN NOT on_hold THEN nextval('fetchwork.place') END,
+            CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
             whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), fetchwork.has_policy(whole),
             CASE WHEN on_hold THEN 'submitted on hold at user''s request' END, CASE WHEN on_hold THEN 15 END, CASE WHEN on_hold THEN 0 END,
             CASE WHEN on_hold THEN 1 ELSE 0 END, own
@@ -131,8 +131,8 @@ BEGIN
         n := n + 1;
     END LOOP;
 
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-    SELECT j.autocluster_id, j.job_prio, j.place, j.cluster_id, j.proc_id
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+    SELECT j.autocluster_id, j.job_prio, j.position, j.cluster_id, j.proc_id
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1;
 

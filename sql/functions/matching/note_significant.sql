@@ -38,8 +38,8 @@ BEGIN
         VALUES (its.autocluster_id, its.batch_id, -1, CASE WHEN its.job_status = 5 THEN -1 ELSE 0 END),
             (moved, its.batch_id, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
         IF fetchwork.dequeue(its) THEN
-            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-            VALUES (moved, its.job_prio, its.place, its.cluster_id, its.proc_id);
+            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+            VALUES (moved, its.job_prio, its.position, its.cluster_id, its.proc_id);
             PERFORM fetchwork.ensure_demand(moved, its.job_prio);
         END IF;
         UPDATE fetchwork.run AS r SET autocluster_id = moved WHERE r.cluster_id = its.cluster_id AND r.proc_id = its.proc_id;

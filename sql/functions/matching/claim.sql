@@ -1,18 +1,18 @@
 -- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none does.
 --
--- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of preference: hints[i] is the place
--- of the last job that the caller got from autoclusters[i] at prios[i], 0 if it knows none. places come back for the next hint.
+-- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of preference: hints[i] is the position
+-- of the last job that the caller got from autoclusters[i] at prios[i], 0 if it knows none. positions come back for the next hint.
 --
 -- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it touches no row of "job" and no
 -- counter. Choosing among many autoclusters in one statement would walk, at each claim, the dead index entries at the head of every one of
 -- them, without end while some old snapshot keeps vacuum from them; so the caller orders the autoclusters and remembers where their live rows
--- begin. SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a place below the hint is found
+-- begin. SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a position below the hint is found
 -- when the caller forgets its hints, as it does every few seconds.
 --
--- A claim need not survive a crash of the server: the fence (functions/start.sql) refuses a run that is not there, and the job waits again.
+-- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses a run that is not there, and the job waits again.
 -- So it does not wait for the disk.
 --
--- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see functions/reap.sql). Not so a partitionable
+-- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see functions/maintenance/reap.sql). Not so a partitionable
 -- slot, which goes on asking while starters for what it took come up: exclusive is false for it. weights, parallel to autoclusters, goes before weight
 -- where what a job requests decides what it costs.
 --
@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION fetchwork.claim(
     exclusive boolean DEFAULT true,
     weights double precision [] DEFAULT NULL
 )
-RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, autocluster_id integer, place bigint, owner text, has_policy boolean, ad jsonb)
+RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, autocluster_id integer, "position" bigint, owner text, has_policy boolean, ad jsonb)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -56,12 +56,12 @@ BEGIN
         WHERE w.ctid = (
             SELECT h.ctid
             FROM fetchwork.waiting AS h
-            WHERE h.autocluster_id = autoclusters[i] AND h.job_prio = prios[i] AND h.place > hints[i]
-            ORDER BY h.place
+            WHERE h.autocluster_id = autoclusters[i] AND h.job_prio = prios[i] AND h.position > hints[i]
+            ORDER BY h.position
             LIMIT 1
             FOR UPDATE SKIP LOCKED
         )
-        RETURNING w.cluster_id, w.proc_id, w.place INTO taken;
+        RETURNING w.cluster_id, w.proc_id, w.position INTO taken;
         IF NOT FOUND THEN
             -- only who looked from the start may say that nothing is left
             IF hints[i] = 0 THEN
@@ -76,7 +76,7 @@ BEGIN
         cluster_id := taken.cluster_id;
         proc_id := taken.proc_id;
         autocluster_id := autoclusters[i];
-        place := taken.place;
+        position := taken.position;
         SELECT j.owner, j.has_policy, c.ad || j.ad
         INTO claim.owner, claim.has_policy, claim.ad
         FROM fetchwork.job AS j

@@ -1,5 +1,5 @@
 -- What SQL may compare an attribute's value as: 'string', 'number', 'none' (undefined); 'unclear' where only HTCondor can tell, as for an expression.
-CREATE OR REPLACE FUNCTION fetchwork.value_kind(value jsonb)
+CREATE OR REPLACE FUNCTION fetchwork.value_type(value jsonb)
 RETURNS text
 LANGUAGE sql
 IMMUTABLE

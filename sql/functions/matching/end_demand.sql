@@ -1,5 +1,5 @@
 -- Takes back what ensure_demand said, if really nothing waits there. Called by a claim that looked from the start and found nothing.
--- The race with a submitter is told in functions/ensure_demand.sql: a row that a submitter holds is left (SKIP LOCKED); and after getting the others a
+-- The race with a submitter is told in functions/matching/ensure_demand.sql: a row that a submitter holds is left (SKIP LOCKED); and after getting the others a
 -- new statement, so a new snapshot, looks again before exactly those are deleted.
 CREATE OR REPLACE FUNCTION fetchwork.end_demand(autocluster integer, prio integer)
 RETURNS void

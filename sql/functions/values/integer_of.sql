@@ -1,4 +1,4 @@
--- A JSON number as an integer: a pid, an exit code. NULL for anything else (functions/number_of.sql).
+-- A JSON number as an integer: a pid, an exit code. NULL for anything else (functions/values/number_of.sql).
 CREATE OR REPLACE FUNCTION fetchwork.integer_of(value jsonb)
 RETURNS integer
 LANGUAGE sql

@@ -2,8 +2,8 @@
 -- does. For people who ask what a slot would get (`fetchwork match`) or who is ahead of a job (`fetchwork q --better-analyze`).
 --
 -- Whose jobs wait in a queue is no secret among those who share it, as in HTCondor; which jobs they are is shown to who may see them.
-CREATE OR REPLACE FUNCTION fetchwork.waiting_kinds(queues text [] DEFAULT NULL)
-RETURNS TABLE (autocluster_id integer, job_prio integer, queue text, submitter text, first_job text, place bigint, limited boolean, blocked text)
+CREATE OR REPLACE FUNCTION fetchwork.waiting_autoclusters(queues text [] DEFAULT NULL)
+RETURNS TABLE (autocluster_id integer, job_prio integer, queue text, submitter text, first_job text, "position" bigint, limited boolean, blocked text)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
@@ -17,7 +17,7 @@ BEGIN ATOMIC
     )
     SELECT w.autocluster_id, w.job_prio, a.queue, a.submitter,
         CASE WHEN eyes.all_seeing OR a.owner = ANY (eyes.owners) THEN fetchwork.job_id(f.cluster_id, f.proc_id) END,
-        f.place,
+        f.position,
         kind.limited,
         CASE WHEN kind.limited OR q.paused THEN fetchwork.blocked_by(w.autocluster_id) END
     FROM wanted AS w
@@ -30,11 +30,11 @@ BEGIN ATOMIC
     ) AS kind
     -- one look at the index; demand may be there with nothing waiting
     CROSS JOIN LATERAL (
-        SELECT h.cluster_id, h.proc_id, h.place
+        SELECT h.cluster_id, h.proc_id, h.position
         FROM fetchwork.waiting AS h
         WHERE h.autocluster_id = w.autocluster_id AND h.job_prio = w.job_prio
-        ORDER BY h.place
+        ORDER BY h.position
         LIMIT 1
     ) AS f
-    WHERE waiting_kinds.queues IS NULL OR a.queue = ANY (waiting_kinds.queues);
+    WHERE waiting_autoclusters.queues IS NULL OR a.queue = ANY (waiting_autoclusters.queues);
 END;

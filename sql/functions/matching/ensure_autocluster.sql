@@ -1,6 +1,6 @@
 -- The autocluster of a checked, whole job ad; made if it is the first of its kind.
 --
--- Its ad is what matching looks at (functions/matched_names.sql).
+-- Its ad is what matching looks at (functions/matching/matched_names.sql).
 --
 -- Two transactions that are the first of a kind at the same time make one each; all later ones take the older. To make the second wait would let
 -- a submission of a million jobs hold up everybody's of that kind, and two of several kinds each wait for the other.

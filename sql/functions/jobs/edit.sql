@@ -54,9 +54,9 @@ BEGIN
                 (new_autocluster, new_batch, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
         END IF;
         IF waited THEN
-            -- keeps its place: the same place, so that an edit is no way to lose one's turn
-            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-            VALUES (new_autocluster, new_prio, its.place, its.cluster_id, its.proc_id);
+            -- keeps its position: the same position, so that an edit is no way to lose one's turn
+            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+            VALUES (new_autocluster, new_prio, its.position, its.cluster_id, its.proc_id);
             PERFORM fetchwork.ensure_demand(new_autocluster, new_prio);
         END IF;
         edited := edited + 1;

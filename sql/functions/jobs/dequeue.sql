@@ -8,7 +8,7 @@ SET enable_seqscan = off
 AS $$
 BEGIN
     DELETE FROM fetchwork.waiting AS w
-    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.place = its.place
+    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.position = its.position
         AND w.cluster_id = its.cluster_id AND w.proc_id = its.proc_id;
     RETURN FOUND;
 END

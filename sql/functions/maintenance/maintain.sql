@@ -2,7 +2,7 @@
 -- forgets clusters, slots and rests that nothing refers to. Agents call it each hour; repeating it is harmless.
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that someone reads for long is left for the next call
--- (functions/renew_partitions.sql); partitions are made far enough ahead for that. The tables are locked last, and so for a moment only.
+-- (functions/maintenance/renew_partitions.sql); partitions are made far enough ahead for that. The tables are locked last, and so for a moment only.
 CREATE OR REPLACE FUNCTION fetchwork.maintain()
 RETURNS void
 LANGUAGE plpgsql

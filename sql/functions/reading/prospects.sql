@@ -11,12 +11,12 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT j.autocluster_id, j.job_prio, a.queue, q.draining, a.submitter, w.place IS NOT NULL,
+    SELECT j.autocluster_id, j.job_prio, a.queue, q.draining, a.submitter, w.position IS NOT NULL,
         (
             SELECT count(*)
             FROM (
                 SELECT FROM fetchwork.waiting AS o
-                WHERE o.autocluster_id = j.autocluster_id AND o.job_prio = j.job_prio AND o.place < w.place
+                WHERE o.autocluster_id = j.autocluster_id AND o.job_prio = j.job_prio AND o.position < w.position
                 LIMIT 1000
             ) AS before
         ),
@@ -27,7 +27,7 @@ BEGIN ATOMIC
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
     LEFT JOIN fetchwork.waiting AS w
-        ON w.autocluster_id = j.autocluster_id AND w.job_prio = j.job_prio AND w.place = j.place
+        ON w.autocluster_id = j.autocluster_id AND w.job_prio = j.job_prio AND w.position = j.position
     LEFT JOIN fetchwork.run AS r ON r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id
     WHERE j.cluster_id = prospects.cluster AND j.proc_id = prospects.proc
         AND (fetchwork.sees_all(fetchwork.invoker()) OR j.owner = ANY (fetchwork.own_owners(fetchwork.invoker())));

@@ -1,4 +1,4 @@
--- Lets an Idle job that is not there wait in the queue, at its end: now, or after a delay (functions/wake.sql). The caller has locked the job's row,
+-- Lets an Idle job that is not there wait in the queue, at its end: now, or after a delay (functions/maintenance/wake.sql). The caller has locked the job's row,
 -- and set job_status to 1.
 CREATE OR REPLACE FUNCTION fetchwork.enqueue(cluster integer, proc integer, delay interval DEFAULT '0')
 RETURNS void
@@ -14,11 +14,11 @@ BEGIN
         RETURN;
     END IF;
     UPDATE fetchwork.job AS j
-    SET place = nextval('fetchwork.place'), not_before = NULL
+    SET position = nextval('fetchwork.position'), not_before = NULL
     WHERE j.cluster_id = cluster AND j.proc_id = proc
-    RETURNING j.autocluster_id, j.job_prio, j.place INTO its;
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, place, cluster_id, proc_id)
-    VALUES (its.autocluster_id, its.job_prio, its.place, cluster, proc);
+    RETURNING j.autocluster_id, j.job_prio, j.position INTO its;
+    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+    VALUES (its.autocluster_id, its.job_prio, its.position, cluster, proc);
     PERFORM fetchwork.ensure_demand(its.autocluster_id, its.job_prio);
 END
 $$;

@@ -1,6 +1,6 @@
 -- Says that jobs of this autocluster and priority wait, and wakes the agents. Call it after the rows of "waiting" are inserted.
 --
--- The race it closes: a claimer that finds nothing waiting deletes the demand row (functions/end_demand.sql) while a submitter that has put
+-- The race it closes: a claimer that finds nothing waiting deletes the demand row (functions/matching/end_demand.sql) while a submitter that has put
 -- a job there has not committed yet. The submitter holds a row with FOR KEY SHARE until it commits, and a claimer deletes only rows that it can
 -- lock at once. A row that a claimer is about to delete is not waited for but given a twin, so nobody who works on many jobs ever waits here,
 -- in whatever order they come; SKIP LOCKED passes over rows that are being deleted and never over another submitter's KEY SHARE.

@@ -1,0 +1,41 @@
+CREATE OR REPLACE VIEW fetchwork.history WITH (security_barrier) AS
+SELECT
+    j.cluster_id AS clusterid,
+    j.proc_id AS procid,
+    fetchwork.job_id(j.cluster_id, j.proc_id) AS jobid,
+    j.owner,
+    a.submitter,
+    j.queue AS fetchworkqueue,
+    j.job_status AS jobstatus,
+    j.job_prio AS jobprio,
+    extract(epoch FROM j.q_date)::bigint AS qdate,
+    extract(epoch FROM j.completed_at)::bigint AS enteredcurrentstatus,
+    CASE WHEN j.job_status = 4 THEN extract(epoch FROM j.completed_at)::bigint ELSE 0 END AS completiondate,
+    extract(epoch FROM j.first_start_at)::bigint AS jobstartdate,
+    extract(epoch FROM j.last_start_at)::bigint AS jobcurrentstartdate,
+    j.exit_by_signal AS exitbysignal,
+    j.exit_code AS exitcode,
+    j.exit_signal AS exitsignal,
+    j.num_starts AS numjobstarts,
+    j.num_completions AS numjobcompletions,
+    j.num_holds AS numholds,
+    j.num_not_started AS numnotstarted,
+    j.num_evicted AS numevicted,
+    j.num_lost AS numlost,
+    j.last_reason AS lastreason,
+    j.wall_s AS remotewallclocktime,
+    j.user_cpu_s AS remoteusercpu,
+    j.sys_cpu_s AS remotesyscpu,
+    j.run_id AS runid,
+    j.slot AS lastremotehost,
+    j.autocluster_id AS autoclusterid,
+    b.name AS jobbatchname,
+    j.q_date AS q_at,
+    j.completed_at,
+    c.submitted_by,
+    c.ad || j.ad AS ad
+FROM fetchwork.job_history AS j
+JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
+LEFT JOIN fetchwork.batch AS b ON b.batch_id = j.batch_id
+WHERE (SELECT fetchwork.sees_all(current_user)) OR j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

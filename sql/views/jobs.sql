@@ -1,0 +1,42 @@
+CREATE OR REPLACE VIEW fetchwork.jobs WITH (security_barrier) AS
+SELECT
+    j.cluster_id AS clusterid,
+    j.proc_id AS procid,
+    fetchwork.job_id(j.cluster_id, j.proc_id) AS jobid,
+    j.owner,
+    a.submitter,
+    j.queue AS fetchworkqueue,
+    j.job_status AS jobstatus,
+    j.job_prio AS jobprio,
+    extract(epoch FROM j.q_date)::bigint AS qdate,
+    extract(epoch FROM j.status_at)::bigint AS enteredcurrentstatus,
+    extract(epoch FROM j.first_start_at)::bigint AS jobstartdate,
+    extract(epoch FROM j.last_start_at)::bigint AS jobcurrentstartdate,
+    j.num_starts AS numjobstarts,
+    j.num_completions AS numjobcompletions,
+    j.num_holds AS numholds,
+    j.num_not_started AS numnotstarted,
+    j.num_evicted AS numevicted,
+    j.num_lost AS numlost,
+    j.hold_reason AS holdreason,
+    j.hold_code AS holdreasoncode,
+    j.hold_subcode AS holdreasonsubcode,
+    j.last_reason AS lastreason,
+    j.wall_s AS remotewallclocktime,
+    j.user_cpu_s AS remoteusercpu,
+    j.sys_cpu_s AS remotesyscpu,
+    r.run_id AS runid,
+    r.slot AS remotehost,
+    j.autocluster_id AS autoclusterid,
+    b.name AS jobbatchname,
+    j.q_date AS q_at,
+    j.status_at,
+    j.not_before AS not_before_at,
+    c.submitted_by,
+    c.ad || j.ad AS ad
+FROM fetchwork.job AS j
+JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
+LEFT JOIN fetchwork.batch AS b ON b.batch_id = j.batch_id
+LEFT JOIN fetchwork.run AS r ON r.run_id = j.run_id
+WHERE (SELECT fetchwork.sees_all(current_user)) OR j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

@@ -1,0 +1,3 @@
+CREATE OR REPLACE VIEW fetchwork.settings AS
+SELECT s.name, s.value, s.unit, s.meaning
+FROM fetchwork.setting AS s;
