@@ -2,17 +2,22 @@
 
 import asyncio
 import dataclasses
+import subprocess
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fetchwork import config, handlers
 from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
-from fetchwork.handlers.context import Caller, HeldFetch, Runs, Task
+from fetchwork.handlers.context import Answer, Caller, HeldFetch, Runs, Task
 from fetchwork.handlers.keywords import make_sites
 from fetchwork.hook.wire import Request
+from fetchwork.pool.postgres import PostgresServer
 from tests.kept import kept_database
 
 ADS = Path(__file__).parent.parent / "data/ads"
@@ -21,29 +26,38 @@ STARTER = "4711:100"
 IN_PROCESS = {"test_fetch_that_is_early", "test_fetch_work", "test_orphans", "test_rank", "test_run_hooks"}
 
 
+Process = subprocess.Popen[bytes]
+Rows = list[dict[str, Any]]
+#: puts a job into the queue: submit(cmd=..., ...) -> "1.0"
+Submit = Callable[..., str]
+#: what the views say of a job: job_of("1.0") -> row of jobs, else of history
+JobOf = Callable[[str], dict[str, Any]]
+Replay = Callable[[], Awaitable[None]]
+
+
 class Held(HeldFetch):
     """A held fetch that a test wakes or ends."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.woken = asyncio.Event()
         self.waiting = asyncio.Event()
         self.over = False
 
-    async def wait(self, timeout_s):
+    async def wait(self, timeout_s: float) -> bool:
         self.waiting.set()
         async with asyncio.timeout(timeout_s):
             await self.woken.wait()
         self.woken.clear()
         return not self.over
 
-    def release(self):
+    def release(self) -> None:
         pass
 
 
 class Hooks:
     """One host's hooks; each call is one request."""
 
-    def __init__(self, conninfo, *, runs=None, **site):
+    def __init__(self, conninfo: str, *, runs: Runs | None = None, **site: Any) -> None:
         self.config = config.from_dict(
             {
                 "database": {"main": {"conninfo": conninfo}},
@@ -56,10 +70,10 @@ class Hooks:
         site = {"check_accounts": False, **site}
         self.site = dataclasses.replace(next(iter(make_sites(self.config).values())), **site)
         self.runs = Runs() if runs is None else runs
-        self.spooled = []
-        self.held = None
+        self.spooled: list[Request] = []
+        self.held: HeldFetch | None = None
 
-    async def ask(self, name, body=b"", arg="", **more):
+    async def ask(self, name: str, body: bytes = b"", arg: str = "", **more: Any) -> Answer:
         """The whole answer to one request."""
         caller = more.pop("caller", Caller(0, trusted=True, starter=more.pop("starter", STARTER)))
         seconds = more.pop("seconds", 10.0)
@@ -76,26 +90,28 @@ class Hooks:
         )
         return await handlers.handle(task)
 
-    async def fetch(self, slot=None):
+    async def fetch(self, slot: bytes | None = None) -> bytes:
         """The job ad that a slot gets, as bytes; empty without work."""
         answer = await self.ask("fetch_work", slot if slot is not None else slot_ad())
         assert not answer.reply.code, answer.reply.message
         return answer.reply.body
 
-    async def reply(self, arg, job, slot=None):
+    async def reply(self, arg: str, job: bytes, slot: bytes | None = None) -> Answer:
         return await self.ask("reply_fetch", job + b"-----\n" + (slot or slot_ad()), arg)
 
-    async def start(self, job, **more):
+    async def start(self, job: bytes, **more: Any) -> Answer:
         return await self.ask("prepare_job", job, slot="slot1", **more)
 
-    async def update(self, job, **attributes):
+    async def update(self, job: bytes, **attributes: Any) -> Answer:
         return await self.ask("update_job_info", with_attributes(job, **attributes), slot="slot1")
 
-    async def exit(self, job, arg="exit", *, starter=STARTER, **attributes):
+    async def exit(
+        self, job: bytes, arg: str = "exit", *, starter: str | None = STARTER, **attributes: Any
+    ) -> Answer:
         body = with_attributes(job, **attributes)
         return await self.ask("job_exit", body, arg, slot="slot1", starter=starter)
 
-    async def started_job(self):
+    async def started_job(self) -> bytes:
         """A job that was fetched, accepted and started; its ad."""
         job = await self.fetch()
         await self.reply("accept", job)
@@ -104,13 +120,13 @@ class Hooks:
         return job
 
 
-def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
+def slot_ad(name: str = "25.14.1-fetch_work-static-unclaimed", **more: Any) -> bytes:
     """A captured slot ad, with some attributes changed."""
     body = (ADS / f"{name}.ad").read_bytes()
     return with_attributes(body, **more)
 
 
-def with_attributes(body, **attributes):
+def with_attributes(body: bytes, **attributes: Any) -> bytes:
     if not attributes:
         return body
     ad = parse_old(body)
@@ -118,39 +134,41 @@ def with_attributes(body, **attributes):
     return print_old(ad).encode()
 
 
-def attributes_of(body):
+def attributes_of(body: bytes) -> ClassAd:
     return parse_old(body)
 
 
 @pytest.fixture
-def conninfo(request, postgres, new_database):
+def conninfo(
+    request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
+) -> str:
     """The superuser's connection string of a database that has the schema and nothing else."""
     module = request.module.__name__.rpartition(".")[2]
     return kept_database(postgres) if module in IN_PROCESS else new_database()
 
 
 @pytest.fixture
-def database(conninfo):
+def database(conninfo: str) -> Iterator[Database]:
     with Database(conninfo) as database:
         yield database
 
 
 @pytest.fixture
-def submit(database):
+def submit(database: Database) -> Submit:
     """Puts a job into the queue: submit(cmd=..., ...) -> "1.0"."""
 
-    def submit(**arguments):
+    def submit(**arguments: Any) -> str:
         arguments = {"cmd": "/bin/true", "owner": "nobody", **arguments}
-        return database.scalar("submit", **arguments)
+        return str(database.scalar("submit", **arguments))
 
     return submit
 
 
 @pytest.fixture
-def job_of(database):
+def job_of(database: Database) -> JobOf:
     """What the views say of a job: job_of("1.0") -> row of jobs, else of history."""
 
-    def job_of(job):
+    def job_of(job: str) -> dict[str, Any]:
         cluster, proc = map(int, job.split("."))
         for view in ("jobs", "history"):
             rows = database.query(
@@ -158,23 +176,23 @@ def job_of(database):
             )
             if rows:
                 return rows[0]
-        return None
+        raise AssertionError(f"job {job} is nowhere")
 
     return job_of
 
 
 @pytest.fixture
-async def hooks(conninfo):
+async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo)
     yield hooks
     await hooks.site.store.database.close()
 
 
 @pytest.fixture
-def wait_longer(database):
+def wait_longer(database: Database) -> Callable[[], None]:
     """Makes a job whose delay runs wait in the queue now."""
 
-    def wait_longer():
+    def wait_longer() -> None:
         database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")
         database.call("wake")
 
@@ -182,7 +200,7 @@ def wait_longer(database):
 
 
 @pytest.fixture
-async def no_database():
+async def no_database() -> AsyncIterator[Hooks]:
     """The hooks of a host whose database is away."""
     hooks = Hooks("host=127.0.0.1 port=1 dbname=x")
     yield hooks

@@ -8,28 +8,33 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
 from fetchwork.agent import client, peer
 from fetchwork.agent.server import MAX_CONNECTIONS
-from fetchwork.hook.wire import ReplyReader, Request, encode_request
+from fetchwork.db.database import Database
+from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
-from tests.agent.conftest import slot_ad, with_attributes
+from tests.agent.conftest import JobOf, Submit, slot_ad, with_attributes
 
 KEYWORD = "FW"
 #: the account of the tests' jobs, if this process may become another
 OWNER = "nobody" if os.geteuid() == 0 else None
+MakeAgent = Callable[..., AgentProcess]
 
 
 @pytest.fixture
-def make_agent(conninfo, public_directory):
+def make_agent(conninfo: str, public_directory: Callable[[], Path]) -> Iterator[MakeAgent]:
     """Makes agents on one host's directory, not started yet."""
     directory = public_directory()
     made = []
 
-    def make(name="vm", **keyword):
+    def make(name: str = "vm", **keyword: Any) -> AgentProcess:
         agent = AgentProcess(
             directory,
             name,
@@ -47,13 +52,22 @@ def make_agent(conninfo, public_directory):
 
 
 @pytest.fixture
-async def agent(make_agent):
+async def agent(make_agent: MakeAgent) -> AgentProcess:
     agent = make_agent()
     await agent.start()
     return agent
 
 
-async def ask(agent, name, body=b"", arg="", *, actor=None, seconds=10.0, **more):
+async def ask(
+    agent: AgentProcess,
+    name: str,
+    body: bytes = b"",
+    arg: str = "",
+    *,
+    actor: Actor | None = None,
+    seconds: float = 10.0,
+    **more: Any,
+) -> Reply:
     """One request, of this process or of a process of the simulation."""
     request = Request(name, body, keyword=KEYWORD, arg=arg, deadline_ms=int(seconds * 1000), **more)
     if actor is None:
@@ -70,7 +84,7 @@ async def ask(agent, name, body=b"", arg="", *, actor=None, seconds=10.0, **more
     return reply
 
 
-async def until(what, timeout_s=15.0):
+async def until(what: Callable[[], object], timeout_s: float = 15.0) -> float:
     """Wait until ``what()`` is true; returns how long that took."""
     began = time.monotonic()
     while not await asyncio.to_thread(what):
@@ -82,11 +96,11 @@ async def until(what, timeout_s=15.0):
 class Run:
     """A fetched job with a starter that is a process, whose hooks are its children."""
 
-    def __init__(self, agent, ad, starter):
+    def __init__(self, agent: AgentProcess, ad: bytes, starter: Actor) -> None:
         self.agent, self.ad, self.starter = agent, ad, starter
 
     @classmethod
-    async def begin(cls, agent, startd, slot="slot1"):
+    async def begin(cls, agent: AgentProcess, startd: Actor, slot: str = "slot1") -> Self:
         reply = await ask(agent, "fetch_work", slot_ad(Name=f"{slot}@vm"))
         assert reply.body, reply
         starter = await startd.fork()
@@ -95,7 +109,7 @@ class Run:
         assert (reply.code, reply.exit) == ("", 0), reply
         return run
 
-    async def hook(self, name, arg="", *, slot="slot1", **attributes):
+    async def hook(self, name: str, arg: str = "", *, slot: str = "slot1", **attributes: Any) -> Reply:
         hook = await self.starter.fork()
         try:
             return await ask(
@@ -106,11 +120,11 @@ class Run:
 
 
 @pytest.fixture
-def startd():
+def startd() -> Iterator[Actor]:
     startd = Actor.startd()
     starters, fork = [], startd.fork
 
-    async def fork_and_remember():
+    async def fork_and_remember() -> Actor:
         starters.append(await fork())
         return starters[-1]
 
@@ -124,7 +138,7 @@ def startd():
 # -- its life
 
 
-async def test_status_tells_what_the_agent_serves_and_no_secret(agent, conninfo):
+async def test_status_tells_what_the_agent_serves_and_no_secret(agent: AgentProcess, conninfo: str) -> None:
     await until(lambda: client.status(agent.socket)["databases"]["main"]["state"] == "up")
     told = await agent.status()
     assert told["keywords"] == {KEYWORD: ["default"]}
@@ -132,7 +146,7 @@ async def test_status_tells_what_the_agent_serves_and_no_secret(agent, conninfo)
     assert conninfo.split("password=")[1].split()[0] not in str(told)
 
 
-async def test_as_many_files_are_allowed_as_connections_may_need(make_agent):
+async def test_as_many_files_are_allowed_as_connections_may_need(make_agent: MakeAgent) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
     try:
@@ -144,13 +158,15 @@ async def test_as_many_files_are_allowed_as_connections_may_need(make_agent):
     assert soft >= min(hard, MAX_CONNECTIONS + 1024)
 
 
-async def test_socket_is_open_to_everybody_and_gone_at_the_end(agent):
+async def test_socket_is_open_to_everybody_and_gone_at_the_end(agent: AgentProcess) -> None:
     assert agent.socket.stat().st_mode & 0o777 == 0o666
     await agent.stop()
     assert not agent.socket.exists()
 
 
-async def test_second_agent_refuses_to_take_the_firsts_place(agent, make_agent):
+async def test_second_agent_refuses_to_take_the_firsts_place(
+    agent: AgentProcess, make_agent: MakeAgent
+) -> None:
     second = make_agent()
     second.spawn()
     assert await asyncio.to_thread(second._process.wait, 20) == 1
@@ -158,7 +174,7 @@ async def test_second_agent_refuses_to_take_the_firsts_place(agent, make_agent):
     assert (await agent.status())["pid"] == agent.pid
 
 
-async def test_socket_of_a_killed_agent_is_taken_over(agent, make_agent):
+async def test_socket_of_a_killed_agent_is_taken_over(agent: AgentProcess, make_agent: MakeAgent) -> None:
     agent.signal(signal.SIGKILL)
     assert agent.socket.exists()
     second = make_agent()
@@ -166,7 +182,7 @@ async def test_socket_of_a_killed_agent_is_taken_over(agent, make_agent):
     assert (await second.status())["pid"] == second.pid
 
 
-async def test_hangup_opens_the_log_anew_and_serving_goes_on(agent):
+async def test_hangup_opens_the_log_anew_and_serving_goes_on(agent: AgentProcess) -> None:
     old = agent.log.with_suffix(".1")
     agent.log.rename(old)
     agent.signal(signal.SIGHUP)
@@ -175,7 +191,9 @@ async def test_hangup_opens_the_log_anew_and_serving_goes_on(agent):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
-async def test_signal_ends_it_with_status_0_and_its_lease_given_back(agent, database, number):
+async def test_signal_ends_it_with_status_0_and_its_lease_given_back(
+    agent: AgentProcess, database: Database, number: Any
+) -> None:
     lease = "SELECT lease_until FROM fetchwork.host WHERE name = 'vm' AND lease_until IS NOT NULL"
     await until(lambda: database.query(lease))
     agent.signal(number)
@@ -183,7 +201,9 @@ async def test_signal_ends_it_with_status_0_and_its_lease_given_back(agent, data
     assert not database.query(lease)
 
 
-async def test_log_has_a_line_for_a_fetch_and_never_the_token(agent, submit, startd):
+async def test_log_has_a_line_for_a_fetch_and_never_the_token(
+    agent: AgentProcess, submit: Submit, startd: Actor
+) -> None:
     submit()
     run = await Run.begin(agent, startd)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
@@ -197,7 +217,9 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(agent, submit, sta
 # -- held fetches
 
 
-async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, database):
+async def test_held_fetch_is_answered_when_work_appears(
+    make_agent: MakeAgent, submit: Submit, database: Database
+) -> None:
     agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     await until(lambda: client.status(agent.socket)["databases"]["main"]["listening"])
@@ -210,7 +232,7 @@ async def test_held_fetch_is_answered_when_work_appears(make_agent, submit, data
     assert time.monotonic() - begun < 2.5
 
 
-async def test_slot_is_told_of_while_its_fetch_is_held(make_agent, database):
+async def test_slot_is_told_of_while_its_fetch_is_held(make_agent: MakeAgent, database: Database) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=70))
@@ -222,7 +244,7 @@ async def test_slot_is_told_of_while_its_fetch_is_held(make_agent, database):
     await fetch
 
 
-async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent):
+async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent: MakeAgent) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=70))
@@ -234,7 +256,7 @@ async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agen
     assert time.monotonic() - begun < 15.0
 
 
-async def test_fetch_ends_without_work_when_its_time_is_over(make_agent):
+async def test_fetch_ends_without_work_when_its_time_is_over(make_agent: MakeAgent) -> None:
     agent = make_agent(max_fetch_wait_s=1)
     await agent.start()
     begun = time.monotonic()
@@ -242,7 +264,9 @@ async def test_fetch_ends_without_work_when_its_time_is_over(make_agent):
     assert 0.9 < time.monotonic() - begun < 5.0
 
 
-async def test_held_fetch_whose_hook_goes_takes_no_job(make_agent, submit, job_of):
+async def test_held_fetch_whose_hook_goes_takes_no_job(
+    make_agent: MakeAgent, submit: Submit, job_of: JobOf
+) -> None:
     agent = make_agent(max_fetch_wait_s=30)
     await agent.start()
     with socket.socket(socket.AF_UNIX) as hook:
@@ -255,7 +279,9 @@ async def test_held_fetch_whose_hook_goes_takes_no_job(make_agent, submit, job_o
     assert job_of(job)["jobstatus"] == 1
 
 
-async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory):
+async def test_no_more_fetches_are_held_than_allowed(
+    conninfo: str, public_directory: Callable[[], Path]
+) -> None:
     agent = AgentProcess(
         public_directory(),
         "vm",
@@ -279,7 +305,9 @@ async def test_no_more_fetches_are_held_than_allowed(conninfo, public_directory)
         agent.signal(signal.SIGKILL)
 
 
-async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_agent, submit, startd):
+async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(
+    make_agent: MakeAgent, submit: Submit, startd: Actor
+) -> None:
     agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     submit()
@@ -297,14 +325,14 @@ async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(make_a
     assert 0.02 <= time.monotonic() - begun < 5.0
 
 
-async def held_fetch_of_a_partitionable_slot(agent):
+async def held_fetch_of_a_partitionable_slot(agent: AgentProcess) -> asyncio.Future[Reply]:
     whole = slot_ad("25.14.1-fetch_work-pslot-with-dslots", Name="slot1@vm")
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", whole, seconds=70))
     await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     return fetch
 
 
-async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(make_agent):
+async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(make_agent: MakeAgent) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = await held_fetch_of_a_partitionable_slot(agent)
@@ -317,8 +345,8 @@ async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(ma
 
 
 async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_is_gone(
-    make_agent, submit, startd
-):
+    make_agent: MakeAgent, submit: Submit, startd: Actor
+) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     submit()
@@ -329,7 +357,9 @@ async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_
     assert (await asyncio.wait_for(fetch, 10)).body == b""
 
 
-async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(make_agent, submit):
+async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(
+    make_agent: MakeAgent, submit: Submit
+) -> None:
     agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
     submit()
@@ -340,7 +370,9 @@ async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_on
 # -- starters and jobs
 
 
-async def test_killed_starter_returns_the_job_in_under_2_s(agent, submit, job_of, startd):
+async def test_killed_starter_returns_the_job_in_under_2_s(
+    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
     run.starter.kill()
@@ -348,7 +380,9 @@ async def test_killed_starter_returns_the_job_in_under_2_s(agent, submit, job_of
     assert job_of(job)["numlost"] == 1
 
 
-async def test_starter_that_ends_after_its_report_loses_nothing(agent, submit, job_of, startd):
+async def test_starter_that_ends_after_its_report_loses_nothing(
+    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
@@ -357,7 +391,9 @@ async def test_starter_that_ends_after_its_report_loses_nothing(agent, submit, j
     assert (job_of(job)["jobstatus"], job_of(job)["numlost"]) == (4, 0)
 
 
-async def test_orphan_is_ended_before_its_job_runs_again(agent, submit, job_of, startd):
+async def test_orphan_is_ended_before_its_job_runs_again(
+    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     # kill -9 of condor_master: starter and startd go, the job stays
     job = submit()
     run = await Run.begin(agent, startd)
@@ -378,7 +414,9 @@ async def test_orphan_is_ended_before_its_job_runs_again(agent, submit, job_of, 
                 orphan.kill()
 
 
-async def test_process_of_another_account_is_nobodys_orphan(agent, submit, job_of, startd):
+async def test_process_of_another_account_is_nobodys_orphan(
+    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     # a job's user could name any process of the host
     job = submit()
     run = await Run.begin(agent, startd)
@@ -394,8 +432,8 @@ async def test_process_of_another_account_is_nobodys_orphan(agent, submit, job_o
 
 
 async def test_agent_that_comes_back_sees_that_the_starter_went_meanwhile(
-    agent, make_agent, submit, job_of, startd
-):
+    agent: AgentProcess, make_agent: MakeAgent, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
     agent.signal(signal.SIGKILL)
@@ -406,7 +444,9 @@ async def test_agent_that_comes_back_sees_that_the_starter_went_meanwhile(
     assert job_of(job)["numlost"] == 1
 
 
-async def test_agent_that_comes_back_watches_what_still_runs(agent, make_agent, submit, job_of, startd):
+async def test_agent_that_comes_back_watches_what_still_runs(
+    agent: AgentProcess, make_agent: MakeAgent, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
     agent.signal(signal.SIGKILL)
@@ -418,8 +458,8 @@ async def test_agent_that_comes_back_watches_what_still_runs(agent, make_agent, 
 
 
 async def test_exit_of_another_process_than_the_runs_starter_does_not_end_the_run(
-    agent, submit, job_of, startd
-):
+    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
     other = await startd.fork()
@@ -429,7 +469,9 @@ async def test_exit_of_another_process_than_the_runs_starter_does_not_end_the_ru
     assert job_of(job)["exitcode"] == 7
 
 
-async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(agent, submit, database):
+async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(
+    agent: AgentProcess, submit: Submit, database: Database
+) -> None:
     submit()
     first = await ask(agent, "fetch_work", slot_ad())
     second = await ask(agent, "fetch_work", slot_ad())
@@ -443,7 +485,7 @@ async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(ag
 # -- the kernel's word
 
 
-def test_identity_of_a_process_is_not_shared_by_a_later_one():
+def test_identity_of_a_process_is_not_shared_by_a_later_one() -> None:
     with subprocess.Popen(["/bin/sleep", "60"]) as process:
         identity = peer.identity(process.pid)
         assert peer.is_alive(identity)
@@ -456,7 +498,7 @@ def test_identity_of_a_process_is_not_shared_by_a_later_one():
     assert peer.identity(process.pid) is None
 
 
-def test_zombie_is_not_alive():
+def test_zombie_is_not_alive() -> None:
     process = subprocess.Popen(["/bin/true"])
     identity = peer.identity(process.pid)
     end = time.monotonic() + 5
@@ -467,5 +509,5 @@ def test_zombie_is_not_alive():
 
 
 @pytest.mark.parametrize("identity", ["", "x", "1", ":", "99999999:1", "-1:5"])
-def test_nonsense_is_nobody(identity):
+def test_nonsense_is_nobody(identity: str) -> None:
     assert not peer.is_alive(identity)

@@ -6,10 +6,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import AsyncIterator
+from typing import Any, NoReturn
 
 import pytest
 
 from fetchwork.db import database as db
+from fetchwork.db.database import Database
 from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
@@ -20,15 +23,20 @@ from fetchwork.errors import (
     SchemaMismatch,
     SubmitError,
 )
+from fetchwork.pool.postgres import PostgresServer
+from tests.agent.conftest import Rows
+
+#: its port, and when a client came and went
+DeafServer = tuple[int, asyncio.Event, asyncio.Event]
 
 
 @pytest.fixture
-async def pool(conninfo):
+async def pool(conninfo: str) -> AsyncIterator[db.AsyncDatabase]:
     async with db.AsyncDatabase(conninfo, size=2) as pool:
         yield pool
 
 
-async def backend(pool):
+async def backend(pool: db.AsyncDatabase) -> int:
     return (await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"]
 
 
@@ -55,18 +63,18 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'
         ("08006", DatabaseUnavailable),
     ],
 )
-def test_error_says_what_the_caller_can_do(database, state, kind):
+def test_error_says_what_the_caller_can_do(database: Database, state: str, kind: Any) -> None:
     with pytest.raises(kind, match="the words"):
         database.query(RAISE.format(state))
 
 
-def test_words_of_the_schema_are_not_wrapped(database):
+def test_words_of_the_schema_are_not_wrapped(database: Database) -> None:
     with pytest.raises(SubmitError) as caught:
         database.query(RAISE.format("FWINV"))
     assert str(caught.value) == "the words"
 
 
-def test_nobody_at_the_address_is_unavailable_and_tells_no_password():
+def test_nobody_at_the_address_is_unavailable_and_tells_no_password() -> None:
     with (
         pytest.raises(DatabaseUnavailable) as caught,
         db.Database("host=127.0.0.1 port=1 dbname=x password=hunter2") as database,
@@ -76,7 +84,7 @@ def test_nobody_at_the_address_is_unavailable_and_tells_no_password():
     assert "\n" not in str(caught.value)
 
 
-def test_values_arrive_as_their_types(database):
+def test_values_arrive_as_their_types(database: Database) -> None:
     row = database.query(
         "SELECT %s::jsonb AS one, %s::jsonb AS many, %s::jsonb[] AS each, %s::text[] AS texts, %s AS none",
         [{"a": "it's \\ \n"}, db.Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None],
@@ -90,7 +98,7 @@ def test_values_arrive_as_their_types(database):
     }
 
 
-def test_server_ends_what_takes_too_long_and_the_connection_stays(database):
+def test_server_ends_what_takes_too_long_and_the_connection_stays(database: Database) -> None:
     pid = database.query("SELECT pg_backend_pid() AS pid")
     begun = time.monotonic()
     with pytest.raises(DatabaseUnavailable):
@@ -100,14 +108,16 @@ def test_server_ends_what_takes_too_long_and_the_connection_stays(database):
     assert database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
 
 
-def test_connection_that_the_server_closed_is_replaced_before_it_is_used(database, conninfo):
+def test_connection_that_the_server_closed_is_replaced_before_it_is_used(
+    database: Database, conninfo: str
+) -> None:
     pid = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
     with db.Database(conninfo) as other:
         other.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
     assert database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
 
 
-def test_transaction_is_all_or_nothing(database):
+def test_transaction_is_all_or_nothing(database: Database) -> None:
     database.query("CREATE TABLE t (n integer)")
     with pytest.raises(NotFound), database.transaction():
         database.query("INSERT INTO t VALUES (1)")
@@ -115,10 +125,10 @@ def test_transaction_is_all_or_nothing(database):
     assert database.query("SELECT * FROM t") == []
 
 
-def test_threads_take_turns(database):
+def test_threads_take_turns(database: Database) -> None:
     answers = []
 
-    def ask(n):
+    def ask(n: int) -> None:
         answers.append(database.query("SELECT %s + (SELECT 0 FROM pg_sleep(0.01)) AS n", [n])[0]["n"])
 
     threads = [threading.Thread(target=ask, args=[n]) for n in range(10)]
@@ -129,35 +139,35 @@ def test_threads_take_turns(database):
     assert sorted(answers) == list(range(10))
 
 
-def test_stream_brings_all_rows_and_calls_go_on_meanwhile(database):
+def test_stream_brings_all_rows_and_calls_go_on_meanwhile(database: Database) -> None:
     stream = database.stream("SELECT generate_series(1, %s) AS n", [5000], itersize=100)
     assert next(stream) == {"n": 1}
     assert database.query("SELECT 1 AS one") == [{"one": 1}]
     assert sum(1 for _ in stream) == 4999
 
 
-def test_notification_between_two_waits_is_not_lost(database, conninfo):
+def test_notification_between_two_waits_is_not_lost(database: Database, conninfo: str) -> None:
     assert database.notifications("fetchwork_test", 0.01) is False
     with db.Database(conninfo) as other:
         other.query("NOTIFY fetchwork_test")
     assert database.notifications("fetchwork_test", 5) is True
 
 
-def test_own_settings_of_a_connection_string_win():
+def test_own_settings_of_a_connection_string_win() -> None:
     words = db.with_defaults("host=x connect_timeout=77 application_name=mine")
     assert "connect_timeout=77" in words
     assert "application_name=mine" in words
     assert "keepalives_idle=" in words
 
 
-async def test_calls_share_as_many_connections_as_allowed(pool):
+async def test_calls_share_as_many_connections_as_allowed(pool: db.AsyncDatabase) -> None:
     rows = await asyncio.gather(
         *(pool.query("SELECT pg_backend_pid() AS pid, pg_sleep(0.05)") for _ in range(6))
     )
     assert len({row[0]["pid"] for row in rows}) == 2
 
 
-async def test_call_without_a_free_connection_gives_up_in_its_time(pool):
+async def test_call_without_a_free_connection_gives_up_in_its_time(pool: db.AsyncDatabase) -> None:
     slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(4)")) for _ in range(2)]
     await asyncio.sleep(0.1)
     begun = time.monotonic()
@@ -169,7 +179,9 @@ async def test_call_without_a_free_connection_gives_up_in_its_time(pool):
     await asyncio.wait(slow)
 
 
-async def test_deaf_server_holds_no_call_beyond_its_time(pool, postgres):
+async def test_deaf_server_holds_no_call_beyond_its_time(
+    pool: db.AsyncDatabase, postgres: PostgresServer
+) -> None:
     pid = await backend(pool)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -183,7 +195,7 @@ async def test_deaf_server_holds_no_call_beyond_its_time(pool, postgres):
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_cancelled_call_leaves_a_pool_that_works(pool):
+async def test_cancelled_call_leaves_a_pool_that_works(pool: db.AsyncDatabase) -> None:
     call = asyncio.ensure_future(pool.query("SELECT pg_sleep(30)"))
     await asyncio.sleep(0.1)
     call.cancel()
@@ -192,8 +204,10 @@ async def test_cancelled_call_leaves_a_pool_that_works(pool):
     assert await pool.query("SELECT 1 AS one", timeout_s=5) == [{"one": 1}]
 
 
-async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(pool, database):
-    async def broken(**more):
+async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(
+    pool: db.AsyncDatabase, database: Database
+) -> None:
+    async def broken(**more: Any) -> Rows:
         call = asyncio.ensure_future(
             pool.query(
                 "SELECT pg_sleep(CASE WHEN count(*) > 0 THEN 0 ELSE 30 END) FROM t", timeout_s=20, **more
@@ -214,10 +228,10 @@ async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harml
         await broken(again=False)
 
 
-async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch):
+async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = []
 
-    async def refuse(conninfo, patience_s):
+    async def refuse(conninfo: str, patience_s: float | None) -> NoReturn:
         tries.append(time.monotonic())
         raise db.psycopg.OperationalError("refused")
 
@@ -235,11 +249,13 @@ async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch):
     assert len(tries) <= 3
 
 
-async def test_attempt_to_connect_outlives_the_call_that_wanted_it(monkeypatch, conninfo):
+async def test_attempt_to_connect_outlives_the_call_that_wanted_it(
+    monkeypatch: pytest.MonkeyPatch, conninfo: str
+) -> None:
     tries = []
     connect = db._connect_async
 
-    async def slowly(conninfo, patience_s):
+    async def slowly(conninfo: str, patience_s: float | None) -> Any:
         tries.append(time.monotonic())
         await asyncio.sleep(1.0)
         return await connect(conninfo, patience_s)
@@ -253,10 +269,12 @@ async def test_attempt_to_connect_outlives_the_call_that_wanted_it(monkeypatch, 
     assert len(tries) == 1
 
 
-async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patience(monkeypatch):
+async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patience(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tries = []
 
-    async def run_out_of_time(conninfo, patience_s):
+    async def run_out_of_time(conninfo: str, patience_s: float | None) -> NoReturn:
         tries.append((time.monotonic(), patience_s))
         raise db.psycopg.errors.ConnectionTimeout("connection timeout expired")
 
@@ -272,10 +290,12 @@ async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patienc
     assert len(tries) < 10
 
 
-async def test_notifications_begin_with_a_sign_that_they_arrive(pool, database):
+async def test_notifications_begin_with_a_sign_that_they_arrive(
+    pool: db.AsyncDatabase, database: Database
+) -> None:
     heard = []
 
-    async def listen():
+    async def listen() -> None:
         async for payload in pool.notifications("fetchwork_test"):
             heard.append(payload)
             if len(heard) == 1:
@@ -288,11 +308,11 @@ async def test_notifications_begin_with_a_sign_that_they_arrive(pool, database):
 
 
 @pytest.fixture
-async def deaf_server():
+async def deaf_server() -> AsyncIterator[DeafServer]:
     """A server that lets clients in and never answers; its port, and when a client came and went."""
     came, gone = asyncio.Event(), asyncio.Event()
 
-    async def serve(reader, writer):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came.set()
         await reader.read()
         gone.set()
@@ -303,7 +323,7 @@ async def deaf_server():
     server.close()
 
 
-async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server):
+async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server: DeafServer) -> None:
     port, _, gone = deaf_server
     pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
     with pytest.raises(DatabaseUnavailable):
@@ -312,7 +332,7 @@ async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server):
     await asyncio.wait_for(gone.wait(), 2)
 
 
-async def test_call_in_flight_does_not_open_again_what_was_closed(deaf_server):
+async def test_call_in_flight_does_not_open_again_what_was_closed(deaf_server: DeafServer) -> None:
     port, came, gone = deaf_server
     pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
     call = asyncio.ensure_future(pool.query("SELECT 1"))

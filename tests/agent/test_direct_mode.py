@@ -4,37 +4,52 @@ import contextlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from fetchwork.config.write import to_toml
+from fetchwork.db.database import Database
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
-from tests.agent.conftest import attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, with_attributes
 
 UPDATE = {"JobState": "Running"}
 
 
-@pytest.fixture
-def hook(conninfo, tmp_path):
-    """Runs a hook in direct mode: hook(name, body, arg, **environment) -> completed process."""
-    file = tmp_path / "host.toml"
+class DirectHook:
+    """Runs hooks in direct mode, on a host file of its own: hook(name, body, arg, ...)."""
 
-    def write(conninfo):
-        file.write_text(
+    def __init__(self, directory: Path, conninfo: str) -> None:
+        self.file = directory / "host.toml"
+        self.spool = directory / "spool"
+        Spool(str(self.spool)).make()
+        self.use_database(conninfo)
+
+    def use_database(self, conninfo: str) -> None:
+        self.file.write_text(
             to_toml(
                 {
                     "host": {"name": "vm"},
                     "database": {"main": {"conninfo": conninfo}},
-                    "agent": {"run": "none", "user": "", "spool": str(tmp_path / "spool")},
+                    "agent": {"run": "none", "user": "", "spool": str(self.spool)},
                     "keyword": {"FW": {}},
                 }
             )
         )
 
-    def hook(name, body=b"", *args, check="", slot="slot1", deadline_ms=20_000, config=file):
+    def __call__(
+        self,
+        name: str,
+        body: bytes = b"",
+        *args: str,
+        check: str = "",
+        slot: str = "slot1",
+        deadline_ms: int = 20_000,
+        config: Path | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
         told = {
-            "FETCHWORK_DIRECT_CONFIG": str(config),
+            "FETCHWORK_DIRECT_CONFIG": str(config or self.file),
             "FETCHWORK_KEYWORD": "FW",
             "FETCHWORK_SLOT": slot,
             "FETCHWORK_DEADLINE_MS": str(deadline_ms),
@@ -49,19 +64,19 @@ def hook(conninfo, tmp_path):
             check=False,
         )
 
-    Spool(str(tmp_path / "spool")).make()
-    write(conninfo)
-    hook.use_database = write
-    return hook
+
+@pytest.fixture
+def hook(conninfo: str, tmp_path: Path) -> DirectHook:
+    return DirectHook(tmp_path, conninfo)
 
 
-def fetched(hook):
+def fetched(hook: DirectHook) -> bytes:
     done = hook("fetch_work", slot_ad())
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
 
-def test_job_runs_from_fetch_to_exit(hook, submit, job_of):
+def test_job_runs_from_fetch_to_exit(hook: DirectHook, submit: Submit, job_of: JobOf) -> None:
     job = submit(owner="nobody")
     ad = fetched(hook)
     hook("reply_fetch", ad + b"-----\n" + slot_ad(), "accept")
@@ -75,13 +90,15 @@ def test_job_runs_from_fetch_to_exit(hook, submit, job_of):
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 
 
-def test_no_work_prints_nothing(hook):
+def test_no_work_prints_nothing(hook: DirectHook) -> None:
     done = hook("fetch_work", slot_ad())
     assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)
 
 
-def test_slot_is_told_of_and_not_more_often_than_need_be(hook, submit, database):
-    def told():
+def test_slot_is_told_of_and_not_more_often_than_need_be(
+    hook: DirectHook, submit: Submit, database: Database
+) -> None:
+    def told() -> Rows:
         return database.query("SELECT name, state, cpus, last_answer, last_fetch_at, ad FROM fetchwork.slots")
 
     hook("fetch_work", slot_ad(Name="slot1@vm"))
@@ -98,7 +115,9 @@ def test_slot_is_told_of_and_not_more_often_than_need_be(hook, submit, database)
     assert told()[0]["last_answer"] == f"offered {job}"
 
 
-def test_removed_job_is_signalled_by_the_hook_itself(hook, submit, database):
+def test_removed_job_is_signalled_by_the_hook_itself(
+    hook: DirectHook, submit: Submit, database: Database
+) -> None:
     job = submit()
     ad = fetched(hook)
     hook("prepare_job", ad)
@@ -117,8 +136,8 @@ def test_removed_job_is_signalled_by_the_hook_itself(hook, submit, database):
 
 @pytest.mark.parametrize("state", ["insufficient_privilege", "undefined_function", "internal_error"])
 def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
-    hook, submit, database, job_of, tmp_path, state
-):
+    hook: DirectHook, submit: Submit, database: Database, job_of: JobOf, tmp_path: Path, state: str
+) -> None:
     job = submit()
     ad = fetched(hook)
     hook("prepare_job", ad)
@@ -138,7 +157,7 @@ def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 
 
-def test_failed_check_keeps_the_job_from_starting(hook, submit, job_of):
+def test_failed_check_keeps_the_job_from_starting(hook: DirectHook, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     done = hook("prepare_job", fetched(hook), check="Cmd '/x' does not exist")
     assert done.returncode == 1
@@ -148,14 +167,16 @@ def test_failed_check_keeps_the_job_from_starting(hook, submit, job_of):
     assert job_of(job)["numnotstarted"] == 1
 
 
-def test_slot_that_asks_again_ends_what_it_had(hook, submit, job_of):
+def test_slot_that_asks_again_ends_what_it_had(hook: DirectHook, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     hook("prepare_job", fetched(hook))
     fetched(hook)
     assert job_of(job)["numlost"] == 1
 
 
-def test_fetch_does_what_no_agent_is_there_to_do(hook, submit, database, job_of):
+def test_fetch_does_what_no_agent_is_there_to_do(
+    hook: DirectHook, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     job = submit(ad={"PeriodicRemove": "/Expr(JobPrio == 0)/"})
     hook("fetch_work", slot_ad("25.14.1-fetch_work-static-claimed-busy"))
     assert job_of(job)["jobstatus"] == 3
@@ -163,7 +184,7 @@ def test_fetch_does_what_no_agent_is_there_to_do(hook, submit, database, job_of)
 
 
 @pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit"])
-def test_without_a_database_each_hook_fails_as_htcondor_has_to_read_it(hook, name):
+def test_without_a_database_each_hook_fails_as_htcondor_has_to_read_it(hook: DirectHook, name: str) -> None:
     hook.use_database("host=127.0.0.1 port=1 dbname=x password=hunter2")
     ad = b'FetchWorkRunId = 1\nFetchWorkToken = "edc2d9bf-cff4-4e01-a708-e7f96af06707"\n'
     body = {"fetch_work": slot_ad(), "reply_fetch": ad + b"-----\n" + slot_ad()}.get(name, ad)
@@ -180,7 +201,7 @@ def test_without_a_database_each_hook_fails_as_htcondor_has_to_read_it(hook, nam
         assert done.stdout == b""
 
 
-def test_what_is_no_ad_gets_one_clear_line(hook):
+def test_what_is_no_ad_gets_one_clear_line(hook: DirectHook) -> None:
     done = hook("job_exit", b"nonsense\n", "exit")
     assert done.returncode == 1
     assert (
@@ -188,7 +209,7 @@ def test_what_is_no_ad_gets_one_clear_line(hook):
     )
 
 
-def test_missing_host_file_is_one_line(hook, tmp_path):
+def test_missing_host_file_is_one_line(hook: DirectHook, tmp_path: Path) -> None:
     done = hook("fetch_work", slot_ad(), config=tmp_path / "none.toml")
     assert done.stdout == b""
     assert done.stderr.count(b"\n") == 1

@@ -2,13 +2,14 @@
 
 import asyncio
 import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
 from fetchwork.agent import peer, watch
 from fetchwork.agent.longpoll import Lobby
 from fetchwork.agent.watch import WatchedRuns
-from tests.agent.conftest import Hooks, slot_ad
+from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
 
@@ -22,11 +23,11 @@ def nobody_waits(store: object, slot: str) -> None:
 
 
 @pytest.fixture
-def starters():
+def starters() -> Iterator[Callable[[], Process]]:
     """Makes processes that play starters."""
     made = []
 
-    def make():
+    def make() -> Process:
         made.append(subprocess.Popen(["sleep", "1000"]))
         return made[-1]
 
@@ -37,13 +38,13 @@ def starters():
 
 
 @pytest.fixture
-async def hooks(conninfo):
+async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=20.0)
     yield hooks
     await hooks.site.store.database.close()
 
 
-async def begin(hooks, starter):
+async def begin(hooks: Hooks, starter: Process) -> bytes:
     """A job that was fetched, accepted and started."""
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
@@ -52,7 +53,7 @@ async def begin(hooks, starter):
     return job
 
 
-async def end(hooks, job, starter):
+async def end(hooks: Hooks, job: bytes, starter: Process) -> None:
     exited = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
     answer = await hooks.exit(job, starter=peer.identity(starter.pid), **exited)
     assert answer.fields["outcome"] == "completed"
@@ -61,7 +62,9 @@ async def end(hooks, job, starter):
     await asyncio.sleep(0.1)
 
 
-async def test_end_of_the_starter_before_does_not_end_the_run(hooks, submit, job_of, starters):
+async def test_end_of_the_starter_before_does_not_end_the_run(
+    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Process]
+) -> None:
     first, second, third = submit(), submit(), submit()
     starter = starters()
     await end(hooks, await begin(hooks, starter), starter)
@@ -86,7 +89,9 @@ async def test_end_of_the_starter_before_does_not_end_the_run(hooks, submit, job
     assert job_of(third)["numlost"] == 0
 
 
-async def test_starter_that_takes_long_to_come_up_finds_its_run(hooks, submit, starters, monkeypatch):
+async def test_starter_that_takes_long_to_come_up_finds_its_run(
+    hooks: Hooks, submit: Submit, starters: Callable[[], Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watch, "START_GRACE_S", 0.3)
     submit(), submit()
     starter = starters()

@@ -5,20 +5,21 @@ import asyncio
 import pytest
 
 from fetchwork.classad.jsonform import to_json
+from fetchwork.db.database import Database
 from fetchwork.handlers import HANDLERS
 from fetchwork.handlers.context import Caller
 from fetchwork.matching.choose import Autoclusters
-from tests.agent.conftest import ADS, Held, Hooks, attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import ADS, Held, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 
 VERSIONS = ("23.9.6", "25.14.1")
 
 
-async def test_no_work_prints_nothing(hooks):
+async def test_no_work_prints_nothing(hooks: Hooks) -> None:
     answer = await hooks.ask("fetch_work", slot_ad())
     assert (answer.reply.body, answer.reply.exit, answer.fields["outcome"]) == (b"", 0, "nothing")
 
 
-async def test_offered_ad_has_what_the_starter_needs_and_the_runs_keys(hooks, submit):
+async def test_offered_ad_has_what_the_starter_needs_and_the_runs_keys(hooks: Hooks, submit: Submit) -> None:
     job = submit(arguments="1 'two three'", iwd="/tmp", ad={"Department": "physics"})
     body = await hooks.fetch()
     ad = attributes_of(body)
@@ -33,7 +34,7 @@ async def test_offered_ad_has_what_the_starter_needs_and_the_runs_keys(hooks, su
     assert len(ad["FetchWorkToken"]) == 36
 
 
-async def test_what_matching_and_policy_look_at_is_not_printed(hooks, submit):
+async def test_what_matching_and_policy_look_at_is_not_printed(hooks: Hooks, submit: Submit) -> None:
     submit(
         requirements="TARGET.Memory > 1", rank="TARGET.Memory", ad={"PeriodicHold": "/Expr(false || false)/"}
     )
@@ -42,7 +43,9 @@ async def test_what_matching_and_policy_look_at_is_not_printed(hooks, submit):
     assert ad["FetchWorkHasPolicy"] is True
 
 
-async def test_request_that_is_an_expression_is_printed_as_the_number_it_is_on_the_slot(hooks, submit):
+async def test_request_that_is_an_expression_is_printed_as_the_number_it_is_on_the_slot(
+    hooks: Hooks, submit: Submit
+) -> None:
     submit(ad={"RequestMemory": "/Expr(TARGET.Memory / 2.1)/"})
     assert attributes_of(await hooks.fetch())["RequestMemory"] == 488
 
@@ -62,12 +65,14 @@ async def test_request_that_is_an_expression_is_printed_as_the_number_it_is_on_t
         ("static-claimed-by-schedd", False),
     ],
 )
-async def test_only_a_slot_that_can_start_now_is_offered_work(hooks, submit, version, case, offered):
+async def test_only_a_slot_that_can_start_now_is_offered_work(
+    hooks: Hooks, submit: Submit, version: str, case: str, offered: bool
+) -> None:
     submit()
     assert bool(await hooks.fetch(slot_ad(f"{version}-fetch_work-{case}"))) is offered
 
 
-async def test_job_that_does_not_fit_what_is_left_is_not_offered(hooks, submit):
+async def test_job_that_does_not_fit_what_is_left_is_not_offered(hooks: Hooks, submit: Submit) -> None:
     submit(request_cpus=4)
     pslot = slot_ad("23.9.6-fetch_work-pslot-with-dslots")
     assert attributes_of(pslot)["Cpus"] == 3
@@ -76,7 +81,9 @@ async def test_job_that_does_not_fit_what_is_left_is_not_offered(hooks, submit):
     assert await hooks.fetch(pslot)
 
 
-async def test_job_whose_ad_cannot_be_read_is_held_and_the_next_one_offered(hooks, submit, job_of):
+async def test_job_whose_ad_cannot_be_read_is_held_and_the_next_one_offered(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
     bad = submit(requirements="TARGET.Memory >")
     good = submit(priority=-5)
     ad = attributes_of(await hooks.fetch())
@@ -85,7 +92,9 @@ async def test_job_whose_ad_cannot_be_read_is_held_and_the_next_one_offered(hook
     assert "Requirements" in job_of(bad)["holdreason"]
 
 
-async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size(conninfo, submit, job_of):
+async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size(
+    conninfo: str, submit: Submit, job_of: JobOf
+) -> None:
     job = submit(arguments="a" * 6000)
     hooks = Hooks(conninfo, ad_bytes=5000)
     assert not await hooks.fetch()
@@ -94,7 +103,9 @@ async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size
     await hooks.site.store.database.close()
 
 
-async def test_owner_without_an_account_here_is_not_offered_here(conninfo, submit, job_of):
+async def test_owner_without_an_account_here_is_not_offered_here(
+    conninfo: str, submit: Submit, job_of: JobOf
+) -> None:
     stranger = submit(owner="no_such_account")
     hooks = Hooks(conninfo, check_accounts=True)
     assert not await hooks.fetch()
@@ -105,19 +116,19 @@ async def test_owner_without_an_account_here_is_not_offered_here(conninfo, submi
     await hooks.site.store.database.close()
 
 
-async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks, submit):
+async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks: Hooks, submit: Submit) -> None:
     submit(owner="no_such_account")
     assert attributes_of(await hooks.fetch())["Owner"] == "no_such_account"
 
 
-async def test_two_owners_share_the_slots(hooks, submit, database):
+async def test_two_owners_share_the_slots(hooks: Hooks, submit: Submit, database: Database) -> None:
     for owner in ("alice", "bob"):
         database.call("submit_many", ads=[{"Cmd": "/bin/true", "Owner": owner}] * 10)
     owners = [attributes_of(await hooks.fetch(slot_ad(Name=f"slot{n}@vm")))["Owner"] for n in range(1, 9)]
     assert sorted(owners) == ["alice"] * 4 + ["bob"] * 4
 
 
-async def test_slot_that_asks_again_ends_what_it_had(hooks, submit, job_of):
+async def test_slot_that_asks_again_ends_what_it_had(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     await hooks.started_job()
     assert job_of(job)["jobstatus"] == 2
@@ -126,7 +137,9 @@ async def test_slot_that_asks_again_ends_what_it_had(hooks, submit, job_of):
     assert job_of(job)["numlost"] == 1
 
 
-async def test_partitionable_slot_asks_again_without_ending_its_offers(hooks, submit, job_of):
+async def test_partitionable_slot_asks_again_without_ending_its_offers(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
     first, second = submit(), submit()
     pslot = slot_ad("25.14.1-fetch_work-pslot-unclaimed")
     job = await hooks.fetch(pslot)
@@ -136,7 +149,7 @@ async def test_partitionable_slot_asks_again_without_ending_its_offers(hooks, su
     assert sorted(job_of(each)["jobstatus"] for each in (first, second)) == [1, 2]
 
 
-async def test_undo_puts_the_job_back(hooks, submit, job_of):
+async def test_undo_puts_the_job_back(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     answer = await hooks.ask("fetch_work", slot_ad())
     await answer.undo()
@@ -145,7 +158,7 @@ async def test_undo_puts_the_job_back(hooks, submit, job_of):
     assert f"{again['ClusterId']}.{again['ProcId']}" == job
 
 
-async def test_held_fetch_gets_the_job_that_appears(conninfo, submit):
+async def test_held_fetch_gets_the_job_that_appears(conninfo: str, submit: Submit) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
@@ -156,7 +169,7 @@ async def test_held_fetch_gets_the_job_that_appears(conninfo, submit):
     await hooks.site.store.database.close()
 
 
-async def test_held_fetch_that_has_to_end_gets_nothing(conninfo, submit):
+async def test_held_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
@@ -168,7 +181,7 @@ async def test_held_fetch_that_has_to_end_gets_nothing(conninfo, submit):
     await hooks.site.store.database.close()
 
 
-async def test_claimed_slot_is_not_kept_waiting(conninfo):
+async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     hooks.held = Held()
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
@@ -177,22 +190,22 @@ async def test_claimed_slot_is_not_kept_waiting(conninfo):
 
 
 @pytest.mark.parametrize("body", [b"", b"no ad\n", b"Cpus = 1\n", b"Name = 5\n", b"Name = \xff\x00\n"])
-async def test_body_that_is_no_slot_ad_is_a_bad_request(no_database, body):
+async def test_body_that_is_no_slot_ad_is_a_bad_request(no_database: Hooks, body: bytes) -> None:
     assert (await no_database.ask("fetch_work", body)).reply.code == "bad_request"
 
 
-async def test_only_the_startds_account_may_fetch(hooks, submit):
+async def test_only_the_startds_account_may_fetch(hooks: Hooks, submit: Submit) -> None:
     submit()
     answer = await hooks.ask("fetch_work", slot_ad(), caller=Caller(1000, trusted=False))
     assert (answer.reply.code, answer.reply.body) == ("denied", b"")
 
 
-async def test_database_that_is_away_is_unavailable_within_the_deadline(no_database):
+async def test_database_that_is_away_is_unavailable_within_the_deadline(no_database: Hooks) -> None:
     answer = await asyncio.wait_for(no_database.ask("fetch_work", slot_ad(), seconds=1.5), 3)
     assert answer.reply.code == "unavailable"
 
 
-async def test_every_captured_ad_is_answered_without_failing(hooks, submit):
+async def test_every_captured_ad_is_answered_without_failing(hooks: Hooks, submit: Submit) -> None:
     asked = 0
     for path in sorted(ADS.iterdir()):
         name = path.name.split("-")[1] if "-" in path.name else ""
@@ -213,7 +226,9 @@ async def test_every_captured_ad_is_answered_without_failing(hooks, submit):
     assert asked >= 40
 
 
-async def test_cache_of_autoclusters_is_read_once(hooks, submit, monkeypatch):
+async def test_cache_of_autoclusters_is_read_once(
+    hooks: Hooks, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     submit()
     await hooks.fetch()
     monkeypatch.setattr(Autoclusters, "add", lambda self, rows: pytest.fail("read again"))
@@ -221,7 +236,7 @@ async def test_cache_of_autoclusters_is_read_once(hooks, submit, monkeypatch):
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 
 
-async def test_values_come_through_as_they_were_submitted(hooks, submit):
+async def test_values_come_through_as_they_were_submitted(hooks: Hooks, submit: Submit) -> None:
     values = {
         "Text": 'a "b" \\ c\td',
         "Lines": "one\ntwo\r\n\x01",

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from fetchwork import config
 from fetchwork.agent import main, peer
 from fetchwork.handlers.context import LiveRun
 from fetchwork.hook.wire import Request
-from tests.agent.conftest import slot_ad
+from tests.agent.conftest import Submit, slot_ad
 
 
 class Gone:
@@ -19,7 +21,7 @@ class Gone:
 
 
 @pytest.fixture
-async def agent(conninfo, tmp_path, monkeypatch):
+async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[main.Agent]:
     monkeypatch.setattr(main, "LAST_HOOKS_S", 0.0)
     tables = {
         "database": {"main": {"conninfo": conninfo}},
@@ -34,7 +36,7 @@ async def agent(conninfo, tmp_path, monkeypatch):
         await store.database.close()
 
 
-async def test_starts_nothing_that_would_be_an_orphan(agent, submit):
+async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit: Submit) -> None:
     submit()
     request = Request("fetch_work", slot_ad(), keyword="FW")
     who = peer.Peer(1, 0, 0)
@@ -43,7 +45,7 @@ async def test_starts_nothing_that_would_be_an_orphan(agent, submit):
     assert agent.status()["master_gone"] is True
 
 
-async def test_ends_when_nothing_of_its_runs_is_left(agent):
+async def test_ends_when_nothing_of_its_runs_is_left(agent: main.Agent) -> None:
     site = next(iter(agent.sites.values()))
     run = LiveRun(1, "token", site, "slot1@vm", "1.0", "nobody", state="running")
     agent.runs.offered(run)

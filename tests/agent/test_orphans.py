@@ -4,21 +4,25 @@ import asyncio
 import os
 import subprocess
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fetchwork.agent import orphans, peer
 from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
-from tests.agent.conftest import Hooks, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 
 # two children: a hook of the starter's, and the job
 STARTER_SCRIPT = "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' & sleep 61 & echo ready; wait"
 
+MakeHooks = Callable[[Replay], Hooks]
+
 
 @pytest.fixture
-def sleeper():
+def sleeper() -> Iterator[Process]:
     process = subprocess.Popen(["sleep", "60"])
     yield process
     process.kill()
@@ -26,11 +30,11 @@ def sleeper():
 
 
 @pytest.fixture
-async def agent(conninfo):
+async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
     """Makes hooks that an agent of its own serves, which has just come: agent(replay)."""
     made = []
 
-    def make(replay):
+    def make(replay: Replay) -> Hooks:
         made.append(Hooks(conninfo, runs=WatchedRuns(replay, lambda store, slot: None)))
         return made[-1]
 
@@ -40,11 +44,11 @@ async def agent(conninfo):
         await hooks.site.store.database.close()
 
 
-async def nothing():
+async def nothing() -> None:
     """An empty spool."""
 
 
-async def started_job(hooks, submit, process):
+async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
     """A running job whose process is ``process``, of a starter that is gone."""
     submit()
     job = await hooks.started_job()
@@ -52,7 +56,7 @@ async def started_job(hooks, submit, process):
     return job
 
 
-def test_job_among_a_starters_children_is_the_one_that_is_no_hook():
+def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     starter = subprocess.Popen(["bash", "-c", STARTER_SCRIPT], stdout=subprocess.PIPE, process_group=0)
     try:
         assert starter.stdout.readline() == b"ready\n"
@@ -70,11 +74,11 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook():
     assert orphans.child_of(identity) is None
 
 
-def command_of(process):
+def command_of(process: str) -> bytes:
     return Path(f"/proc/{peer.pid_of(process)}/cmdline").read_bytes()
 
 
-def test_process_on_record_is_known_by_its_start_as_well(sleeper):
+def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> None:
     row = {"job_pid": sleeper.pid, "job_start_date": int(time.time())}
     assert orphans.recorded_process(row) == peer.identity(sleeper.pid)
     # another process has the number now
@@ -82,7 +86,7 @@ def test_process_on_record_is_known_by_its_start_as_well(sleeper):
     assert orphans.recorded_process({**row, "job_pid": None}) is None
 
 
-async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch):
+async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "VACATE_S", 0.4)
     job = subprocess.Popen(
         ["sh", "-c", "trap '' TERM; echo ready; sleep 60"], stdout=subprocess.PIPE, process_group=0
@@ -93,7 +97,9 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch):
     job.stdout.close()
 
 
-async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(hooks, agent, submit, job_of, sleeper):
+async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
+    hooks: Hooks, agent: MakeHooks, submit: Submit, job_of: JobOf, sleeper: Process
+) -> None:
     await started_job(hooks, submit, sleeper)
     fresh = agent(nothing)
     assert await fresh.fetch() == b""
@@ -105,8 +111,10 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(hooks, agent,
     assert attributes_of(job)["FetchWorkRunId"] == 2
 
 
-async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(hooks, agent, submit, job_of):
-    async def replay():
+async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(
+    hooks: Hooks, agent: MakeHooks, submit: Submit, job_of: JobOf
+) -> None:
+    async def replay() -> None:
         raise DatabaseUnavailable("database is starting up")
 
     submit()
@@ -117,7 +125,9 @@ async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(hooks, ag
     assert job_of("1.0")["jobstatus"] == 2
 
 
-async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(agent, submit, database):
+async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(
+    agent: MakeHooks, submit: Submit, database: Database
+) -> None:
     hooks = agent(nothing)
     submit()
     assert await hooks.fetch()
@@ -128,7 +138,9 @@ async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(agent, subm
     assert attributes_of(job)["FetchWorkRunId"] == 2
 
 
-async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(agent, submit, database):
+async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(
+    agent: MakeHooks, submit: Submit, database: Database
+) -> None:
     hooks = agent(nothing)
     submit()
     job = await hooks.fetch()

@@ -6,15 +6,18 @@ Without Debian's package they are skipped, under CI they fail.
 import asyncio
 import os
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.db import database as db
-from fetchwork.hook.wire import Request
+from fetchwork.hook.wire import Reply, Request
+from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import AgentProcess
-from tests.agent.conftest import slot_ad
+from tests.agent.conftest import Submit, slot_ad
 
 # collected here once more, where "conninfo" is another
 from tests.agent.test_run_hooks import *  # noqa: F403
@@ -22,7 +25,7 @@ from tests.pgbouncer import PgBouncer, program
 
 
 @pytest.fixture(scope="session")
-def bouncer(postgres, public_directory):
+def bouncer(postgres: PostgresServer, public_directory: Callable[[], Path]) -> Iterator[PgBouncer]:
     if program() is None:
         if os.environ.get("CI") == "true":
             pytest.fail("CI needs PgBouncer: apt-get install pgbouncer")
@@ -34,12 +37,12 @@ def bouncer(postgres, public_directory):
 
 
 @pytest.fixture
-def conninfo(bouncer, new_database):
+def conninfo(bouncer: PgBouncer, new_database: Callable[[], str]) -> str:
     """A new database, through PgBouncer."""
     return bouncer.conninfo(conninfo_to_dict(new_database())["dbname"])
 
 
-async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo):
+async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo: str) -> None:
     sql = "SELECT pg_backend_pid() AS pid, %s::int AS n, pg_sleep(0.01)"
     pools = [db.AsyncDatabase(conninfo, size=2) for _ in range(5)]
     rows = await asyncio.gather(*(pools[n % 5].query(sql, [n], timeout_s=20) for n in range(50)))
@@ -53,8 +56,8 @@ async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_se
 
 
 async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
-    conninfo, public_directory, submit
-):
+    conninfo: str, public_directory: Callable[[], Path], submit: Submit
+) -> None:
     agent = AgentProcess(
         public_directory(), "vm", conninfo, keyword={"max_fetch_wait_s": 20}, keyword_name="FW"
     )
@@ -73,13 +76,13 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
         await agent.stop()
 
 
-def _ask(path, request):
+def _ask(path: str, request: Request) -> Reply:
     from fetchwork.agent import client
 
     return client.ask(path, request, 40)
 
 
-def test_python_api_works(conninfo):
+def test_python_api_works(conninfo: str) -> None:
     with Queue(conninfo) as queue:
         queue.submit({"Cmd": "/bin/true", "Owner": "alice"})
         assert [job["Owner"] for job in queue.query()] == ["alice"]

@@ -3,14 +3,14 @@
 import asyncio
 
 from fetchwork.agent.longpoll import Lobby
-from tests.agent.conftest import Hooks, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, Submit, attributes_of, slot_ad
 
 
-def slot(name, kflops):
+def slot(name: str, kflops: int) -> bytes:
     return slot_ad(Name=name, KFlops=kflops)
 
 
-async def waiting(hooks, lobby, bodies):
+async def waiting(hooks: Hooks, lobby: Lobby, bodies: list[bytes]) -> list[asyncio.Task[bytes]]:
     """Fetches of these slots, each held because nothing waits."""
     store = hooks.site.store
     fetches = []
@@ -24,7 +24,7 @@ async def waiting(hooks, lobby, bodies):
     return fetches
 
 
-async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo, submit):
+async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo: str, submit: Submit) -> None:
     hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     slow, fast, middle = await waiting(
         hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
@@ -40,7 +40,7 @@ async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo, submit):
     await hooks.site.store.database.close()
 
 
-async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo, submit):
+async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo: str, submit: Submit) -> None:
     hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     fetches = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)])
     for _ in range(3):
@@ -51,7 +51,7 @@ async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo, submit
     await hooks.site.store.database.close()
 
 
-async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo, submit):
+async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo: str, submit: Submit) -> None:
     hooks, lobby = Hooks(conninfo, max_fetch_wait_s=20.0), Lobby(10)
     slow, fast = await waiting(hooks, lobby, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
     submit(ad='{"Rank": "/Expr(TARGET.KFlops)/", "Requirements": "/Expr(TARGET.KFlops < 20)/"}')

@@ -1,20 +1,22 @@
 """What the hooks of a run do: REPLY_FETCH, PREPARE_JOB, UPDATE_JOB_INFO, JOB_EXIT."""
 
 import signal
+from collections.abc import Callable
 
 import pytest
 
+from fetchwork.db.database import Database
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.start import hold_code
 from fetchwork.handlers.update import signal_number
-from tests.agent.conftest import attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 
 RUNNING = {"JobState": "Running", "JobPid": 4242}
 EXITED = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
 
 
-async def test_job_runs_from_fetch_to_exit(hooks, submit, job_of):
+async def test_job_runs_from_fetch_to_exit(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     ad = await hooks.started_job()
     assert job_of(job)["jobstatus"] == 2
@@ -24,19 +26,21 @@ async def test_job_runs_from_fetch_to_exit(hooks, submit, job_of):
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 
 
-async def test_start_without_a_reply_is_the_accept_too(hooks, submit, job_of):
+async def test_start_without_a_reply_is_the_accept_too(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     assert (await hooks.start(await hooks.fetch())).reply.exit == 0
     assert job_of(job)["jobstatus"] == 2
 
 
-async def test_same_starter_that_asks_again_hears_the_same(hooks, submit):
+async def test_same_starter_that_asks_again_hears_the_same(hooks: Hooks, submit: Submit) -> None:
     submit()
     ad = await hooks.started_job()
     assert (await hooks.start(ad)).reply.exit == 0
 
 
-async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(hooks, submit, job_of):
+async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
     job = submit()
     ad = await hooks.started_job()
     answer = await hooks.start(ad, starter="99:9")
@@ -48,7 +52,9 @@ async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(h
     assert job_of(job)["jobstatus"] == 2
 
 
-async def test_job_removed_between_claim_and_start_does_not_start(hooks, submit, database, job_of):
+async def test_job_removed_between_claim_and_start_does_not_start(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     job = submit()
     ad = await hooks.fetch()
     database.call("remove", jobs=[job])
@@ -57,8 +63,8 @@ async def test_job_removed_between_claim_and_start_does_not_start(hooks, submit,
 
 
 async def test_failed_check_holds_the_job_in_the_end_with_its_cause_and_code(
-    hooks, submit, job_of, wait_longer
-):
+    hooks: Hooks, submit: Submit, job_of: JobOf, wait_longer: Callable[[], None]
+) -> None:
     job = submit()
     for _ in range(3):
         ad = await hooks.fetch()
@@ -84,11 +90,11 @@ async def test_failed_check_holds_the_job_in_the_end_with_its_cause_and_code(
         ("", 6),
     ],
 )
-def test_hold_code_is_htcondors_for_the_cause(problem, code):
+def test_hold_code_is_htcondors_for_the_cause(problem: str, code: int) -> None:
     assert hold_code(problem) == code
 
 
-async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks, submit):
+async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks: Hooks, submit: Submit) -> None:
     submit()
     ad = await hooks.fetch()
     assert (await hooks.reply("reject", ad)).fields["outcome"] == "rejected"
@@ -96,7 +102,7 @@ async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks, subm
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 
 
-async def test_slot_that_was_only_overtaken_is_offered_the_job_again(hooks, submit):
+async def test_slot_that_was_only_overtaken_is_offered_the_job_again(hooks: Hooks, submit: Submit) -> None:
     submit()
     ad = await hooks.fetch()
     await hooks.reply("reject", ad, slot_ad("25.14.1-fetch_work-static-claimed-busy"))
@@ -116,19 +122,21 @@ async def test_slot_that_was_only_overtaken_is_offered_the_job_again(hooks, subm
         ("pslot-with-dslots", 4, False),
     ],
 )
-def test_rest_follows_from_what_the_slot_ad_shows(case, request_cpus, rests):
+def test_rest_follows_from_what_the_slot_ad_shows(case: str, request_cpus: int, rests: bool) -> None:
     slot = attributes_of(slot_ad(f"23.9.6-fetch_work-{case}"))
     job = attributes_of(b"RequestCpus = %d\n" % request_cpus)
     assert refusal(job, slot)[1] is rests
 
 
-async def test_update_before_the_start_signals_nothing(hooks, submit):
+async def test_update_before_the_start_signals_nothing(hooks: Hooks, submit: Submit) -> None:
     submit()
     answer = await hooks.update(await hooks.fetch())
     assert (answer.reply.signal, answer.fields["outcome"]) == (0, "alive")
 
 
-async def test_removed_job_gets_its_own_signal_then_sigkill(hooks, submit, database, job_of):
+async def test_removed_job_gets_its_own_signal_then_sigkill(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     job = submit(ad={"KillSig": "SIGUSR1", "JobMaxVacateTime": 30})
     ad = await hooks.started_job()
     await hooks.update(ad, **RUNNING)
@@ -141,7 +149,9 @@ async def test_removed_job_gets_its_own_signal_then_sigkill(hooks, submit, datab
     assert job_of(job)["jobstatus"] == 3
 
 
-async def test_job_without_a_vacate_time_gets_ten_minutes(hooks, submit, database):
+async def test_job_without_a_vacate_time_gets_ten_minutes(
+    hooks: Hooks, submit: Submit, database: Database
+) -> None:
     job = submit()
     ad = await hooks.started_job()
     database.call("hold", jobs=[job])
@@ -165,13 +175,13 @@ async def test_job_without_a_vacate_time_gets_ten_minutes(hooks, submit, databas
         ("999", 15),
     ],
 )
-def test_kill_signal_by_name_or_number(text, number):
+def test_kill_signal_by_name_or_number(text: str | None, number: int) -> None:
     assert signal_number(text) == number
 
 
 async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_count(
-    hooks, submit, database, job_of
-):
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     job = submit()
     ad = await hooks.started_job()
     token = attributes_of(ad)["FetchWorkToken"]
@@ -182,7 +192,7 @@ async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_cou
     assert job_of(job)["jobstatus"] == 1
 
 
-async def test_update_after_the_end_changes_nothing(hooks, submit, job_of):
+async def test_update_after_the_end_changes_nothing(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     ad = await hooks.started_job()
     await hooks.exit(ad, **EXITED, ExitCode=0)
@@ -191,7 +201,9 @@ async def test_update_after_the_end_changes_nothing(hooks, submit, job_of):
     assert job_of(job)["jobstatus"] == 4
 
 
-async def test_periodic_remove_ends_a_running_job_at_its_update(hooks, submit, job_of):
+async def test_periodic_remove_ends_a_running_job_at_its_update(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
     job = submit(ad={"PeriodicRemove": "/Expr(ImageSize > 100000)/"})
     ad = await hooks.started_job()
     assert (await hooks.update(ad, **RUNNING, ImageSize=1000)).reply.signal == 0
@@ -200,7 +212,7 @@ async def test_periodic_remove_ends_a_running_job_at_its_update(hooks, submit, j
     assert job_of(job)["jobstatus"] == 3
 
 
-async def test_on_exit_remove_false_runs_the_job_again(hooks, submit, job_of):
+async def test_on_exit_remove_false_runs_the_job_again(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit(ad={"OnExitRemove": "/Expr(ExitCode =?= 0)/"})
     ad = await hooks.started_job()
     answer = await hooks.exit(ad, **EXITED, ExitCode=1)
@@ -212,8 +224,8 @@ async def test_on_exit_remove_false_runs_the_job_again(hooks, submit, job_of):
 
 
 async def test_policy_that_cannot_be_evaluated_holds_the_job_and_keeps_its_report(
-    hooks, submit, database, job_of
-):
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     bomb = {f"A{n}": f"/Expr(A{n + 1} + A{n + 1})/" for n in range(40)}
     job = submit(ad={**bomb, "OnExitHold": "/Expr(A0 > 1)/"})
     ad = await hooks.started_job()
@@ -223,7 +235,7 @@ async def test_policy_that_cannot_be_evaluated_holds_the_job_and_keeps_its_repor
     assert report["ExitCode"] == 5
 
 
-async def test_evicted_job_waits_again(hooks, submit, job_of):
+async def test_evicted_job_waits_again(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     ad = await hooks.started_job()
     answer = await hooks.exit(ad, "evict", **EXITED, ExitCode=9, VacateReason="vacated")
@@ -231,7 +243,9 @@ async def test_evicted_job_waits_again(hooks, submit, job_of):
     assert (job_of(job)["jobstatus"], job_of(job)["numevicted"]) == (1, 1)
 
 
-async def test_report_holds_only_known_attributes_of_their_types(hooks, submit, database):
+async def test_report_holds_only_known_attributes_of_their_types(
+    hooks: Hooks, submit: Submit, database: Database
+) -> None:
     submit()
     ad = await hooks.started_job()
     wrong = {"RemoteUserCpu": "much", "ImageSize": True, "NumPids": 2**40, "Surprise": 1}
@@ -241,7 +255,7 @@ async def test_report_holds_only_known_attributes_of_their_types(hooks, submit, 
     assert report == {**EXITED, "ExitCode": 0}
 
 
-async def test_report_sent_twice_counts_once(hooks, submit, job_of):
+async def test_report_sent_twice_counts_once(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     ad = await hooks.started_job()
     await hooks.exit(ad, **EXITED, ExitCode=0)
@@ -250,7 +264,7 @@ async def test_report_sent_twice_counts_once(hooks, submit, job_of):
     assert job_of(job)["numjobcompletions"] == 1
 
 
-async def test_report_without_a_database_goes_to_the_spool_as_it_came(no_database):
+async def test_report_without_a_database_goes_to_the_spool_as_it_came(no_database: Hooks) -> None:
     hooks = no_database
     ad = b'FetchWorkRunId = 7\nFetchWorkToken = "edc2d9bf-cff4-4e01-a708-e7f96af06707"\nExitCode = 0\n'
     answer = await hooks.ask("job_exit", ad, "exit", slot="slot1", seconds=1.0, spool=True)
@@ -260,7 +274,9 @@ async def test_report_without_a_database_goes_to_the_spool_as_it_came(no_databas
 
 
 @pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
-async def test_other_account_gets_nothing_done_even_with_the_token(hooks, submit, job_of, hook):
+async def test_other_account_gets_nothing_done_even_with_the_token(
+    hooks: Hooks, submit: Submit, job_of: JobOf, hook: str
+) -> None:
     job = submit()
     ad = await hooks.started_job()
     next(iter(hooks.runs)).owner_uid = 65534
@@ -273,7 +289,9 @@ async def test_other_account_gets_nothing_done_even_with_the_token(hooks, submit
 
 
 @pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
-async def test_wrong_token_is_denied_and_the_true_one_not_told(hooks, submit, job_of, hook):
+async def test_wrong_token_is_denied_and_the_true_one_not_told(
+    hooks: Hooks, submit: Submit, job_of: JobOf, hook: str
+) -> None:
     job = submit()
     ad = await hooks.started_job()
     token = attributes_of(ad)["FetchWorkToken"]
@@ -294,11 +312,11 @@ async def test_wrong_token_is_denied_and_the_true_one_not_told(hooks, submit, jo
     ],
 )
 @pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
-async def test_ad_that_is_not_of_a_run_is_a_bad_request(no_database, hook, ad):
+async def test_ad_that_is_not_of_a_run_is_a_bad_request(no_database: Hooks, hook: str, ad: bytes) -> None:
     assert (await no_database.ask(hook, ad, "exit")).reply.code == "bad_request"
 
 
-async def test_unknown_request_and_unknown_arguments_are_told_so(hooks, submit):
+async def test_unknown_request_and_unknown_arguments_are_told_so(hooks: Hooks, submit: Submit) -> None:
     submit()
     assert (await hooks.ask("dance")).reply.code == "unknown_request"
     ad = await hooks.fetch()

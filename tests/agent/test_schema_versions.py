@@ -1,9 +1,13 @@
 """A host on a database of another schema version: a later one is no matter, an earlier one is told."""
 
 from fetchwork.db import schema
+from fetchwork.db.database import Database
+from tests.agent.conftest import Hooks, JobOf, Submit
 
 
-async def test_host_goes_on_with_a_schema_later_than_its_own(hooks, submit, database, job_of):
+async def test_host_goes_on_with_a_schema_later_than_its_own(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
     jobs = [submit(), submit()]
     ad = await hooks.started_job()
     database.query("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version")
@@ -15,8 +19,8 @@ async def test_host_goes_on_with_a_schema_later_than_its_own(hooks, submit, data
 
 
 async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on_afterwards(
-    hooks, submit, database
-):
+    hooks: Hooks, submit: Submit, database: Database
+) -> None:
     submit()
     latest = database.query(
         "DELETE FROM fetchwork.migration WHERE version = %s RETURNING version, name", [schema.latest()]

@@ -7,10 +7,11 @@ import pytest
 
 from fetchwork.cli import run
 from fetchwork.deploy import CONDOR_FILE
+from tests.doctor.conftest import TestHost
 
 
 @pytest.fixture
-def on_path(host, monkeypatch):
+def on_path(host: TestHost, monkeypatch: pytest.MonkeyPatch) -> TestHost:
     """The host with its condor_config_val on PATH and its fetchwork in its environment."""
     program = host.directory / "venv/bin/fetchwork"
     program.write_text("#!/bin/sh\n")
@@ -21,12 +22,14 @@ def on_path(host, monkeypatch):
     return host
 
 
-def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(on_path, capsys):
+def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["config", "check", str(on_path.file)]) == 0
     assert capsys.readouterr().out == f"{on_path.file}: nothing wrong\n"
 
 
-def test_check_finds_a_world_writable_hook(on_path, capsys):
+def test_check_finds_a_world_writable_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
     (on_path.hooks / "prepare_job").chmod(0o757)
     assert run(["config", "check", str(on_path.file)]) == 1
     out, err = capsys.readouterr()
@@ -37,7 +40,7 @@ def test_check_finds_a_world_writable_hook(on_path, capsys):
     assert err == f"fetchwork: error: 1 thing is wrong with '{on_path.file}'\n"
 
 
-def test_check_finds_a_missing_hook(on_path, capsys):
+def test_check_finds_a_missing_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
     (on_path.hooks / "job_exit").unlink()
     assert run(["config", "check", "--json", str(on_path.file)]) == 1
     (finding,) = json.loads(capsys.readouterr().out)
@@ -45,7 +48,9 @@ def test_check_finds_a_missing_hook(on_path, capsys):
     assert finding["warning"] is False
 
 
-def test_check_finds_a_password_that_everyone_can_read(on_path, capsys):
+def test_check_finds_a_password_that_everyone_can_read(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     on_path.file.chmod(0o644)
     assert run(["config", "check", str(on_path.file)]) == 1
     assert (
@@ -53,7 +58,9 @@ def test_check_finds_a_password_that_everyone_can_read(on_path, capsys):
     )
 
 
-def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(on_path, capsys):
+def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = on_path.file.read_text()
     on_path.file.write_text(text.replace("[agent]", '[agent]\nrun = "none"'))
     run(["config", "check", str(on_path.file)])
@@ -65,7 +72,9 @@ def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(on_path, caps
     assert "warning: holds a password that every job can read" in out
 
 
-def test_check_warns_of_a_file_that_the_agent_does_not_read(on_path, capsys):
+def test_check_warns_of_a_file_that_the_agent_does_not_read(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
     copy.chmod(0o600)
@@ -73,7 +82,9 @@ def test_check_warns_of_a_file_that_the_agent_does_not_read(on_path, capsys):
     assert f"warning: the agent will read '{on_path.file}', not this file" in capsys.readouterr().out
 
 
-def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(on_path, capsys):
+def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     first, last = on_path.directory / "share.d", on_path.directory / "config.d"
     first.mkdir()
     last.mkdir()
@@ -88,14 +99,18 @@ def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(on_pat
     assert "wrote 6 hooks of FETCHWORK into" in capsys.readouterr().err
 
 
-def test_install_says_where_if_htcondor_does_not(on_path, capsys):
+def test_install_says_where_if_htcondor_does_not(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     on_path.settings["LOCAL_CONFIG_DIR"] = "/nowhere"
     on_path.diagnose()
     assert run(["config", "install", str(on_path.file)]) == 1
     assert "say where with --output DIR" in capsys.readouterr().err
 
 
-def test_install_refuses_a_file_that_the_agent_would_not_read(on_path, capsys):
+def test_install_refuses_a_file_that_the_agent_would_not_read(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
     assert run(["config", "install", str(copy)]) == 1

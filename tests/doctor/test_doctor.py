@@ -4,24 +4,26 @@ import json
 import os
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from fetchwork import config
 from fetchwork.cli import run
 from fetchwork.db import schema
-from fetchwork.doctor import agent, database, hooks
+from fetchwork.doctor import Line, agent, database, hooks
+from tests.doctor.conftest import TestHost
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
 
 
-def only(lines):
+def only(lines: list[Line]) -> Line:
     assert len(lines) == 1, lines
     assert lines[0].remedy
     return lines[0]
 
 
-def test_nothing_fails_on_a_host_where_nothing_is_wrong(host):
+def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
     lines = host.diagnose()
     assert [line for line in lines if line.verdict == "FAIL"] == []
     assert [line.subject for line in lines] == [
@@ -43,7 +45,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(host):
     assert [line.subject for line in lines if line.verdict == "warn"] == ["fetches"]
 
 
-def test_agent_down(host):
+def test_agent_down(host: TestHost) -> None:
     host.stop_agent()
     line = only(host.failures())
     assert line.subject == "agent"
@@ -51,7 +53,7 @@ def test_agent_down(host):
     assert line.remedy.startswith("condor_on -daemon FETCHWORK_AGENT; FetchworkAgentLog")
 
 
-def test_agent_that_hangs(host, monkeypatch, tmp_path):
+def test_agent_that_hangs(host: TestHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(agent, "TIMEOUT_S", 0.2)
     path = host.directory / "run/agent.sock"
     host.stop_agent()
@@ -64,7 +66,7 @@ def test_agent_that_hangs(host, monkeypatch, tmp_path):
     assert "does not answer within" in line.text
 
 
-def test_database_down(host):
+def test_database_down(host: TestHost) -> None:
     text = host.file.read_text()
     port = text.partition("port=")[2].split()[0].rstrip('"')
     host.file.write_text(text.replace(f"port={port}", "port=1"))
@@ -74,7 +76,7 @@ def test_database_down(host):
     assert "[database.main] conninfo" in line.remedy
 
 
-def test_database_of_an_older_schema(host):
+def test_database_of_an_older_schema(host: TestHost) -> None:
     host.connection.execute("DELETE FROM fetchwork.migration WHERE version = %s", [schema.latest()])
     line = only(host.failures())
     assert line.subject == "schema"
@@ -82,21 +84,21 @@ def test_database_of_an_older_schema(host):
     assert "fetchwork db upgrade" in line.remedy
 
 
-def test_database_of_a_newer_schema(host):
+def test_database_of_a_newer_schema(host: TestHost) -> None:
     host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
     line = only(host.failures())
     assert line.text == f"main: version 9999, this fetchwork speaks {schema.latest()}"
     assert line.remedy == "upgrade fetchwork on this host"
 
 
-def test_database_without_schema(host):
+def test_database_without_schema(host: TestHost) -> None:
     host.connection.execute("DROP SCHEMA fetchwork CASCADE")
     line = only(host.failures())
     assert line.text == "main: the database has no schema 'fetchwork'"
     assert line.remedy == "fetchwork db init"
 
 
-def test_role_without_an_agents_rights(host, agent_role):
+def test_role_without_an_agents_rights(host: TestHost, agent_role: tuple[str, str]) -> None:
     host.connection.execute(f"REVOKE fetchwork_agent FROM {agent_role[0]}")
     host.connection.execute(f"GRANT fetchwork_reader TO {agent_role[0]}")
     line = only(host.failures())
@@ -104,7 +106,7 @@ def test_role_without_an_agents_rights(host, agent_role):
     assert line.remedy == f'GRANT fetchwork_agent TO "{agent_role[0]}"'
 
 
-def test_hook_not_executable(host):
+def test_hook_not_executable(host: TestHost) -> None:
     (host.hooks / "job_exit").chmod(0o644)
     line = only(host.failures())
     assert line.subject == "hooks"
@@ -112,20 +114,20 @@ def test_hook_not_executable(host):
     assert "chmod 755" in line.remedy
 
 
-def test_hook_world_writable(host):
+def test_hook_world_writable(host: TestHost) -> None:
     (host.hooks / "fetch_work").chmod(0o777)
     line = only(host.failures())
     assert f"hook '{host.hooks}/fetch_work' is world-writable, HTCondor refuses it" in line.text
     assert "chmod 755" in line.remedy
 
 
-def test_hook_directory_world_writable(host):
+def test_hook_directory_world_writable(host: TestHost) -> None:
     host.hooks.chmod(0o777)
     line = only(host.failures())
     assert f"hook directory '{host.hooks}' is world-writable, HTCondor refuses it" in line.text
 
 
-def test_hook_without_its_interpreter(host):
+def test_hook_without_its_interpreter(host: TestHost) -> None:
     hook = host.hooks / "fetch_work"
     hook.write_text(hook.read_text().replace("#!/", "#!/nowhere/", 1))
     line = only(host.failures())
@@ -133,13 +135,13 @@ def test_hook_without_its_interpreter(host):
     assert f"fetchwork hooks install -c '{host.file}'" in line.remedy
 
 
-def test_hooks_of_another_keyword_in_the_directory(host):
+def test_hooks_of_another_keyword_in_the_directory(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("FETCHWORK", "OTHER"))
     assert "says keyword = OTHER, the host file has 'FETCHWORK'" in only(host.failures()).text
 
 
-def test_hooks_installed_for_another_socket(host):
+def test_hooks_installed_for_another_socket(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("agent.sock", "old.sock"))
     line = only(host.failures())
@@ -147,28 +149,28 @@ def test_hooks_installed_for_another_socket(host):
     assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 
-def test_hooks_not_installed(host):
+def test_hooks_not_installed(host: TestHost) -> None:
     host.hooks.rename(host.directory / "elsewhere")
     line = only(host.failures())
     assert f"hook directory '{host.hooks}': no such file or directory" in line.text
     assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 
-def test_keyword_misspelt_in_htcondor(host):
+def test_keyword_misspelt_in_htcondor(host: TestHost) -> None:
     host.settings["SLOT4_JOB_HOOK_KEYWORD"] = "FETCHWROK"
     first = host.failures()[0]
     assert first.subject == "keywords"
     assert first.text.startswith("slot4: keyword 'FETCHWROK' has no hooks (did you mean FETCHWORK?)")
 
 
-def test_keyword_misspelt_for_all_slots(host):
+def test_keyword_misspelt_for_all_slots(host: TestHost) -> None:
     host.settings["STARTD_JOB_HOOK_KEYWORD"] = "FETCHWROK"
     first, second = host.failures()
     assert first.text.startswith("every slot: keyword 'FETCHWROK' has no hooks (did you mean FETCHWORK?)")
     assert "60-local:7:STARTD_JOB_HOOK_KEYWORD: HTCondor uses 'FETCHWROK'" in second.text
 
 
-def test_htcondor_without_our_configuration(host):
+def test_htcondor_without_our_configuration(host: TestHost) -> None:
     host.settings.clear()
     host.settings["LOCAL_CONFIG_DIR"] = "/etc/condor/config.d"
     first = host.failures()[0]
@@ -176,25 +178,25 @@ def test_htcondor_without_our_configuration(host):
     assert f"fetchwork config generate '{host.file}' -o /etc/condor/config.d" in first.remedy
 
 
-def test_htcondor_that_uses_another_setting(host):
+def test_htcondor_that_uses_another_setting(host: TestHost) -> None:
     host.settings["PIPE_BUFFER_MAX"] = "10240"
     line = only(host.failures())
     assert line.subject == "settings"
     assert "PIPE_BUFFER_MAX: HTCondor uses '10240', the host file says '65536'" in line.text
 
 
-def test_start_that_is_false_without_a_job(host):
+def test_start_that_is_false_without_a_job(host: TestHost) -> None:
     host.settings["START"] = 'TARGET.X =?= "good"'
     line = only(host.failures())
     assert "is false without a job, so no slot will ever fetch" in line.text
 
 
-def test_start_that_is_undefined_without_a_job_is_fine(host):
+def test_start_that_is_undefined_without_a_job_is_fine(host: TestHost) -> None:
     host.settings["START"] = 'TARGET.X == "good"'
     assert host.failures() == []
 
 
-def test_no_htcondor(host):
+def test_no_htcondor(host: TestHost) -> None:
     (host.directory / "condor_config_val").unlink()
     line = only(host.failures())
     assert line.subject == "HTCondor"
@@ -202,7 +204,7 @@ def test_no_htcondor(host):
 
 
 @root_only
-def test_owner_unknown_on_the_host(host):
+def test_owner_unknown_on_the_host(host: TestHost) -> None:
     host.connection.execute(
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => owner) FROM unnest(%s::text[]) AS owner",
         [["nobody", "nosuchuser"]],
@@ -214,7 +216,7 @@ def test_owner_unknown_on_the_host(host):
 
 
 @root_only
-def test_owner_whose_jobs_are_in_a_queue_of_other_hosts_is_not_looked_for(host):
+def test_owner_whose_jobs_are_in_a_queue_of_other_hosts_is_not_looked_for(host: TestHost) -> None:
     host.connection.execute("SELECT fetchwork.set_queue('other')")
     host.connection.execute(
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'nosuchuser', queue => 'other')"
@@ -223,14 +225,14 @@ def test_owner_whose_jobs_are_in_a_queue_of_other_hosts_is_not_looked_for(host):
 
 
 @pytest.mark.parametrize(("off", "word"), [(60, "before"), (-60, "behind")])
-def test_clock_off_by_a_minute(host, off, word):
+def test_clock_off_by_a_minute(host: TestHost, off: int, word: str) -> None:
     lines = database.check(config.load(host.file), clock=lambda: time.time() + off)
     line = only([line for line in lines if line.verdict == "FAIL"])
     assert line.subject == "clock"
     assert line.text == f"main: this host's clock is 60 s {word} the database's"
 
 
-def test_clock_off_by_ten_seconds_is_a_warning(host):
+def test_clock_off_by_ten_seconds_is_a_warning(host: TestHost) -> None:
     lines = database.check(config.load(host.file), clock=lambda: time.time() + 10)
     assert [(line.verdict, line.subject) for line in lines if line.verdict != "ok"] == [
         ("warn", "clock"),
@@ -238,7 +240,7 @@ def test_clock_off_by_ten_seconds_is_a_warning(host):
     ]
 
 
-def test_spool_that_jobs_accounts_cannot_write_to(host):
+def test_spool_that_jobs_accounts_cannot_write_to(host: TestHost) -> None:
     (host.directory / "run/spool").chmod(0o700)
     line = only(host.failures())
     assert line.subject == "spool"
@@ -246,11 +248,11 @@ def test_spool_that_jobs_accounts_cannot_write_to(host):
     assert "chmod 1733" in line.remedy
 
 
-def spool_warnings(host):
+def spool_warnings(host: TestHost) -> list[Line]:
     return [line for line in host.diagnose() if line.subject == "spool" and line.verdict == "warn"]
 
 
-def test_files_moved_aside_in_the_spool(host):
+def test_files_moved_aside_in_the_spool(host: TestHost) -> None:
     bad = host.directory / "run/spool/bad"
     bad.mkdir(exist_ok=True)
     for number in range(3):
@@ -260,7 +262,7 @@ def test_files_moved_aside_in_the_spool(host):
     assert "spool_rejected" in line.remedy
 
 
-def test_spool_that_holds_unusually_many_files(host, monkeypatch):
+def test_spool_that_holds_unusually_many_files(host: TestHost, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = host.directory / "run/spool"
     count = len(list(spool.iterdir()))
     monkeypatch.setattr(hooks, "AT_ONCE", count)
@@ -272,7 +274,7 @@ def test_spool_that_holds_unusually_many_files(host, monkeypatch):
     assert f"ls -ln '{spool}'" in line.remedy
 
 
-def report(host, ago_s, state="Unclaimed", name="slot1@test"):
+def report(host: TestHost, ago_s: float, state: str = "Unclaimed", name: str = "slot1@test") -> None:
     """The database sees a slot that fetched so long ago."""
     slot = {"name": name, "state": state, "activity": "Idle", "fetched_at": time.time() - ago_s}
     host.connection.execute(
@@ -281,7 +283,7 @@ def report(host, ago_s, state="Unclaimed", name="slot1@test"):
     )
 
 
-def test_last_fetch_of_each_slot_is_told(host):
+def test_last_fetch_of_each_slot_is_told(host: TestHost) -> None:
     for number in range(1, 11):
         report(host, 10 * number, name=f"slot{number}@test")
     line = host.diagnose()[-1]
@@ -293,26 +295,28 @@ def test_last_fetch_of_each_slot_is_told(host):
     assert slots == [f"slot{number} {number}? s" for number in range(1, 9)]
 
 
-def test_slot_that_stopped_fetching_is_named(host):
+def test_slot_that_stopped_fetching_is_named(host: TestHost) -> None:
     report(host, 7200)
     line = host.diagnose()[-1]
     assert line.verdict == "warn"
     assert line.text == "main: 1 of 1 slots are quiet, slot1@test fetched 2 h ago"
 
 
-def test_busy_slot_need_not_fetch(host):
+def test_busy_slot_need_not_fetch(host: TestHost) -> None:
     report(host, 7200, state="Claimed")
     assert host.diagnose()[-1].verdict == "ok"
 
 
-def test_broken_host_file_ends_the_diagnosis(host):
+def test_broken_host_file_ends_the_diagnosis(host: TestHost) -> None:
     host.file.write_text(host.file.read_text().replace("name =", "nmae =", 1))
     lines = host.diagnose()
     assert {line.subject for line in lines} == {"host file"}
     assert "did you mean 'name'?" in lines[0].text
 
 
-def test_command_prints_one_screen_and_ends_with_1_on_a_failure(host, capsys, monkeypatch):
+def test_command_prints_one_screen_and_ends_with_1_on_a_failure(
+    host: TestHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.diagnose()  # leaves the settings where the program finds them
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
     assert run(["doctor", str(host.file)]) == 0
@@ -324,7 +328,9 @@ def test_command_prints_one_screen_and_ends_with_1_on_a_failure(host, capsys, mo
     assert "FAIL  agent      cannot connect to agent socket" in capsys.readouterr().out
 
 
-def test_command_prints_json(host, capsys, monkeypatch):
+def test_command_prints_json(
+    host: TestHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.diagnose()
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
     host.stop_agent()
@@ -333,7 +339,7 @@ def test_command_prints_json(host, capsys, monkeypatch):
     assert [line["subject"] for line in lines if line["verdict"] == "FAIL"] == ["agent"]
 
 
-def test_secrets_are_not_shown(host):
+def test_secrets_are_not_shown(host: TestHost) -> None:
     password = host.file.read_text().partition("password=")[2].split()[0].rstrip('"')
     assert len(password) > 8
     host.file.write_text(host.file.read_text().replace(f"password={password}", f"password={password}x"))
@@ -342,7 +348,7 @@ def test_secrets_are_not_shown(host):
     assert password not in str(lines)
 
 
-def test_quiet_slot_of_a_workstation_is_no_wonder(host):
+def test_quiet_slot_of_a_workstation_is_no_wonder(host: TestHost) -> None:
     host.file.write_text(host.file.read_text() + "[workstation]\n")
     report(host, 7200)
     line = host.diagnose()[-1]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,12 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
+
+
+class Done(subprocess.CompletedProcess[bytes]):
+    """A hook that has ended, and how long it took."""
+
+    seconds: float
 
 
 class StandIn:
@@ -66,7 +73,12 @@ class StandIn:
             thread.join(10)
 
 
-def answering(reply: Reply) -> Callable[[StandIn, socket.socket], None]:
+Behave = Callable[[StandIn, socket.socket], None]
+#: starts an agent that answers so, or behaves so
+StartAgent = Callable[[Behave | Reply], StandIn]
+
+
+def answering(reply: Reply) -> Behave:
     def behave(agent: StandIn, connection: socket.socket) -> None:
         agent.read(connection)
         connection.sendall(encode_reply(reply))
@@ -101,12 +113,10 @@ class Hooks:
         hook = [str(self.directory / name), *args]
         return ["/bin/sh", "-c", 'exec "$0" "$@" >&- 2>&-', *hook] if closed else hook
 
-    def run(
-        self, name: str, *args: str, stdin: bytes = b"", closed: bool = False, **more: object
-    ) -> subprocess.CompletedProcess[bytes]:
+    def run(self, name: str, *args: str, stdin: bytes = b"", closed: bool = False, **more: Any) -> Done:
         """Run a hook; what it prints on stderr is at most one line, and never a traceback."""
         start = time.monotonic()
-        done = subprocess.run(
+        ended = subprocess.run(
             self.command(name, *args, closed=closed),
             input=stdin,
             capture_output=True,
@@ -114,6 +124,7 @@ class Hooks:
             cwd=more.pop("cwd", self.home),
             **more,
         )
+        done = Done(ended.args, ended.returncode, ended.stdout, ended.stderr)
         done.seconds = time.monotonic() - start
         assert done.stderr.count(b"\n") == (1 if done.stderr else 0), done.stderr
         assert b"Traceback" not in done.stderr
@@ -121,14 +132,14 @@ class Hooks:
 
 
 @pytest.fixture(scope="session")
-def _installed(public_directory) -> Path:
+def _installed(public_directory: Callable[[], Path]) -> Path:
     home = public_directory()
     hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere")
     return home
 
 
 @pytest.fixture
-def hooks(_installed: Path, public_directory) -> Hooks:
+def hooks(_installed: Path, public_directory: Callable[[], Path]) -> Hooks:
     home = public_directory()
     shutil.copytree(_installed / "hooks", home / "hooks", symlinks=True)
     (home / "spool").mkdir()
@@ -137,11 +148,11 @@ def hooks(_installed: Path, public_directory) -> Hooks:
 
 
 @pytest.fixture
-def agent(hooks: Hooks) -> Iterator[Callable[[Callable[[StandIn, socket.socket], None] | Reply], StandIn]]:
+def agent(hooks: Hooks) -> Iterator[StartAgent]:
     """Starts an agent that answers so, or behaves so."""
     started: list[StandIn] = []
 
-    def start(behave: Callable[[StandIn, socket.socket], None] | Reply) -> StandIn:
+    def start(behave: Behave | Reply) -> StandIn:
         started.append(StandIn(hooks.socket, answering(behave) if isinstance(behave, Reply) else behave))
         return started[-1]
 

@@ -4,10 +4,12 @@ import json
 import os
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from fetchwork import config
 from fetchwork.cli.hooks import cli
@@ -19,16 +21,16 @@ ROOT = os.geteuid() == 0
 
 
 @pytest.fixture
-def place(public_directory) -> Path:
+def place(public_directory: Callable[[], Path]) -> Path:
     return public_directory()
 
 
-def conf_of(directory):
+def conf_of(directory: Path) -> dict[str, str]:
     lines = (directory / "hook.conf").read_text().splitlines()
     return dict(line.split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
-def host_file(place, **keyword):
+def host_file(place: Path, **keyword: object) -> Path:
     file = place / "host.toml"
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keyword.items())
     file.write_text(
@@ -40,11 +42,11 @@ def host_file(place, **keyword):
     return file
 
 
-def run(*args):
+def run(*args: object) -> Result:
     return CliRunner().invoke(cli, ["install", *map(str, args)], catch_exceptions=False)
 
 
-def test_everything_is_readable_by_all_and_writable_by_its_owner_only(place):
+def test_everything_is_readable_by_all_and_writable_by_its_owner_only(place: Path) -> None:
     hookinstall.install(place / "a/b/hooks", keyword="FW", socket="/run/x.sock", spool="/var/x")
     for path in (place / "a").rglob("*"):
         if path.is_symlink():
@@ -55,7 +57,7 @@ def test_everything_is_readable_by_all_and_writable_by_its_owner_only(place):
     assert conf_of(place / "a/b/hooks") == {"keyword": "FW", "socket": "/run/x.sock", "spool": "/var/x"}
 
 
-def test_umask_does_not_matter(place):
+def test_umask_does_not_matter(place: Path) -> None:
     old = os.umask(0o077)
     try:
         test_everything_is_readable_by_all_and_writable_by_its_owner_only(place)
@@ -63,7 +65,7 @@ def test_umask_does_not_matter(place):
         os.umask(old)
 
 
-def test_the_chosen_interpreter_runs_them(place):
+def test_the_chosen_interpreter_runs_them(place: Path) -> None:
     python = place / "python"
     python.symlink_to("/usr/bin/python3")
     [first, *_] = hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere", python=python)
@@ -74,7 +76,7 @@ def test_the_chosen_interpreter_runs_them(place):
     )
 
 
-def test_hooks_do_not_write_and_do_not_need_the_sources(place):
+def test_hooks_do_not_write_and_do_not_need_the_sources(place: Path) -> None:
     hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere")
     before = sorted(place.rglob("*"))
     for source in (place / "hooks/lib/fetchwork").glob("*.py"):
@@ -85,7 +87,7 @@ def test_hooks_do_not_write_and_do_not_need_the_sources(place):
     assert sorted(place.rglob("*")) == before
 
 
-def test_installing_again_replaces_everything_at_once(place):
+def test_installing_again_replaces_everything_at_once(place: Path) -> None:
     target = place / "hooks"
     hookinstall.install(target, keyword="FW", socket="/one")
     (target / "fetch_work").write_text("spoilt")
@@ -111,19 +113,21 @@ def test_installing_again_replaces_everything_at_once(place):
         ({"deadline_s": 0.5}, "deadline_s 0.5: allowed are 1 to 86400"),
     ],
 )
-def test_a_setting_that_can_not_work_is_refused_and_nothing_is_written(place, settings, problem):
+def test_a_setting_that_can_not_work_is_refused_and_nothing_is_written(
+    place: Path, settings: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
         hookinstall.install(place / "hooks", **{"keyword": "FW", "socket": "/x"} | settings)
     assert not (place / "hooks").exists()
 
 
-def test_every_problem_is_told_at_once(place):
+def test_every_problem_is_told_at_once(place: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         hookinstall.install("hooks", keyword="1", socket="x", python="y")
     assert len(caught.value.problems) == 4
 
 
-def test_a_world_writable_directory_is_refused(place):
+def test_a_world_writable_directory_is_refused(place: Path) -> None:
     (place / "open").mkdir()
     (place / "open").chmod(0o777)
     for target in (place / "open", place / "open/hooks"):
@@ -132,14 +136,14 @@ def test_a_world_writable_directory_is_refused(place):
 
 
 @pytest.mark.skipif(not ROOT, reason="only root's hooks run as other accounts")
-def test_a_directory_that_job_users_can_not_enter_is_refused(place):
+def test_a_directory_that_job_users_can_not_enter_is_refused(place: Path) -> None:
     (place / "closed").mkdir()
     (place / "closed").chmod(0o700)
     with pytest.raises(ConfigError, match="closed' can't be entered by job users"):
         hookinstall.install(place / "closed/hooks", keyword="FW", socket="/x")
 
 
-def test_an_interpreter_that_is_none_is_told(place):
+def test_an_interpreter_that_is_none_is_told(place: Path) -> None:
     with pytest.raises(FetchworkError, match="'/bin/false' is no working Python 3"):
         hookinstall.install(place / "hooks", keyword="FW", socket="/x", python="/bin/false")
 
@@ -147,7 +151,7 @@ def test_an_interpreter_that_is_none_is_told(place):
 # -- the command
 
 
-def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(place):
+def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(place: Path) -> None:
     done = run("--config", host_file(place))
     assert done.exit_code == 0
     assert done.output == f"ONE: 6 hooks in {place}/hooks/ONE\nTWO: 6 hooks in {place}/hooks/TWO\n"
@@ -162,7 +166,7 @@ def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(pl
     assert stat.S_IMODE((place / "run").stat().st_mode) == 0o755
 
 
-def test_deadlines_follow_the_host_file(place):
+def test_deadlines_follow_the_host_file(place: Path) -> None:
     run("--config", host_file(place, max_fetch_wait_s=100, job_exit_timeout_s=10))
     assert (
         conf_of(place / "hooks/ONE")["deadline_s"],
@@ -173,26 +177,26 @@ def test_deadlines_follow_the_host_file(place):
     )
 
 
-def test_one_keyword_can_go_to_a_directory(place):
+def test_one_keyword_can_go_to_a_directory(place: Path) -> None:
     done = run(place / "mine", "--keyword", "TWO", "--config", host_file(place), "--json")
     assert json.loads(done.output) == {"TWO": [str(place / "mine" / name) for name in HOOKS]}
     assert conf_of(place / "mine")["keyword"] == "TWO"
     assert not (place / "hooks").exists()
 
 
-def test_a_directory_needs_a_keyword_where_there_are_two(place):
+def test_a_directory_needs_a_keyword_where_there_are_two(place: Path) -> None:
     done = run(place / "mine", "--config", host_file(place))
     assert done.exit_code == 2
     assert "DIRECTORY is for one keyword: name it with --keyword (ONE, TWO)" in " ".join(done.output.split())
 
 
-def test_an_unknown_keyword_is_refused(place):
+def test_an_unknown_keyword_is_refused(place: Path) -> None:
     with pytest.raises(ConfigError, match="--keyword NOPE: is not in the host file; allowed: ONE, TWO"):
         run("--keyword", "NOPE", "--config", host_file(place))
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
-def test_the_spool_belongs_to_the_agents_account(place):
+def test_the_spool_belongs_to_the_agents_account(place: Path) -> None:
     file = host_file(place)
     file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
     for _ in range(2):
@@ -202,7 +206,7 @@ def test_the_spool_belongs_to_the_agents_account(place):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
-def test_an_account_that_does_not_exist_is_named(place):
+def test_an_account_that_does_not_exist_is_named(place: Path) -> None:
     file = host_file(place)
     file.write_text(file.read_text().replace('user = ""', 'user = "nosuchuser"'))
     with pytest.raises(ConfigError, match=r"agent.user: account 'nosuchuser' does not exist on this host"):

@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fetchwork.hook.wire import HOOKS, Reply
+from tests.hooks.conftest import Hooks, StartAgent
 
 from .conftest import ADS
 
@@ -20,12 +24,14 @@ CLOSED = ("reply_fetch", "evict_claim", "update_job_info")
 JOB = (ADS / "25.14.1-update_job_info-2-running.ad").read_bytes()
 
 
-def hook_of(file):
+def hook_of(file: str) -> str:
     return next(name for name in HOOKS if f"-{name}" in file)
 
 
 @pytest.mark.parametrize(("file", "argv"), CAPTURES, ids=[file for file, _ in CAPTURES])
-def test_every_captured_ad_reaches_the_agent_as_it_is(hooks, agent, file, argv):
+def test_every_captured_ad_reaches_the_agent_as_it_is(
+    hooks: Hooks, agent: StartAgent, file: str, argv: str
+) -> None:
     stand_in = agent(Reply())
     name = hook_of(file)
     args = [] if argv == "(none)" else [argv]
@@ -44,7 +50,7 @@ def test_every_captured_ad_reaches_the_agent_as_it_is(hooks, agent, file, argv):
     assert 4000 < request.deadline_ms <= 75000
 
 
-def test_evict_claim_takes_two_ads(hooks, agent):
+def test_evict_claim_takes_two_ads(hooks: Hooks, agent: StartAgent) -> None:
     stand_in = agent(Reply())
     stdin = (ADS / "25.14.1-reply_fetch-accept.txt").read_bytes()
     assert hooks.run("evict_claim", stdin=stdin, closed=True).returncode == 0
@@ -52,7 +58,7 @@ def test_evict_claim_takes_two_ads(hooks, agent):
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_the_answer_is_printed_and_is_the_exit_status(hooks, agent, name):
+def test_the_answer_is_printed_and_is_the_exit_status(hooks: Hooks, agent: StartAgent, name: str) -> None:
     agent(Reply(b'Cmd = "/bin/true"\n', exit=3, stderr="a remark"))
     done = hooks.run(name)
     assert (done.returncode, done.stdout, done.stderr) == (
@@ -63,27 +69,27 @@ def test_the_answer_is_printed_and_is_the_exit_status(hooks, agent, name):
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_works_with_its_output_closed(hooks, agent, name):
+def test_a_hook_works_with_its_output_closed(hooks: Hooks, agent: StartAgent, name: str) -> None:
     stand_in = agent(Reply(b"x = 1\n", stderr="nobody reads this"))
     assert hooks.run(name, stdin=JOB, closed=True).returncode == 0
     # the descriptor of the socket must not have been taken for stdout
     assert stand_in.requests[0].body == JOB
 
 
-def test_a_long_answer_arrives_whole(hooks, agent):
+def test_a_long_answer_arrives_whole(hooks: Hooks, agent: StartAgent) -> None:
     body = b"".join(b"A%06d = 1\n" % number for number in range(30_000))
     agent(Reply(body))
     assert hooks.run("fetch_work").stdout == body
 
 
-def test_a_long_stdin_arrives_whole(hooks, agent):
+def test_a_long_stdin_arrives_whole(hooks: Hooks, agent: StartAgent) -> None:
     stand_in = agent(Reply())
     stdin = b'a = "' + b"x" * (8 << 20) + b'"\n'
     assert hooks.run("update_job_info", stdin=stdin).returncode == 0
     assert stand_in.requests[0].body == stdin
 
 
-def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks, agent):
+def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks: Hooks, agent: StartAgent) -> None:
     stand_in = agent(Reply(b"HookStatusCode = 350\n", exit=1))
     done = hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\nIwd = "/tmp"\n')
     assert (done.returncode, done.stdout) == (1, b"HookStatusCode = 350\n")
@@ -91,10 +97,10 @@ def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks, agent):
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_imports_next_to_nothing(hooks, agent, name):
+def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: str) -> None:
     agent(Reply())
 
-    def imported(*command):
+    def imported(*command: str) -> set[str]:
         run = subprocess.run(
             ["/usr/bin/python3", "-IS", "-X", "importtime", *command],
             input=JOB,
@@ -121,7 +127,7 @@ def test_a_hook_imports_next_to_nothing(hooks, agent, name):
 # -- the directory that a hook belongs to
 
 
-def test_hooks_run_from_the_checkout(hooks, agent, tmp_path):
+def test_hooks_run_from_the_checkout(hooks: Hooks, agent: StartAgent, tmp_path: Path) -> None:
     stand_in = agent(Reply(b"x = 1\n"))
     checkout = ADS.parent.parent.parent / "hooks" / "fetch_work"
     (tmp_path / "fetch_work").symlink_to(checkout)
@@ -132,7 +138,9 @@ def test_hooks_run_from_the_checkout(hooks, agent, tmp_path):
     assert stand_in.requests[0].keyword == "OTHER"
 
 
-def test_a_link_from_elsewhere_belongs_to_the_directory_it_points_to(hooks, agent, tmp_path):
+def test_a_link_from_elsewhere_belongs_to_the_directory_it_points_to(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path
+) -> None:
     stand_in = agent(Reply())
     (tmp_path / "fetch").symlink_to(hooks.directory / "fetch_work")
     run = subprocess.run([tmp_path / "fetch"], input=b"", capture_output=True)
@@ -140,13 +148,15 @@ def test_a_link_from_elsewhere_belongs_to_the_directory_it_points_to(hooks, agen
     assert stand_in.requests[0].keyword == "FW"
 
 
-def test_a_job_user_can_run_a_hook(hooks, agent, as_nobody):
+def test_a_job_user_can_run_a_hook(hooks: Hooks, agent: StartAgent, as_nobody: dict[str, Any]) -> None:
     stand_in = agent(Reply())
     assert hooks.run("job_exit", "exit", stdin=JOB, **as_nobody).returncode == 0
     assert stand_in.requests[0].arg == "exit"
 
 
-def test_nothing_of_the_callers_python_settings_is_obeyed(hooks, agent, tmp_path):
+def test_nothing_of_the_callers_python_settings_is_obeyed(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path
+) -> None:
     agent(Reply())
     (tmp_path / "posix.py").write_text("raise SystemExit(9)")
     (tmp_path / "fetchwork.py").write_text("raise SystemExit(9)")
@@ -158,13 +168,15 @@ def test_nothing_of_the_callers_python_settings_is_obeyed(hooks, agent, tmp_path
 
 
 @pytest.fixture
-def job():
+def job() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         yield process
         process.kill()
 
 
-def test_the_job_is_ended_with_the_signal_that_the_agent_asks_for(hooks, agent, job):
+def test_the_job_is_ended_with_the_signal_that_the_agent_asks_for(
+    hooks: Hooks, agent: StartAgent, job: subprocess.Popen[bytes]
+) -> None:
     agent(Reply(signal=15, pid=job.pid))
     stdin = b'Cmd = "x"\nJobPid = %d\nOwner = "y"\n' % job.pid
     assert hooks.run("update_job_info", stdin=stdin, closed=True).returncode == 0
@@ -172,7 +184,9 @@ def test_the_job_is_ended_with_the_signal_that_the_agent_asks_for(hooks, agent, 
 
 
 @pytest.mark.parametrize("ad", ["", "JobPid = 1{}\n", "JobPid = undefined\n", 'A = "JobPid = {}"\n'])
-def test_only_the_job_of_the_ad_is_signalled(hooks, agent, job, ad):
+def test_only_the_job_of_the_ad_is_signalled(
+    hooks: Hooks, agent: StartAgent, job: subprocess.Popen[bytes], ad: str
+) -> None:
     agent(Reply(signal=15, pid=job.pid))
     done = hooks.run("update_job_info", stdin=ad.format(job.pid).encode())
     assert done.returncode == 1
@@ -181,21 +195,25 @@ def test_only_the_job_of_the_ad_is_signalled(hooks, agent, job, ad):
 
 
 @pytest.mark.parametrize(("pid", "number"), [(1, 15), (None, 65)])
-def test_init_and_unknown_signals_are_left_alone(hooks, agent, job, pid, number):
+def test_init_and_unknown_signals_are_left_alone(
+    hooks: Hooks, agent: StartAgent, job: subprocess.Popen[bytes], pid: int | None, number: int
+) -> None:
     pid = pid or job.pid
     agent(Reply(signal=number, pid=pid))
     assert hooks.run("update_job_info", stdin=b"JobPid = %d\n" % pid).returncode == 1
     assert job.poll() is None
 
 
-def test_a_job_that_has_gone_needs_no_signal(hooks, agent, job):
+def test_a_job_that_has_gone_needs_no_signal(
+    hooks: Hooks, agent: StartAgent, job: subprocess.Popen[bytes]
+) -> None:
     job.kill()
     job.wait()
     agent(Reply(signal=15, pid=job.pid))
     assert hooks.run("update_job_info", stdin=b"JobPid = %d\n" % job.pid).returncode == 0
 
 
-def test_a_hook_takes_no_longer_than_the_agent(hooks, agent):
+def test_a_hook_takes_no_longer_than_the_agent(hooks: Hooks, agent: StartAgent) -> None:
     agent(Reply())
     start = time.monotonic()
     hooks.run("fetch_work")
@@ -207,7 +225,7 @@ def test_a_hook_takes_no_longer_than_the_agent(hooks, agent):
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name):
+def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name: str) -> None:
     text = (ADS.parent.parent.parent / "hooks" / name).read_text()
     assert 20 <= text.count("\n") <= 40
     card = text.split('"""')[1]
@@ -220,7 +238,9 @@ def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name):
 # -- the job's output
 
 
-def test_a_job_that_asks_for_it_has_the_end_of_its_output_in_the_report(hooks, agent, tmp_path):
+def test_a_job_that_asks_for_it_has_the_end_of_its_output_in_the_report(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path
+) -> None:
     stand_in = agent(Reply())
     (tmp_path / "out").write_text("the end\n")
     stdin = f'FetchWorkTailBytes = 4\nIwd = "{tmp_path}"\nOut = "out"\n'.encode()

@@ -2,13 +2,16 @@
 
 import os
 import signal
+import socket
 import subprocess
 import time
+from typing import Any, NoReturn
 
 import pytest
 
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS, Reply
+from tests.hooks.conftest import Behave, Done, Hooks, StandIn, StartAgent
 
 from .conftest import ADS
 
@@ -16,20 +19,20 @@ JOB = (ADS / "25.14.1-job_exit-exit-code3.ad").read_bytes()
 ARGS = {"job_exit": ["exit"], "reply_fetch": ["accept"]}
 
 
-def absent(agent):
+def absent(agent: StandIn) -> NoReturn:
     raise AssertionError("is not started")
 
 
-def deaf(agent, connection):
+def deaf(agent: StandIn, connection: socket.socket) -> None:
     agent.over.wait(20)
 
 
-def takes_and_is_silent(agent, connection):
+def takes_and_is_silent(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
     agent.over.wait(20)
 
 
-def trickles(agent, connection):
+def trickles(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
     for byte in b"fetchwork/1 ok\nlength: 100000\n\n" + b"x" * 1000:
         if agent.over.wait(0.1):
@@ -37,25 +40,25 @@ def trickles(agent, connection):
         connection.sendall(bytes([byte]))
 
 
-def answers_nonsense(agent, connection):
+def answers_nonsense(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
     connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
 
 
-def breaks_off(agent, connection):
+def breaks_off(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
     connection.sendall(b"fetchwork/1 ok\nlength: 100\n\nCmd = 1")
 
 
-def dies(agent, connection):
+def dies(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
 
 
-def dies_at_once(agent, connection):
+def dies_at_once(agent: StandIn, connection: socket.socket) -> None:
     connection.recv(1)
 
 
-def floods(agent, connection):
+def floods(agent: StandIn, connection: socket.socket) -> None:
     agent.read(connection)
     while not agent.over.is_set():
         connection.sendall(b"x" * 65536)
@@ -74,7 +77,7 @@ BEHAVIOURS = [
 ]
 
 
-def check_outcome(name, done):
+def check_outcome(name: str, done: Done) -> None:
     """What HTCondor reads from a hook that had no answer."""
     if name == "fetch_work":
         assert (done.returncode, done.stdout) == (0, b"")
@@ -92,7 +95,9 @@ def check_outcome(name, done):
 
 @pytest.mark.parametrize("behave", BEHAVIOURS, ids=lambda behave: behave.__name__)
 @pytest.mark.parametrize("name", HOOKS)
-def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(hooks, agent, name, behave):
+def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(
+    hooks: Hooks, agent: StartAgent, name: str, behave: Behave
+) -> None:
     hooks.configure(deadline_s=1)
     if behave is not absent:
         agent(behave)
@@ -110,7 +115,7 @@ def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(hook
 
 @pytest.mark.parametrize("code", ["unavailable", "failed", "unknown_request", "denied", "bad_request"])
 @pytest.mark.parametrize("name", HOOKS)
-def test_an_error_of_the_agent_is_no_answer(hooks, agent, name, code):
+def test_an_error_of_the_agent_is_no_answer(hooks: Hooks, agent: StartAgent, name: str, code: str) -> None:
     agent(Reply(code=code, message="something is wrong"))
     done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
     assert b"something is wrong" in done.stderr
@@ -122,7 +127,7 @@ def test_an_error_of_the_agent_is_no_answer(hooks, agent, name, code):
         check_outcome(name, done)
 
 
-def test_a_full_queue_of_connections_is_waited_for_and_given_up(hooks):
+def test_a_full_queue_of_connections_is_waited_for_and_given_up(hooks: Hooks) -> None:
     import socket
 
     hooks.configure(deadline_s=1)
@@ -149,7 +154,7 @@ def test_a_full_queue_of_connections_is_waited_for_and_given_up(hooks):
 
 
 @pytest.mark.parametrize("name", ["fetch_work", "prepare_job", "update_job_info"])
-def test_a_stdin_that_never_ends_is_given_up(hooks, name):
+def test_a_stdin_that_never_ends_is_given_up(hooks: Hooks, name: str) -> None:
     hooks.configure(deadline_s=1)
     with subprocess.Popen(
         hooks.command(name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -160,14 +165,14 @@ def test_a_stdin_that_never_ends_is_given_up(hooks, name):
         assert process.stderr.read() == f"fetchwork {name}: stdin does not end\n".encode()
 
 
-def test_a_stdin_without_bound_is_given_up(hooks):
+def test_a_stdin_without_bound_is_given_up(hooks: Hooks) -> None:
     with open("/dev/zero", "rb") as zero:
         run = subprocess.run(hooks.command("update_job_info"), stdin=zero, capture_output=True, timeout=20)
     assert run.returncode == 1
     assert run.stderr == b"fetchwork update_job_info: stdin is larger than 16777216 bytes\n"
 
 
-def test_a_stdout_that_nobody_reads_is_given_up(hooks, agent):
+def test_a_stdout_that_nobody_reads_is_given_up(hooks: Hooks, agent: StartAgent) -> None:
     hooks.configure(deadline_s=1)
     agent(Reply(b"x" * 1_000_000))
     with subprocess.Popen(
@@ -177,7 +182,7 @@ def test_a_stdout_that_nobody_reads_is_given_up(hooks, agent):
         assert process.stderr.read() == b"fetchwork fetch_work: stdout is not read\n"
 
 
-def test_a_closed_stdout_is_no_traceback(hooks, agent):
+def test_a_closed_stdout_is_no_traceback(hooks: Hooks, agent: StartAgent) -> None:
     agent(Reply(b"x" * 1_000_000))
     with subprocess.Popen(
         hooks.command("fetch_work"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -187,7 +192,7 @@ def test_a_closed_stdout_is_no_traceback(hooks, agent):
         assert process.stderr.read() == b"fetchwork fetch_work: cannot write stdout: Broken pipe\n"
 
 
-def test_a_stderr_that_nobody_reads_does_not_hold_a_hook_up(hooks):
+def test_a_stderr_that_nobody_reads_does_not_hold_a_hook_up(hooks: Hooks) -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)
     try:
@@ -213,7 +218,7 @@ def test_a_stderr_that_nobody_reads_does_not_hold_a_hook_up(hooks):
         (None, "no hook.conf in '"),
     ],
 )
-def test_a_bad_hook_conf_is_named(hooks, text, message):
+def test_a_bad_hook_conf_is_named(hooks: Hooks, text: str | None, message: str) -> None:
     file = hooks.directory / "hook.conf"
     file.unlink() if text is None else file.write_text(text)
     done = hooks.run("prepare_job", stdin=JOB)
@@ -221,7 +226,7 @@ def test_a_bad_hook_conf_is_named(hooks, text, message):
     assert message.encode() in done.stderr
 
 
-def test_only_fetch_work_may_wait_longer_than_by_default(hooks, agent):
+def test_only_fetch_work_may_wait_longer_than_by_default(hooks: Hooks, agent: StartAgent) -> None:
     hooks.configure(deadline_s=500)
     stand_in = agent(Reply())
     hooks.run("fetch_work")
@@ -231,7 +236,7 @@ def test_only_fetch_work_may_wait_longer_than_by_default(hooks, agent):
     assert report.deadline_ms <= 20_000
 
 
-def test_job_exit_has_a_deadline_of_its_own(hooks, agent):
+def test_job_exit_has_a_deadline_of_its_own(hooks: Hooks, agent: StartAgent) -> None:
     hooks.configure(deadline_s=500, job_exit_deadline_s=6)
     stand_in = agent(Reply())
     hooks.run("job_exit", "exit", stdin=JOB)
@@ -245,12 +250,12 @@ echo "$@" > "$0.args"; cat > "$0.stdin"; env > "$0.env"
 """
 
 
-def recorded(hooks, what):
+def recorded(hooks: Hooks, what: str) -> str:
     return (hooks.home / f"direct.{what}").read_text()
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_without_an_agent_direct_mode_does_the_work(hooks, name):
+def test_without_an_agent_direct_mode_does_the_work(hooks: Hooks, name: str) -> None:
     hooks.direct(RECORD + "echo 'x = 1'; echo remark >&2; exit 0")
     args = ARGS.get(name, [])
     done = hooks.run(
@@ -274,7 +279,7 @@ def test_without_an_agent_direct_mode_does_the_work(hooks, name):
     assert "key" not in env.values()
 
 
-def test_direct_mode_is_told_what_the_checks_found(hooks):
+def test_direct_mode_is_told_what_the_checks_found(hooks: Hooks) -> None:
     hooks.direct(RECORD + "exit 1")
     assert hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\n').returncode == 1
     assert "FETCHWORK_CHECK=Cmd '/no/such' does not exist\n" in recorded(hooks, "env")
@@ -289,7 +294,9 @@ def test_direct_mode_is_told_what_the_checks_found(hooks):
         ("static-claimed-suspended", False),
     ],
 )
-def test_without_an_agent_no_direct_mode_asks_for_a_slot_whose_job_runs(hooks, slot, asks):
+def test_without_an_agent_no_direct_mode_asks_for_a_slot_whose_job_runs(
+    hooks: Hooks, slot: str, asks: bool
+) -> None:
     hooks.direct('echo direct > "$0.ran"')
     done = hooks.run("fetch_work", stdin=(ADS / f"25.14.1-fetch_work-{slot}.ad").read_bytes())
     assert (done.returncode, done.stdout) == (0, b"")
@@ -298,7 +305,9 @@ def test_without_an_agent_no_direct_mode_asks_for_a_slot_whose_job_runs(hooks, s
 
 @pytest.mark.parametrize("name", HOOKS)
 @pytest.mark.parametrize("behave", [takes_and_is_silent, dies], ids=lambda behave: behave.__name__)
-def test_after_a_lost_answer_all_but_fetch_work_go_direct(hooks, agent, name, behave):
+def test_after_a_lost_answer_all_but_fetch_work_go_direct(
+    hooks: Hooks, agent: StartAgent, name: str, behave: Any
+) -> None:
     hooks.direct('echo direct > "$0.ran"', deadline_s=2)
     agent(behave)
     done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
@@ -309,10 +318,10 @@ def test_after_a_lost_answer_all_but_fetch_work_go_direct(hooks, agent, name, be
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_direct_mode_that_hangs_is_ended(hooks, name):
+def test_a_direct_mode_that_hangs_is_ended(hooks: Hooks, name: str) -> None:
     hooks.direct("exec sleep 60", deadline_s=2)
 
-    def nuisance():
+    def nuisance() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
@@ -326,7 +335,7 @@ def test_a_direct_mode_that_hangs_is_ended(hooks, name):
 
 
 @pytest.mark.parametrize("script", ["exit 1", "kill -9 $$"])
-def test_a_report_that_direct_mode_can_not_give_goes_to_the_spool(hooks, script):
+def test_a_report_that_direct_mode_can_not_give_goes_to_the_spool(hooks: Hooks, script: str) -> None:
     hooks.direct(script)
     done = hooks.run("job_exit", "exit", stdin=JOB)
     check_outcome("job_exit", done)
@@ -335,14 +344,16 @@ def test_a_report_that_direct_mode_can_not_give_goes_to_the_spool(hooks, script)
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_an_interpreter_that_is_not_there_is_named(hooks, name):
+def test_an_interpreter_that_is_not_there_is_named(hooks: Hooks, name: str) -> None:
     hooks.configure(direct_python="/no/such", direct_config="/dev/null")
     done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
     check_outcome(name, done)
     assert b"cannot start '/no/such' for direct mode: No such file" in done.stderr
 
 
-def test_a_host_file_closed_to_the_jobs_user_means_no_direct_mode(hooks, as_nobody):
+def test_a_host_file_closed_to_the_jobs_user_means_no_direct_mode(
+    hooks: Hooks, as_nobody: dict[str, Any]
+) -> None:
     hooks.direct("exit 0")
     config = hooks.home / "host.toml"
     config.write_text("password")
@@ -356,7 +367,7 @@ def test_a_host_file_closed_to_the_jobs_user_means_no_direct_mode(hooks, as_nobo
 # -- the spool
 
 
-def test_a_spool_that_takes_nothing_is_named(hooks, as_nobody):
+def test_a_spool_that_takes_nothing_is_named(hooks: Hooks, as_nobody: dict[str, Any]) -> None:
     hooks.spool.chmod(0o700)
     if not as_nobody:
         pytest.skip("needs root, to be another account")
@@ -365,7 +376,7 @@ def test_a_spool_that_takes_nothing_is_named(hooks, as_nobody):
     assert f"cannot write a report to spool '{hooks.spool}': Permission denied".encode() in done.stderr
 
 
-def test_the_jobs_user_leaves_its_report_under_its_own_name(hooks, as_nobody):
+def test_the_jobs_user_leaves_its_report_under_its_own_name(hooks: Hooks, as_nobody: dict[str, Any]) -> None:
     done = hooks.run("job_exit", "evict", stdin=JOB, **as_nobody)
     assert done.returncode == 0
     [report] = Spool(str(hooks.spool)).read()
@@ -378,7 +389,9 @@ def test_the_jobs_user_leaves_its_report_under_its_own_name(hooks, as_nobody):
 
 @pytest.mark.parametrize("name", HOOKS)
 @pytest.mark.parametrize("behave", [absent, answers_nonsense], ids=lambda behave: behave.__name__)
-def test_no_token_and_no_environment_is_ever_printed(hooks, agent, name, behave):
+def test_no_token_and_no_environment_is_ever_printed(
+    hooks: Hooks, agent: StartAgent, name: str, behave: Any
+) -> None:
     hooks.configure(deadline_s=1)
     if behave is not absent:
         agent(behave)

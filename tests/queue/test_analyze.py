@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
+from tests.queue.conftest import Told
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 
@@ -67,7 +69,7 @@ def look(queue: Queue, job: str) -> Analysis:
 # ---- q --better-analyze
 
 
-def test_each_clause_is_counted_on_the_slots(queue, slots, hosts):
+def test_each_clause_is_counted_on_the_slots(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     for number in range(3):
         hosts.tell(f"slot{number}@h1", OpSysAndVer="Debian12" if number else "Debian13")
     requirements = (
@@ -87,7 +89,7 @@ def test_each_clause_is_counted_on_the_slots(queue, slots, hosts):
     ]
 
 
-def test_resource_that_is_short_is_named(queue, slots, hosts):
+def test_resource_that_is_short_is_named(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     hosts.tell("slot2@h1")
     found = look(queue, slots.submit(RequestMemory=2048))
@@ -96,7 +98,7 @@ def test_resource_that_is_short_is_named(queue, slots, hosts):
     assert found.reasons[-1] == "Too little memory: 2 slots."
 
 
-def test_start_of_a_slot_is_looked_into(queue, slots, hosts):
+def test_start_of_a_slot_is_looked_into(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", Start='/Expr(MY.Cpus > 0 && TARGET.Owner == "bob")/')
     hosts.tell("slot2@h1", Start='/Expr(TARGET.Project == "ice")/')
     found = look(queue, slots.submit())
@@ -107,7 +109,9 @@ def test_start_of_a_slot_is_looked_into(queue, slots, hosts):
     ]
 
 
-def test_partitionable_slot_that_is_full_is_busy_and_not_too_small(queue, slots, hosts):
+def test_partitionable_slot_that_is_full_is_busy_and_not_too_small(
+    queue: Queue, slots: DirectQueue, hosts: Hosts
+) -> None:
     file = "23.9.6-fetch_work-pslot-with-dslots.ad"
     hosts.tell("slot1@h1", ad=file)
     hosts.tell("slot1@h2", ad=file, Cpus=0)
@@ -116,7 +120,7 @@ def test_partitionable_slot_that_is_full_is_busy_and_not_too_small(queue, slots,
     assert found.verdicts == {"resources": 1, "busy": 1, "free": 1}
 
 
-def test_slot_that_runs_something_is_busy(queue, slots, hosts):
+def test_slot_that_runs_something_is_busy(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     first = slots.submit()
     assert slots.claim().job == first
@@ -125,7 +129,7 @@ def test_slot_that_runs_something_is_busy(queue, slots, hosts):
     assert "What matches is busy (1 slot)." in found.reasons
 
 
-def test_slot_of_another_queue_is_not_looked_at(queue, slots, hosts):
+def test_slot_of_another_queue_is_not_looked_at(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     slots.scalar("set_queue", name="night")
     hosts.tell("slot1@h1", queues=("night", "weekend"))
     found = look(queue, slots.submit())
@@ -133,34 +137,34 @@ def test_slot_of_another_queue_is_not_looked_at(queue, slots, hosts):
     assert found.reasons == ['No slot draws from queue "default" (1 slot known).']
 
 
-def test_silent_agent_is_told(queue, slots, hosts):
+def test_silent_agent_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 minute'")
     found = look(queue, slots.submit())
     assert found.reasons == ['No agent of a slot that draws from queue "default" is alive (1 slot).']
 
 
-def test_no_slot_and_no_agent_at_all_is_told(queue, slots):
+def test_no_slot_and_no_agent_at_all_is_told(queue: Queue, slots: DirectQueue) -> None:
     found = look(queue, slots.submit())
     assert found.reasons == [
         "No slot has asked for work yet, and no agent is alive: 'fetchwork doctor' on a host tells why."
     ]
 
 
-def test_held_job_tells_its_reason(queue, slots):
+def test_held_job_tells_its_reason(queue: Queue, slots: DirectQueue) -> None:
     job = slots.submit()
     slots.act("hold", job, reason="until Monday")
     assert look(queue, job).reasons[0].startswith("It is held: Until Monday")
 
 
-def test_paused_queue_is_told(queue, slots, hosts):
+def test_paused_queue_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     job = slots.submit()
     slots.scalar("set_queue", name="default", changes={"paused": True})
     assert look(queue, job).reasons[0] == 'Queue "default" is paused.'
 
 
-def test_concurrency_limit_that_is_reached_is_told(queue, slots, hosts):
+def test_concurrency_limit_that_is_reached_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.scalar("set_limit", name="licence", maximum=2)
     slots.submit(ConcurrencyLimits="licence:2")
@@ -169,7 +173,7 @@ def test_concurrency_limit_that_is_reached_is_told(queue, slots, hosts):
     assert found.reasons[0] == 'Concurrency limit "licence" is reached: 2 of 2 in use, a job takes 2.'
 
 
-def test_maximum_of_a_submitter_is_told(queue, slots, hosts):
+def test_maximum_of_a_submitter_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.submit()
     slots.scalar("set_submitter", name="alice", changes={"max_running": 1})
@@ -177,7 +181,7 @@ def test_maximum_of_a_submitter_is_told(queue, slots, hosts):
     assert look(queue, slots.submit()).reasons[0] == 'Submitter "alice" has its maximum of 1 jobs running.'
 
 
-def test_rest_after_refusals_is_told(queue, slots, hosts):
+def test_rest_after_refusals_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     job = slots.submit()
     run = slots.claim()
@@ -187,7 +191,7 @@ def test_rest_after_refusals_is_told(queue, slots, hosts):
     assert found.refusals[0].text.startswith("refused 1 times, rests ")
 
 
-def test_black_hole_is_told(queue, slots, hosts):
+def test_black_hole_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.connection.execute(
         "UPDATE fetchwork.host SET black_hole_since = now(), next_probe_at = now() + interval '1 minute',"
@@ -198,7 +202,7 @@ def test_black_hole_is_told(queue, slots, hosts):
     assert found.refusals[0].text == "h1: jobs die at once"
 
 
-def test_job_that_waits_for_its_next_try_is_told(queue, slots, hosts):
+def test_job_that_waits_for_its_next_try_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     job = slots.submit()
     slots.connection.execute("UPDATE fetchwork.job SET not_before = now() + interval '1 minute'")
@@ -206,7 +210,7 @@ def test_job_that_waits_for_its_next_try_is_told(queue, slots, hosts):
     assert reason.startswith(("It is not tried again for 60 s", "It is not tried again for 59 s"))
 
 
-def test_who_is_ahead_is_told(queue, slots, hosts):
+def test_who_is_ahead_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.scalar("set_submitter", name="bob", changes={"prio_factor": 1})
     slots.submit(Owner="bob")
@@ -219,7 +223,7 @@ def test_who_is_ahead_is_told(queue, slots, hosts):
     assert "Jobs of its own kind that come before it: 3." in found.reasons
 
 
-def test_ad_that_can_not_be_read_is_told(queue, slots, hosts):
+def test_ad_that_can_not_be_read_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     found = look(queue, slots.submit(Requirements="/Expr(1 +)/"))
     assert "Its ad can't be read" in found.reasons[0]
@@ -227,7 +231,7 @@ def test_ad_that_can_not_be_read_is_told(queue, slots, hosts):
 
 
 @pytest.fixture
-def eve(conninfo, slots):
+def eve(conninfo: str, slots: DirectQueue) -> Iterator[Queue]:
     """A queue as a submitter sees it who may name nobody."""
     slots.connection.execute("CREATE ROLE eve IN ROLE fetchwork_submitter")
     with Queue(conninfo) as queue:
@@ -236,13 +240,13 @@ def eve(conninfo, slots):
     slots.connection.execute("DROP ROLE eve")
 
 
-def test_somebody_elses_job_is_not_found(eve, slots):
+def test_somebody_elses_job_is_not_found(eve: Queue, slots: DirectQueue) -> None:
     job = slots.submit()
     with pytest.raises(NotFound, match=f"job '{job}' is not in the queue, or not yours to see"):
         look(eve, job)
 
 
-def test_somebody_elses_jobs_are_counted_and_not_shown(eve, slots, hosts):
+def test_somebody_elses_jobs_are_counted_and_not_shown(eve: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.submit()
     assert [one["first_job"] for one in eve.database.call("waiting_autoclusters")] == [None]
@@ -253,7 +257,9 @@ def test_somebody_elses_jobs_are_counted_and_not_shown(eve, slots, hosts):
 # ---- match
 
 
-def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(queue, slots, hosts):
+def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(
+    queue: Queue, slots: DirectQueue, hosts: Hosts
+) -> None:
     hosts.tell("slot1@h1")
     low = slots.submit(JobPrio=-1)
     high = slots.submit(JobPrio=3)
@@ -270,7 +276,7 @@ def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(queue, slots, 
     assert found.reasons == []
 
 
-def test_rank_of_the_slot_decides_first(queue, slots, hosts):
+def test_rank_of_the_slot_decides_first(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", Rank='/Expr(TARGET.Owner == "bob")/')
     mine, bobs = slots.submit(), slots.submit(Owner="bob")
     found = match(queue.database, "slot1@h1")
@@ -278,7 +284,9 @@ def test_rank_of_the_slot_decides_first(queue, slots, hosts):
     assert found.candidates[1].decided_by == "slot's Rank"
 
 
-def test_what_is_not_for_the_slot_is_counted_by_reason(queue, slots, hosts):
+def test_what_is_not_for_the_slot_is_counted_by_reason(
+    queue: Queue, slots: DirectQueue, hosts: Hosts
+) -> None:
     hosts.tell("slot1@h1", Start='/Expr(TARGET.Owner =!= "bob")/')
     slots.submit(RequestMemory=4096)
     slots.submit(Requirements="/Expr(TARGET.Memory > 4096)/")
@@ -290,7 +298,7 @@ def test_what_is_not_for_the_slot_is_counted_by_reason(queue, slots, hosts):
     assert found.passed_over == {"blocked": 1, "resources": 1, "job_refuses": 1, "slot_refuses": 1}
 
 
-def test_match_is_what_a_claim_takes(queue, slots, hosts):
+def test_match_is_what_a_claim_takes(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     for prio in (1, 7, 3):
         slots.submit(JobPrio=prio)
@@ -299,7 +307,7 @@ def test_match_is_what_a_claim_takes(queue, slots, hosts):
     assert run.job == first.job
 
 
-def test_slot_may_be_named_short_and_must_be_one(queue, hosts):
+def test_slot_may_be_named_short_and_must_be_one(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@ep1.example.org")
     hosts.tell("slot2@ep1.example.org")
     assert match(queue.database, "slot2@ep1").slot == "slot2@ep1.example.org"
@@ -309,7 +317,7 @@ def test_slot_may_be_named_short_and_must_be_one(queue, hosts):
         match(queue.database, "slot9@ep1")
 
 
-def test_busy_slot_is_told(queue, slots, hosts):
+def test_busy_slot_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", state="Claimed", activity="Busy")
     hosts.tell("slot2@h1", state="Drained")
     assert match(queue.database, "slot1@h1").reasons == [
@@ -323,7 +331,9 @@ def test_busy_slot_is_told(queue, slots, hosts):
 # ---- commands
 
 
-def test_commands_print_for_people_and_as_json(fetchwork, slots, hosts):
+def test_commands_print_for_people_and_as_json(
+    fetchwork: Callable[..., Told], slots: DirectQueue, hosts: Hosts
+) -> None:
     hosts.tell("slot1@h1")
     job = slots.submit(Requirements="/Expr(TARGET.Memory > 4096)/")
     told = fetchwork("q", "--better-analyze", job)
@@ -339,7 +349,7 @@ def test_commands_print_for_people_and_as_json(fetchwork, slots, hosts):
     assert json.loads(fetchwork("match", "slot1@h1", "--json").out)["passed_over"] == {"job_refuses": 1}
 
 
-def test_commands_fail_in_one_line(fetchwork):
+def test_commands_fail_in_one_line(fetchwork: Callable[..., Told]) -> None:
     told = fetchwork("q", "--better-analyze")
     assert (told.status, told.err.count("\n") <= 4) == (2, True)
     assert fetchwork("q", "--better-analyze", "7.0").status == 1

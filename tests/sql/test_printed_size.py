@@ -1,5 +1,8 @@
 """What submit takes for the size of a printed ad is never less than what FETCH_WORK prints."""
 
+from typing import Any
+
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,14 +44,14 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("name", ["A", "SomeLongAttributeName"])
-def test_it_is_an_upper_bound(connection, name):
+def test_it_is_an_upper_bound(connection: psycopg.Connection, name: str) -> None:
     @settings(
         deadline=None,
         max_examples=300,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(values)
-    def holds(value):
+    def holds(value: Any) -> None:
         try:
             ad = from_json({name: value})
         except ClassAdError:

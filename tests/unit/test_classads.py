@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import classad2
 import pytest
@@ -19,14 +20,14 @@ ADS = Path(__file__).parent.parent / "data" / "ads"
 SLOT = (ADS / "25.14.1-fetch_work-static-unclaimed.ad").read_bytes()
 
 
-def ad_of(**attributes):
+def ad_of(**attributes: Any) -> ClassAd:
     ad = ClassAd()
     for name, value in attributes.items():
         ad[name] = value
     return ad
 
 
-def same(left, right):
+def same(left: object, right: object) -> bool:
     return repr(left) == repr(right)
 
 
@@ -78,7 +79,7 @@ slow_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_sl
 
 @slow_machine
 @given(ads)
-def test_what_is_printed_reads_back_the_same_and_takes_one_line_an_attribute(ad):
+def test_what_is_printed_reads_back_the_same_and_takes_one_line_an_attribute(ad: Any) -> None:
     text = print_old(ad)
     assert len(text.splitlines()) == text.count("\n") == len(ad)
     assert same(parse_old(text), ad)
@@ -87,7 +88,7 @@ def test_what_is_printed_reads_back_the_same_and_takes_one_line_an_attribute(ad)
 
 @slow_machine
 @given(ads)
-def test_htcondor_evaluates_what_is_printed_to_the_values_that_went_in(ad):
+def test_htcondor_evaluates_what_is_printed_to_the_values_that_went_in(ad: Any) -> None:
     read = classad2.parseNext(print_old(ad), classad2.ParserType.Old) if len(ad) else ClassAd()
     assert list(map(str.lower, sorted(read))) == list(map(str.lower, sorted(ad)))
     for name in ad:
@@ -97,14 +98,14 @@ def test_htcondor_evaluates_what_is_printed_to_the_values_that_went_in(ad):
 
 @slow_machine
 @given(ads)
-def test_json_reads_back_the_same(ad):
+def test_json_reads_back_the_same(ad: Any) -> None:
     text = json.dumps(to_json(ad))
     assert same(from_json(json.loads(text)), ad)
 
 
 @slow_machine
 @given(st.floats(allow_nan=False))
-def test_a_real_keeps_every_digit(number):
+def test_a_real_keeps_every_digit(number: Any) -> None:
     ad = ad_of(x=number)
     assert parse_old(print_old(ad)).eval("x") == number
     assert from_json(json.loads(json.dumps(to_json(ad)))).eval("x") == number
@@ -112,7 +113,7 @@ def test_a_real_keeps_every_digit(number):
 
 @slow_machine
 @given(texts)
-def test_a_quoted_string_is_a_literal_of_that_string(text):
+def test_a_quoted_string_is_a_literal_of_that_string(text: str) -> None:
     quoted = quote(text)
     assert len(quoted.splitlines()) == 1
     assert parse_expr(quoted).eval() == text
@@ -120,7 +121,7 @@ def test_a_quoted_string_is_a_literal_of_that_string(text):
 
 @slow_machine
 @given(st.text(max_size=200) | st.binary(max_size=200))
-def test_any_text_is_an_ad_or_a_classad_error_of_one_line(text):
+def test_any_text_is_an_ad_or_a_classad_error_of_one_line(text: str) -> None:
     for strict in (False, True):
         try:
             parse_old(text, strict=strict)
@@ -130,7 +131,7 @@ def test_any_text_is_an_ad_or_a_classad_error_of_one_line(text):
 
 @slow_machine
 @given(st.text(max_size=100) | st.text('[]{}();="\\/*ab1 \n', max_size=40))
-def test_any_text_is_an_expression_or_a_classad_error(text):
+def test_any_text_is_an_expression_or_a_classad_error(text: str) -> None:
     try:
         expression = parse_expr(text)
     except ClassAdError:
@@ -141,12 +142,12 @@ def test_any_text_is_an_expression_or_a_classad_error(text):
 # -- captures of both versions
 
 
-def captures():
+def captures() -> list[Path]:
     return sorted(path for path in ADS.iterdir() if path.suffix in (".ad", ".txt"))
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
-def test_every_captured_ad_comes_out_as_it_came_in(path):
+def test_every_captured_ad_comes_out_as_it_came_in(path: Path) -> None:
     data = path.read_bytes()
     found = split_ads(data) if path.suffix == ".txt" else [parse_old(data)]
     for ad in found:
@@ -155,25 +156,25 @@ def test_every_captured_ad_comes_out_as_it_came_in(path):
 
 
 @pytest.mark.parametrize("version", ["23.9.6", "25.14.1"])
-def test_a_real_starter_gives_back_every_value_that_was_fetched(version):
+def test_a_real_starter_gives_back_every_value_that_was_fetched(version: str) -> None:
     sent = from_json(json.loads((ADS / "any-value.json").read_text()))
     back = parse_old((ADS / f"{version}-job_exit-any-value.ad").read_bytes())
     for name in sent:
         assert same(back.lookup(name), sent.lookup(name)), name
 
 
-def test_a_backslash_in_old_text_is_a_backslash():
+def test_a_backslash_in_old_text_is_a_backslash() -> None:
     assert parse_old('x = "a\\nb"')["x"] == "a\\nb"
 
 
-def test_a_line_break_is_printed_as_a_call_that_htcondor_evaluates():
+def test_a_line_break_is_printed_as_a_call_that_htcondor_evaluates() -> None:
     text = print_old(ad_of(Arguments='echo "a"\nb'))
     assert text == 'Arguments = eval("\\"echo \\\\"a\\\\"\\nb\\"")\n'
     assert classad2.parseNext(text, classad2.ParserType.Old).eval("Arguments") == 'echo "a"\nb'
     assert parse_old(text)["Arguments"] == 'echo "a"\nb'
 
 
-def test_a_forged_attribute_stays_inside_its_value():
+def test_a_forged_attribute_stays_inside_its_value() -> None:
     ad = ad_of(Note='x"\nOwner = "root"', Owner="alice")
     read = classad2.parseNext(print_old(ad), classad2.ParserType.Old)
     assert read.eval("Owner") == "alice"
@@ -183,17 +184,17 @@ def test_a_forged_attribute_stays_inside_its_value():
 
 
 @pytest.mark.parametrize("name", ["ClaimId", "claimid", "PairedClaimId", "_condor_privFoo", "ChildClaimIds"])
-def test_private_attributes_are_left_out(name):
+def test_private_attributes_are_left_out(name: str) -> None:
     ad = parse_old(f'Name = "slot1"\n{name} = "<1.2.3.4>#1#secret"\n')
     assert list(ad) == ["Name"]
 
 
-def test_two_ads_are_split_at_the_first_line_of_dashes_alone():
+def test_two_ads_are_split_at_the_first_line_of_dashes_alone() -> None:
     job, slot = split_ads(b'A = "x ----- y"\nB = "-----"\n-----\nName = "slot1"\nClaimId = "s"\n')
     assert (sorted(job), list(slot)) == (["A", "B"], ["Name"])
 
 
-def test_an_ad_without_the_separator_is_refused():
+def test_an_ad_without_the_separator_is_refused() -> None:
     with pytest.raises(ClassAdError, match="no line '-----'"):
         split_ads(b"A = 1\n")
 
@@ -211,7 +212,7 @@ def test_an_ad_without_the_separator_is_refused():
         ("a = 1\n-----\nb = 2\n", "line 2 of the ad is not 'attribute = expression': '-----'"),
     ],
 )
-def test_bad_text_is_refused_with_its_line(text, message):
+def test_bad_text_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ClassAdError, match=message.replace("(", r"\(").replace(")", r"\)")):
         parse_old(text)
 
@@ -227,13 +228,13 @@ def test_bad_text_is_refused_with_its_line(text, message):
         ("a.b = 1\n", "line 1 of the ad is not"),
     ],
 )
-def test_strict_reading_refuses_what_htcondor_passes_over(text, message):
+def test_strict_reading_refuses_what_htcondor_passes_over(text: str, message: str) -> None:
     parse_old(text)
     with pytest.raises(ClassAdError, match=message):
         parse_old(text, strict=True)
 
 
-def test_the_smallest_integer_is_read():
+def test_the_smallest_integer_is_read() -> None:
     ad = parse_old("a = -9223372036854775808\nb = 9223372036854775807", strict=True)
     assert (ad["a"], ad["b"]) == (-(2**63), 2**63 - 1)
 
@@ -241,7 +242,7 @@ def test_the_smallest_integer_is_read():
 @pytest.mark.parametrize(
     "text", ["", "1; b = 2", "1 ] [ x = 1", "1 2", "1 /*", "a = = b", "(", '"x', "\0", "99999999999999999999"]
 )
-def test_what_is_not_one_expression_is_refused(text):
+def test_what_is_not_one_expression_is_refused(text: str) -> None:
     with pytest.raises(ClassAdError):
         parse_expr(text)
 
@@ -258,17 +259,17 @@ def test_what_is_not_one_expression_is_refused(text):
         ({"": 1}, "attribute name '' is empty"),
     ],
 )
-def test_json_that_is_no_ad_is_refused_with_its_attribute(value, message):
+def test_json_that_is_no_ad_is_refused_with_its_attribute(value: dict[str, Any], message: str) -> None:
     with pytest.raises(ClassAdError, match=message):
         from_json(value)
 
 
-def test_a_name_that_htcondor_can_not_read_is_not_printed():
+def test_a_name_that_htcondor_can_not_read_is_not_printed() -> None:
     with pytest.raises(ClassAdError, match="attribute name 'odd name'"):
         print_old(ClassAd({"odd name": 1}))
 
 
-def test_nested_json_is_bounded():
+def test_nested_json_is_bounded() -> None:
     value = 1
     for _ in range(500):
         value = [value]
@@ -291,7 +292,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("shape", DEEP)
-def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape):
+def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape: str) -> None:
     # in a process of its own, as what is tested is that it does not die
     script = """
 import sys
@@ -315,7 +316,7 @@ for read in (parse_expr, lambda text: parse_old("x = " + text),
         assert run.returncode == 0, (levels, run.stderr[-300:])
 
 
-def test_a_long_string_is_no_long_expression():
+def test_a_long_string_is_no_long_expression() -> None:
     text = "(" * 100_000
     assert parse_old(f'x = "{text}"')["x"] == text
     assert from_json({"x": f'/Expr(foo == "{text}")/'})
@@ -324,20 +325,20 @@ def test_a_long_string_is_no_long_expression():
 # -- JSON
 
 
-def test_json_is_htcondors_own_form():
+def test_json_is_htcondors_own_form() -> None:
     ad = parse_old('a = 1\nb = 2.0\nc = "x"\nd = undefined\ne = error\nf = x + 1\ng = {1, y}\nh = [i = true]')
     theirs = json.loads(ad.printJson())
     assert to_json(ad) == theirs
     assert theirs["f"] == "/Expr(x + 1)/"
 
 
-def test_a_string_that_looks_like_an_expression_stays_a_string():
+def test_a_string_that_looks_like_an_expression_stays_a_string() -> None:
     ad = ad_of(a="/Expr(1 + 1)/")
     assert to_json(ad) == {"a": '/Expr("/Expr(1 + 1)/")/'}
     assert from_json(to_json(ad))["a"] == "/Expr(1 + 1)/"
 
 
-def test_a_large_real_stays_a_real_where_json_numbers_lose_their_exponent():
+def test_a_large_real_stays_a_real_where_json_numbers_lose_their_exponent() -> None:
     assert to_json(ad_of(a=1e22, b=-0.0, c=0.5)) == {
         "a": "/Expr(1E+22)/",
         "b": "/Expr(-0.0)/",
@@ -348,7 +349,7 @@ def test_a_large_real_stays_a_real_where_json_numbers_lose_their_exponent():
 # -- matching
 
 
-def job_of(**more):
+def job_of(**more: Any) -> ClassAd:
     return ad_of(RequestCpus=1, RequestMemory=1, RequestDisk=1, **more)
 
 
@@ -368,13 +369,13 @@ def job_of(**more):
         ("TARGET.Memory >= MY.RequestMemory", True),
     ],
 )
-def test_the_jobs_requirements_are_judged_against_the_slot(requirements, expected):
+def test_the_jobs_requirements_are_judged_against_the_slot(requirements: str | None, expected: bool) -> None:
     slot = parse_old(SLOT)
     more = {} if requirements is None else {"Requirements": parse_expr(requirements)}
     assert matches(job_of(**more), slot) is expected
 
 
-def test_the_slots_requirements_are_judged_against_the_job():
+def test_the_slots_requirements_are_judged_against_the_job() -> None:
     slot = parse_old(SLOT)
     assert matches(job_of(), slot)
     assert not matches(ad_of(RequestCpus=99, RequestMemory=1, RequestDisk=1), slot)
@@ -383,7 +384,7 @@ def test_the_slots_requirements_are_judged_against_the_job():
     assert matches(job_of(Owner="alice"), slot)
 
 
-def test_evaluate_says_undefined_and_error():
+def test_evaluate_says_undefined_and_error() -> None:
     slot = parse_old(SLOT)
     assert evaluate(slot, "NoSuch") is UNDEFINED
     assert evaluate(slot, parse_expr('1 + "x"')) is ERROR
@@ -391,7 +392,7 @@ def test_evaluate_says_undefined_and_error():
     assert evaluate(slot, "Memory") == 1024
 
 
-def test_references_are_as_written():
+def test_references_are_as_written() -> None:
     expression = parse_expr('TARGET.Memory > Foo && MY.Bar =?= "Baz"')
     assert references(expression) == {"TARGET.Memory", "Foo", "Bar"}
     assert references(parse_expr("1")) == frozenset()

@@ -8,7 +8,7 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import format_expr
 
 
-def split(text):
+def split(text: str) -> list[str]:
     return [format_expr(clause) for clause in clauses.split(parse_expr(text))]
 
 
@@ -29,16 +29,16 @@ def split(text):
         ("(a && b) || (c)", ["(a && b) || (c)"]),
     ],
 )
-def test_clauses_are_what_has_to_be_true_at_once(text, parts):
+def test_clauses_are_what_has_to_be_true_at_once(text: str, parts: list[str]) -> None:
     assert split(text) == parts
 
 
-def test_name_of_an_expression_is_looked_into():
+def test_name_of_an_expression_is_looked_into() -> None:
     slot = from_json({"Start": "/Expr(A && MY.Busy)/", "A": '/Expr(TARGET.Owner == "bob")/', "Busy": False})
     parts = clauses.explain(slot, parse_expr("START"))
     assert [format_expr(part) for part in parts] == ['TARGET.Owner == "bob"', "MY.Busy"]
 
 
-def test_names_that_go_round_end():
+def test_names_that_go_round_end() -> None:
     slot = from_json({"A": "/Expr(B)/", "B": "/Expr(A)/"})
     assert len(clauses.explain(slot, parse_expr("A"))) == 1

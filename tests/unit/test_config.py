@@ -1,5 +1,8 @@
 """What a host file may say, and how one that may not is answered."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -360,7 +363,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_host_file_gets_one_message_with_place_reason_and_what_is_allowed(name):
+def test_bad_host_file_gets_one_message_with_place_reason_and_what_is_allowed(name: str) -> None:
     text, place, wrong, allowed = BAD[name]
     with pytest.raises(ConfigError) as raised:
         config.parse(text)
@@ -374,7 +377,7 @@ def test_bad_host_file_gets_one_message_with_place_reason_and_what_is_allowed(na
     assert allowed in found_allowed
 
 
-def test_no_two_bad_host_files_get_the_same_message():
+def test_no_two_bad_host_files_get_the_same_message() -> None:
     messages = set()
     for text, *_ in BAD.values():
         with pytest.raises(ConfigError) as raised:
@@ -385,7 +388,9 @@ def test_no_two_bad_host_files_get_the_same_message():
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_host_file_ends_config_check_with_status_1_and_no_traceback(name, tmp_path, capsys):
+def test_bad_host_file_ends_config_check_with_status_1_and_no_traceback(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "host.toml"
     path.write_text(BAD[name][0])
     assert run(["config", "check", "--offline", str(path)]) == 1
@@ -394,19 +399,19 @@ def test_bad_host_file_ends_config_check_with_status_1_and_no_traceback(name, tm
     assert err == f"fetchwork: error: 1 thing is wrong with '{path}'\n"
 
 
-def test_file_that_is_not_there_is_named(tmp_path, capsys):
+def test_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "check", str(tmp_path / "none.toml")]) == 1
     assert "cannot be read: No such file or directory" in capsys.readouterr().out
 
 
-def test_file_that_is_not_text_is_named(tmp_path):
+def test_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "host.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         config.load(path)
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file():
+def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     text = """\
 [host]
 cpus = "4"
@@ -436,13 +441,13 @@ count = 2
     ]
 
 
-def test_password_of_a_broken_conninfo_is_not_shown():
+def test_password_of_a_broken_conninfo_is_not_shown() -> None:
     with pytest.raises(ConfigError) as raised:
         config.parse(SMALLEST.replace("host=db", "password=hunter2 host db"))
     assert "hunter2" not in str(raised.value)
 
 
-def test_smallest_file_has_a_default_for_everything():
+def test_smallest_file_has_a_default_for_everything() -> None:
     host = config.parse(SMALLEST)
     keyword = host.keywords["FETCHWORK"]
     assert keyword.database == "main"
@@ -455,18 +460,18 @@ def test_smallest_file_has_a_default_for_everything():
     assert host.slot_list() == ()
 
 
-def test_settings_are_frozen():
+def test_settings_are_frozen() -> None:
     host = config.parse(SMALLEST)
     with pytest.raises(ValueError, match="frozen"):
         host.agent.user = "root"
 
 
-def test_service_becomes_a_conninfo():
+def test_service_becomes_a_conninfo() -> None:
     host = config.parse('[database.main]\nservice = "fetchwork"\n[keyword.FETCHWORK]\n')
     assert host.databases["main"].conninfo == "service=fetchwork"
 
 
-def test_slot_takes_its_own_keyword_then_its_types_then_the_default():
+def test_slot_takes_its_own_keyword_then_its_types_then_the_default() -> None:
     host = config.parse(
         TWO
         + '[[slots.type]]\ncount = 2\n[[slots.type]]\ncount = 3\nkeyword = "B"\n'
@@ -475,37 +480,37 @@ def test_slot_takes_its_own_keyword_then_its_types_then_the_default():
     assert [slot.keyword for slot in host.slot_list()] == ["B", "A", "B", None, None]
 
 
-def test_slot_types_are_numbered_as_htcondor_orders_them():
+def test_slot_types_are_numbered_as_htcondor_orders_them() -> None:
     host = config.parse(
         TWO + '[[slots.type]]\nnumber = 2\n[[slots.type]]\nnumber = 1\ncount = 2\nkeyword = "B"\n'
     )
     assert [slot.keyword for slot in host.slot_list()] == ["B", "B", "A"]
 
 
-def test_without_an_agent_no_fetch_waits():
+def test_without_an_agent_no_fetch_waits() -> None:
     host = config.parse(SMALLEST + '[agent]\nrun = "none"\n')
     assert host.keywords["FETCHWORK"].max_fetch_wait_s == 0
 
 
-def test_pilots_agent_runs_as_the_account_of_its_master():
+def test_pilots_agent_runs_as_the_account_of_its_master() -> None:
     assert config.parse(SMALLEST + "[pilot]\n").agent.user == ""
 
 
-def test_default_file_is_named_by_the_environment(monkeypatch, tmp_path):
+def test_default_file_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "host.toml"
     path.write_text(SMALLEST)
     monkeypatch.setenv("FETCHWORK_CONFIG", str(path))
     assert config.load() == config.parse(SMALLEST)
 
 
-def test_settings_of_a_program_are_checked_like_a_file():
+def test_settings_of_a_program_are_checked_like_a_file() -> None:
     with pytest.raises(ConfigError, match=r"^pool:keyword\.A\.fetch_delay_s: 0 is not allowed here"):
         config.from_dict(
             {"database": {"d": {"service": "s"}}, "keyword": {"A": {"fetch_delay_s": 0}}}, "pool"
         )
 
 
-def test_reference_is_a_host_file_that_names_every_setting(capsys):
+def test_reference_is_a_host_file_that_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "settings"]) == 0
     text = capsys.readouterr().out
     every = [sections.Host, sections.Database, sections.Keyword, sections.Slots, sections.SlotType]
@@ -516,7 +521,7 @@ def test_reference_is_a_host_file_that_names_every_setting(capsys):
                 assert field.description in text
 
 
-def test_defaults_of_the_reference_are_allowed():
+def test_defaults_of_the_reference_are_allowed() -> None:
     text = config.reference()
     uncommented = "".join(
         line.removeprefix("# ") + "\n"
@@ -528,7 +533,7 @@ def test_defaults_of_the_reference_are_allowed():
 
 
 @given(st.integers(0, len(TWO)), st.integers(0, 8), st.text(max_size=8))
-def test_no_change_of_a_file_gives_anything_but_a_message(start, length, inserted):
+def test_no_change_of_a_file_gives_anything_but_a_message(start: int, length: int, inserted: str) -> None:
     text = TWO[:start] + inserted + TWO[start + length :]
     try:
         host = config.parse(text)
@@ -559,7 +564,7 @@ SECTIONS = {
 
 
 @given(st.data())
-def test_no_value_of_a_setting_gives_anything_but_a_message(data):
+def test_no_value_of_a_setting_gives_anything_but_a_message(data: Any) -> None:
     section = data.draw(st.sampled_from(sorted(SECTIONS)))
     name = data.draw(st.sampled_from(sorted(SECTIONS[section].model_fields)))
     tables = {
@@ -594,7 +599,7 @@ def test_no_value_of_a_setting_gives_anything_but_a_message(data):
         ("postgresql:///d?host=/run/postgresql", {"dbname": "d", "host": "/run/postgresql"}),
     ],
 )
-def test_connection_string_is_read_as_libpq_reads_it(text, settings):
+def test_connection_string_is_read_as_libpq_reads_it(text: str, settings: dict[str, Any]) -> None:
     assert conninfo.parse(text) == settings
 
 
@@ -609,5 +614,5 @@ def test_connection_string_is_read_as_libpq_reads_it(text, settings):
         ("postgresql://a/d?sslmod=require", "'sslmod', which libpq does not know"),
     ],
 )
-def test_wrong_connection_string_is_told(text, problem):
+def test_wrong_connection_string_is_told(text: str, problem: str) -> None:
     assert problem in (conninfo.problem(text) or "")

@@ -24,7 +24,7 @@ keyword = { 4 = "A" }
 '''
 
 
-def test_keys_tables_and_elements_are_found():
+def test_keys_tables_and_elements_are_found() -> None:
     lines = key_lines(TEXT)
     assert lines["host",] == 2
     assert lines["host", "name"] == 3
@@ -35,15 +35,15 @@ def test_keys_tables_and_elements_are_found():
     assert lines["slots", "type", 1, "cpus"] == 14
 
 
-def test_text_inside_a_long_string_is_no_key():
+def test_text_inside_a_long_string_is_no_key() -> None:
     lines = key_lines(TEXT)
     assert ("keyword", "NOT") not in lines
     assert not any("port" in key for key in lines)
 
 
-def test_key_of_an_inline_table_has_the_line_of_the_table():
+def test_key_of_an_inline_table_has_the_line_of_the_table() -> None:
     assert line_of(("slots", "keyword", "4"), key_lines(TEXT)) == 18
 
 
-def test_unknown_key_has_no_line():
+def test_unknown_key_has_no_line() -> None:
     assert line_of(("agent", "user"), key_lines(TEXT)) is None

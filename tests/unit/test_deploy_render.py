@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,11 +27,11 @@ default = "A"
 """
 
 
-def settings(text, version=None):
+def settings(text: str, version: tuple[int, ...] | None = None) -> dict[str, str]:
     return parse_settings(render(config.parse(text), version)[CONDOR_FILE])
 
 
-def keywords(text):
+def keywords(text: str) -> dict[str, str]:
     return {
         name: value
         for name, value in settings(text).items()
@@ -38,7 +39,7 @@ def keywords(text):
     }
 
 
-def test_the_seven_examples_are_there():
+def test_the_seven_examples_are_there() -> None:
     assert NAMES == [
         "gpu-slots",
         "one-queue",
@@ -51,7 +52,7 @@ def test_the_seven_examples_are_there():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_example_is_what_is_generated_from_its_host_file(name):
+def test_example_is_what_is_generated_from_its_host_file(name: str) -> None:
     made = render(config.load(EXAMPLES / f"{name}.toml"))
     assert made[CONDOR_FILE] == (EXAMPLES / f"{name}.conf").read_text()
     unit = EXAMPLES / f"{name}.service"
@@ -59,12 +60,12 @@ def test_example_is_what_is_generated_from_its_host_file(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_example_has_a_paragraph_in_the_readme(name):
+def test_example_has_a_paragraph_in_the_readme(name: str) -> None:
     assert f"**[{name}]({name}.toml)**:" in (EXAMPLES / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_generated_file_reads_well(name):
+def test_generated_file_reads_well(name: str) -> None:
     text = (EXAMPLES / f"{name}.conf").read_text()
     assert not re.search(r"[ \t]$", text, re.M)
     assert "\n\n\n" not in text
@@ -73,7 +74,7 @@ def test_generated_file_reads_well(name):
     assert twice <= {"DAEMON_LIST"}  # a pilot sets it, then puts the agent before it
 
 
-def test_slot_types_keyword_and_slots_own_keyword_become_slot_settings():
+def test_slot_types_keyword_and_slots_own_keyword_become_slot_settings() -> None:
     text = BASE + '[[slots.type]]\ncount = 3\n[[slots.type]]\nkeyword = "B"\n[slots.keyword]\n2 = "none"\n'
     assert keywords(text) == {
         "STARTD_JOB_HOOK_KEYWORD": "A",
@@ -82,7 +83,7 @@ def test_slot_types_keyword_and_slots_own_keyword_become_slot_settings():
     }
 
 
-def test_startd_has_the_keyword_of_the_partitionable_slot_because_dynamic_slots_look_there():
+def test_startd_has_the_keyword_of_the_partitionable_slot_because_dynamic_slots_look_there() -> None:
     text = BASE + '[[slots.type]]\ncount = 3\n[[slots.type]]\npartitionable = true\nkeyword = "B"\n'
     assert keywords(text) == {
         "STARTD_JOB_HOOK_KEYWORD": "B",
@@ -92,7 +93,7 @@ def test_startd_has_the_keyword_of_the_partitionable_slot_because_dynamic_slots_
     }
 
 
-def test_dynamic_slots_are_named_where_partitionable_slots_differ():
+def test_dynamic_slots_are_named_where_partitionable_slots_differ() -> None:
     text = (
         BASE
         + "[[slots.type]]\npartitionable = true\ncpus = 4\n"
@@ -106,12 +107,12 @@ def test_dynamic_slots_are_named_where_partitionable_slots_differ():
     }
 
 
-def test_partitionable_slot_that_fetches_nothing_leaves_the_startd_without_keyword():
+def test_partitionable_slot_that_fetches_nothing_leaves_the_startd_without_keyword() -> None:
     text = BASE + '[[slots.type]]\ncount = 1\n[[slots.type]]\npartitionable = true\nkeyword = "none"\n'
     assert keywords(text) == {"SLOT1_JOB_HOOK_KEYWORD": "A"}
 
 
-def test_busy_slots_never_fetch_where_nothing_waits_in_the_agent():
+def test_busy_slots_never_fetch_where_nothing_waits_in_the_agent() -> None:
     delay = settings(BASE)["FetchWorkDelay"]
     assert delay == (
         'ifThenElse(State == "Unclaimed" || State == "Owner", 10,'
@@ -120,20 +121,20 @@ def test_busy_slots_never_fetch_where_nothing_waits_in_the_agent():
     )
 
 
-def test_slots_of_another_keyword_have_its_delay():
+def test_slots_of_another_keyword_have_its_delay() -> None:
     text = BASE + '[[slots.type]]\ncount = 6\n[slots.keyword]\n2-3 = "B"\n5 = "B"\n'
     assert (
         "ifThenElse((SlotID >= 2 && SlotID <= 3) || SlotID == 5, 60, 10)" in settings(text)["FetchWorkDelay"]
     )
 
 
-def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a_timer():
+def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a_timer() -> None:
     text = BASE.replace("max_fetch_wait_s = 0\n", "")
     assert "time() - EnteredCurrentActivity < 60, 1, 5" in settings(text, (25, 14, 1))["FetchWorkDelay"]
     assert "EnteredCurrentActivity" not in settings(text, (23, 9, 6))["FetchWorkDelay"]
 
 
-def test_only_newer_htcondors_need_update_and_polling_intervals():
+def test_only_newer_htcondors_need_update_and_polling_intervals() -> None:
     old, new = settings(BASE, (23, 9, 6)), settings(BASE, (25, 14, 1))
     assert "UPDATE_INTERVAL" not in old
     assert "POLLING_INTERVAL" not in old
@@ -142,7 +143,7 @@ def test_only_newer_htcondors_need_update_and_polling_intervals():
     assert settings(BASE) == new
 
 
-def test_version_in_the_host_file_goes_before_the_one_found():
+def test_version_in_the_host_file_goes_before_the_one_found() -> None:
     assert "UPDATE_INTERVAL" not in settings(BASE + '[host]\nhtcondor = "23.9.6"\n', (25, 0))
 
 
@@ -160,18 +161,20 @@ TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
     ],
     ids=["schedd too", "fetched only", "two keywords", "pilot", "pilot with two keywords"],
 )
-def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jobs(text, guard):
+def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jobs(
+    text: Any, guard: str | None
+) -> None:
     assert settings(text).get("STARTER_JOB_HOOK_KEYWORD") == guard
 
 
-def test_agent_starts_before_the_startd_and_not_as_root():
+def test_agent_starts_before_the_startd_and_not_as_root() -> None:
     made = settings(BASE)
     assert made["DAEMON_LIST"] == "FETCHWORK_AGENT $(DAEMON_LIST)"
     assert made["FETCHWORK_AGENT_USERID"] == "condor"
     assert "FETCHWORK_AGENT_USERID" not in settings(BASE + "[pilot]\n")
 
 
-def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list():
+def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list() -> None:
     made = render(config.parse(BASE + '[agent]\nrun = "systemd"\n'))
     assert "DAEMON_LIST =" not in made[CONDOR_FILE]
     assert (
@@ -180,16 +183,18 @@ def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list():
     assert "RuntimeDirectory=fetchwork\n" in made[UNIT_FILE]
 
 
-def test_host_without_agent_starts_none():
+def test_host_without_agent_starts_none() -> None:
     text = render(config.parse(BASE + '[agent]\nrun = "none"\n'))[CONDOR_FILE]
     assert "FETCHWORK_AGENT" not in text
 
 
-def test_comment_after_a_backslash_is_no_part_of_a_setting():
+def test_comment_after_a_backslash_is_no_part_of_a_setting() -> None:
     assert parse_settings("A = 1, \\\n# why\n   2\n# B = 3\nC=4\n") == {"A": "1, 2", "C": "4"}
 
 
-def test_generate_writes_whole_files_that_everyone_can_read(tmp_path, capsys):
+def test_generate_writes_whole_files_that_everyone_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     host = tmp_path / "host.toml"
     host.write_text(BASE + f'[agent]\nrun = "systemd"\n[host]\nfile = "{host}"\nhtcondor = "25.0"\n')
     target = tmp_path / "config.d"
@@ -202,7 +207,9 @@ def test_generate_writes_whole_files_that_everyone_can_read(tmp_path, capsys):
     assert err == f"fetchwork: wrote {target / CONDOR_FILE}\nfetchwork: wrote {target / UNIT_FILE}\n"
 
 
-def test_generate_prints_and_says_where_the_agent_will_look(tmp_path, capsys):
+def test_generate_prints_and_says_where_the_agent_will_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     host = tmp_path / "host.toml"
     host.write_text(BASE)
     assert run(["config", "generate", str(host)]) == 0
@@ -211,7 +218,9 @@ def test_generate_prints_and_says_where_the_agent_will_look(tmp_path, capsys):
     assert f"the agent will read '/etc/fetchwork/host.toml', not '{host}': put it there" in err
 
 
-def test_generate_refuses_a_unit_for_a_host_that_has_none(tmp_path, capsys):
+def test_generate_refuses_a_unit_for_a_host_that_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     host = tmp_path / "host.toml"
     host.write_text(BASE)
     assert run(["config", "generate", str(host), "--unit-output", str(tmp_path)]) == 1

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from fetchwork.hook.jobcheck import find_problem
 ADS = Path(__file__).parent.parent / "data" / "ads"
 
 
-def problem_of(**attributes):
+def problem_of(**attributes: Any) -> str:
     ad = ClassAd()
     for name, value in attributes.items():
         ad[name] = value
@@ -25,7 +27,7 @@ def problem_of(**attributes):
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     (tmp_path / "program").write_text("#!/bin/sh\n")
     (tmp_path / "program").chmod(0o755)
     (tmp_path / "data").write_text("x")
@@ -37,7 +39,7 @@ def place(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(ADS.glob("*-prepare_job*.ad")), ids=lambda path: path.name)
-def test_captured_jobs_are_well(path):
+def test_captured_jobs_are_well(path: Path) -> None:
     assert find_problem(path.read_bytes()) == ""
 
 
@@ -78,7 +80,7 @@ def test_captured_jobs_are_well(path):
         ({"Cmd": "/bin/sh\x01"}, "Cmd '/bin/sh\x01' does not exist"),
     ],
 )
-def test_a_problem_is_named(place, attributes, expected):
+def test_a_problem_is_named(place: Path, attributes: dict[str, Any], expected: str) -> None:
     filled = {"Iwd": str(place)} | {
         name: value.replace("{}", str(place)) for name, value in attributes.items()
     }
@@ -86,12 +88,14 @@ def test_a_problem_is_named(place, attributes, expected):
 
 
 @pytest.mark.parametrize("name", ["Cmd", "Iwd", "In", "Arguments", "Environment"])
-def test_an_expression_is_left_to_the_starter(place, name):
+def test_an_expression_is_left_to_the_starter(place: Path, name: str) -> None:
     ad = {"Cmd": "/bin/sh", "Iwd": str(place), name: parse_expr('strcat("/no", "/such\'")')}
     assert problem_of(**ad) == ""
 
 
-def test_a_container_needs_its_runtime_and_brings_its_cmd(place, monkeypatch):
+def test_a_container_needs_its_runtime_and_brings_its_cmd(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobcheck, "_PATH", b"/no/such")
     monkeypatch.setattr(jobcheck.posix, "environ", {b"PATH": str(place).encode()})
     docker = {"Cmd": "/in/the/image", "WantDocker": True}
@@ -122,7 +126,9 @@ def test_a_container_needs_its_runtime_and_brings_its_cmd(place, monkeypatch):
         ({"Cmd": "/bin/sh", "Err": "/dev/null"}, ""),
     ],
 )
-def test_what_counts_are_the_rights_of_the_jobs_account(public_directory, attributes, expected):
+def test_what_counts_are_the_rights_of_the_jobs_account(
+    public_directory: Callable[[], Path], attributes: dict[str, Any], expected: str
+) -> None:
     place = public_directory()
     (place / "closed").mkdir(mode=0o700)
     (place / "secret").touch(mode=0o700)
@@ -148,24 +154,24 @@ def test_what_counts_are_the_rights_of_the_jobs_account(public_directory, attrib
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=80).map(b'Cmd = "'.__add__))
-def test_any_bytes_are_judged(data):
+def test_any_bytes_are_judged(data: bytes) -> None:
     assert isinstance(find_problem(data), str)
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
-def test_a_string_is_read_as_it_was_printed(text):
+def test_a_string_is_read_as_it_was_printed(text: str) -> None:
     ad = ClassAd()
     ad["Cmd"] = text
     assert jobcheck.read_literals(print_old(ad).encode(), frozenset(["cmd"])) == {"cmd": text}
 
 
 @given(st.lists(st.text(st.sampled_from("ab'\" \n"), max_size=5), max_size=4))
-def test_words_are_split_as_htcondor_does(words):
+def test_words_are_split_as_htcondor_does(words: Any) -> None:
     quoted = " ".join("'" + word.replace("'", "''") + "'" for word in words)
     assert jobcheck._split(quoted) == words
 
 
-def test_no_module_of_the_library_is_imported():
+def test_no_module_of_the_library_is_imported() -> None:
     code = "old = set(sys.modules); import fetchwork.hook.jobcheck; print(*sorted(set(sys.modules) - old))"
     path = str(Path(jobcheck.__file__).parents[2])
     run = subprocess.run(

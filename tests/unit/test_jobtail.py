@@ -1,6 +1,8 @@
 """The end of a job's output joins its report, whatever is in it."""
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from fetchwork.handlers.runad import report
 from fetchwork.hook import jobtail
 
 
-def exit_ad(place, **more):
+def exit_ad(place: Path, **more: Any) -> bytes:
     ad = ClassAd()
     for name, value in (
         {"Iwd": str(place), "Out": "out", "Err": "err", "FetchWorkTailBytes": 10} | more
@@ -21,18 +23,18 @@ def exit_ad(place, **more):
     return print_old(ad).encode()
 
 
-def output_of(ad):
+def output_of(ad: bytes) -> Any:
     return report(parse_old(jobtail.with_output(ad))).get("FetchWorkOutput")
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     (tmp_path / "out").write_bytes(b"first\nsecond\nthird\n")
     (tmp_path / "err").write_bytes(b'say "no"\\')
     return tmp_path
 
 
-def test_the_last_bytes_of_both_join_the_report(place):
+def test_the_last_bytes_of_both_join_the_report(place: Path) -> None:
     assert output_of(exit_ad(place)) == {"stdout": "ond\nthird\n", "stderr": 'say "no"\\'}
 
 
@@ -49,35 +51,35 @@ def test_the_last_bytes_of_both_join_the_report(place):
         {"Iwd": "/no/such"},
     ],
 )
-def test_what_is_not_asked_for_or_no_file_is_left_out(place, more):
+def test_what_is_not_asked_for_or_no_file_is_left_out(place: Path, more: dict[str, Any]) -> None:
     os.mkfifo(place / "pipe")
     ad = exit_ad(place, **more)
     assert jobtail.with_output(ad) == ad
     assert output_of(ad) is None
 
 
-def test_no_more_than_64_kib_are_read(place):
+def test_no_more_than_64_kib_are_read(place: Path) -> None:
     (place / "out").write_bytes(b"x" * 200_000)
     assert len(output_of(exit_ad(place, FetchWorkTailBytes=10**9))["stdout"]) == 65536
 
 
-def test_a_character_cut_in_two_is_left_out(place):
+def test_a_character_cut_in_two_is_left_out(place: Path) -> None:
     (place / "out").write_text("äöü€😀😀")
     assert output_of(exit_ad(place, FetchWorkTailBytes=7))["stdout"] == "😀"
 
 
-def test_bytes_that_are_no_text_are_replaced(place):
+def test_bytes_that_are_no_text_are_replaced(place: Path) -> None:
     (place / "out").write_bytes(b"a\0b\xff\n")
     assert output_of(exit_ad(place))["stdout"] == "a\ufffdb\ufffd\n"
 
 
-def test_an_ad_without_a_last_line_end_gains_lines_of_its_own(place):
+def test_an_ad_without_a_last_line_end_gains_lines_of_its_own(place: Path) -> None:
     ad = exit_ad(place)
     assert sorted(parse_old(jobtail.with_output(ad[:-1]))) == sorted(parse_old(jobtail.with_output(ad)))
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
-def test_a_value_is_printed_as_everywhere_else(text):
+def test_a_value_is_printed_as_everywhere_else(text: str) -> None:
     ad = ClassAd()
     ad["x"] = text
     assert f"x = {jobtail._print(text)}\n" == print_old(ad)

@@ -1,6 +1,8 @@
 """The agent's log lines, and what must never be in them."""
 
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ TOKEN = "edc2d9bf-cff4-4e01-a708-e7f96af06707"
 
 
 @pytest.fixture
-def logged(tmp_path):
+def logged(tmp_path: Path) -> Iterator[Path]:
     file = tmp_path / "agent.log"
     handler = log.configure("debug", file)
     yield file
@@ -19,7 +21,7 @@ def logged(tmp_path):
     logging.getLogger("fetchwork").propagate = True
 
 
-def test_event_comes_first_then_fields_in_their_order(logged):
+def test_event_comes_first_then_fields_in_their_order(logged: Path) -> None:
     log.event(
         logging.getLogger("fetchwork.test"),
         logging.INFO,
@@ -32,7 +34,7 @@ def test_event_comes_first_then_fields_in_their_order(logged):
     assert logged.read_text().endswith(" INFO fetch_work slot=slot1@ep job=42.0 ms=6\n")
 
 
-def test_value_with_blanks_is_quoted_and_stays_one_line(logged):
+def test_value_with_blanks_is_quoted_and_stays_one_line(logged: Path) -> None:
     assert log.line("x", {"reason": 'a "b"\nroot=1'}) == 'x reason="a \\"b\\" root=1"'
     assert len(log.line("x", {"reason": "a" * 10_000})) < 400
 
@@ -50,7 +52,7 @@ def test_value_with_blanks_is_quoted_and_stays_one_line(logged):
         "claim <127.0.0.1:9618?addrs=x>#1795221222#1#[Integrity;hunter2]deadbeef",
     ],
 )
-def test_no_secret_gets_into_the_log(logged, secret):
+def test_no_secret_gets_into_the_log(logged: Path, secret: str) -> None:
     logger = logging.getLogger("fetchwork.test")
     log.event(logger, logging.ERROR, "leak", problem=secret)
     logger.error("%s", secret)
@@ -65,7 +67,7 @@ def test_no_secret_gets_into_the_log(logged, secret):
     assert text.count("error") >= 3
 
 
-def test_traceback_is_indented_so_that_a_line_is_an_event(logged):
+def test_traceback_is_indented_so_that_a_line_is_an_event(logged: Path) -> None:
     try:
         raise RuntimeError("boom")
     except RuntimeError:
@@ -75,7 +77,7 @@ def test_traceback_is_indented_so_that_a_line_is_an_event(logged):
     assert rest and all(line.startswith("    ") for line in rest)
 
 
-def test_reopen_writes_on_under_the_files_name(logged):
+def test_reopen_writes_on_under_the_files_name(logged: Path) -> None:
     logger = logging.getLogger("fetchwork.test")
     logger.info("one")
     logged.rename(logged.with_suffix(".old"))
@@ -86,7 +88,7 @@ def test_reopen_writes_on_under_the_files_name(logged):
     assert logged.read_text().endswith("INFO three\n")
 
 
-def test_level_of_the_host_file_counts(logged):
+def test_level_of_the_host_file_counts(logged: Path) -> None:
     log.configure("warning", logged)
     logging.getLogger("fetchwork.test").info("quiet")
     assert logged.read_text() == ""

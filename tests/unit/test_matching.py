@@ -1,16 +1,19 @@
 """The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.matching import fit
 from fetchwork.matching.choose import Autoclusters, Positions, Shares, choose, slot_weights
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
 
 
-def slot_of(**attributes):
+def slot_of(**attributes: Any) -> ClassAd:
     return from_json(
         {"Name": "slot1@ep", "State": "Unclaimed", "Cpus": 4, "Memory": 4096, "Disk": 10**6, **attributes}
     )
@@ -19,12 +22,14 @@ def slot_of(**attributes):
 class Queue:
     """What waits, as the database tells it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.kinds, self.positions, self.shares = Autoclusters(), Positions(), Shares()
         self.rows = []
         self._numbers = itertools.count(1)
 
-    def wait(self, submitter="alice", *, prio=0, queue="default", place=0, **ad):
+    def wait(
+        self, submitter: str = "alice", *, prio: int = 0, queue: str = "default", place: int = 0, **ad: Any
+    ) -> int:
         """Something waits; returns the number of its autocluster."""
         number = next(self._numbers)
         self.kinds.add(
@@ -43,7 +48,7 @@ class Queue:
             self.positions.took(number, prio, place)
         return number
 
-    def use(self, **slots_and_prio):
+    def use(self, **slots_and_prio: Any) -> None:
         """Who has how many slots, at what real priority, with what factor (1000 if none is said)."""
         rows = []
         for name, (running, prio, *factors) in slots_and_prio.items():
@@ -58,7 +63,7 @@ class Queue:
             )
         self.shares.update(rows, 0.0)
 
-    def order(self, slot=None, queues=("default",)):
+    def order(self, slot: ClassAd | None = None, queues: Sequence[str] = ("default",)) -> list[int]:
         choices = choose(
             self.rows,
             SlotView(slot if slot is not None else slot_of()),
@@ -71,14 +76,14 @@ class Queue:
 
 
 @pytest.fixture
-def queue():
+def queue() -> Queue:
     return Queue()
 
 
 # -- order
 
 
-def test_who_has_least_of_his_share_comes_first(queue):
+def test_who_has_least_of_his_share_comes_first(queue: Queue) -> None:
     alice, bob = queue.wait("alice"), queue.wait("bob")
     queue.use(alice=(3, 2.0), bob=(1, 4.0))
     # 3 + 2 beside 1 + 4: the same, so the name decides; with one slot more it is bob's turn
@@ -87,7 +92,7 @@ def test_who_has_least_of_his_share_comes_first(queue):
     assert queue.order() == [bob, alice]
 
 
-def test_running_jobs_stand_in_the_inverse_ratio_of_factors(queue):
+def test_running_jobs_stand_in_the_inverse_ratio_of_factors(queue: Queue) -> None:
     queue.wait("alice"), queue.wait("bob"), queue.wait("carol")
     queue.use(alice=(0, 40.0, 1.0), bob=(0, 20.0, 2.0), carol=(0, 10.0, 4.0))
     had = {1: 0, 2: 0, 3: 0}
@@ -98,25 +103,25 @@ def test_running_jobs_stand_in_the_inverse_ratio_of_factors(queue):
     assert had == {1: 40, 2: 20, 3: 10}
 
 
-def test_priority_orders_the_jobs_of_one_submitter_only(queue):
+def test_priority_orders_the_jobs_of_one_submitter_only(queue: Queue) -> None:
     low, high = queue.wait("alice", prio=0), queue.wait("alice", prio=10)
     bob = queue.wait("bob", prio=-5)
     queue.use(alice=(5, 500.0), bob=(0, 500.0))
     assert queue.order() == [bob, high, low]
 
 
-def test_then_the_older_job_comes_first(queue):
+def test_then_the_older_job_comes_first(queue: Queue) -> None:
     later, earlier = queue.wait(place=900), queue.wait(place=30)
     assert queue.order() == [earlier, later]
 
 
-def test_queues_come_in_the_order_of_the_host_file(queue):
+def test_queues_come_in_the_order_of_the_host_file(queue: Queue) -> None:
     night, day = queue.wait(queue="night"), queue.wait(queue="day", prio=-1)
     assert queue.order(queues=("day", "night")) == [day, night]
     assert queue.order(queues=("night", "day")) == [night, day]
 
 
-def test_rank_of_the_slot_comes_before_everything_else(queue):
+def test_rank_of_the_slot_comes_before_everything_else(queue: Queue) -> None:
     own = queue.wait("bob", prio=-9, queue="night", Project="ice")
     other = queue.wait("alice", prio=9, queue="day", Project="fire")
     queue.use(alice=(0, 1.0), bob=(100, 1000.0))
@@ -124,23 +129,25 @@ def test_rank_of_the_slot_comes_before_everything_else(queue):
     assert queue.order(slot, queues=("day", "night")) == [own, other]
 
 
-def test_rank_that_is_undefined_or_no_number_is_zero(queue):
+def test_rank_that_is_undefined_or_no_number_is_zero(queue: Queue) -> None:
     first, second = queue.wait(Project="ice", prio=5), queue.wait(Colour="red")
     assert queue.order(slot_of(Rank="/Expr(TARGET.Colour)/")) == [first, second]
     assert queue.order(slot_of(Rank='/Expr(TARGET.Colour =?= "red")/')) == [second, first]
 
 
-def test_order_is_the_same_each_time(queue):
+def test_order_is_the_same_each_time(queue: Queue) -> None:
     numbers = [queue.wait(name, prio=prio) for name in ("b", "a", "c") for prio in (0, 1)]
     assert queue.order() == queue.order() == [numbers[at] for at in (3, 2, 1, 0, 5, 4)]
 
 
-def test_ad_that_can_not_be_read_is_offered_so_that_its_job_gets_held(queue):
+def test_ad_that_can_not_be_read_is_offered_so_that_its_job_gets_held(queue: Queue) -> None:
     number = queue.wait(Requirements="/Expr(1 +)/")
     assert queue.order() == [number]
 
 
-def test_first_choice_is_found_without_looking_at_the_rest(queue, monkeypatch):
+def test_first_choice_is_found_without_looking_at_the_rest(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(50):
         queue.wait()
     asked = []
@@ -160,11 +167,11 @@ def test_first_choice_is_found_without_looking_at_the_rest(queue, monkeypatch):
 # -- fit
 
 
-def wants_of(**ad):
+def wants_of(**ad: Any) -> JobRequest:
     return JobRequest.of(from_json(ad))
 
 
-def test_shortage_names_the_resource():
+def test_shortage_names_the_resource() -> None:
     offer = SlotView(slot_of(Fpgas=1))
     assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4097)) == "memory"
     assert offer.shortage(wants_of(RequestFpgas=2)) == "fpgas"
@@ -172,14 +179,14 @@ def test_shortage_names_the_resource():
     assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4096, RequestFpgas=1)) is None
 
 
-def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_it():
+def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_it() -> None:
     offer = SlotView(slot_of())
     assert offer.shortage(wants_of(RequestTapes=1)) == "tapes"
     assert offer.shortage(wants_of(RequestTapes=0)) is None
     assert offer.shortage(wants_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
 
 
-def test_what_was_found_out_is_remembered_for_a_while(monkeypatch):
+def test_what_was_found_out_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     offer, wants = SlotView(slot_of()), wants_of(RequestCpus=1)
     asked = []
     monkeypatch.setattr(SlotView, "fits", lambda self, wants: asked.append(wants) or True)
@@ -192,7 +199,7 @@ def test_what_was_found_out_is_remembered_for_a_while(monkeypatch):
     assert len(asked) == 2
 
 
-def test_start_may_look_at_what_only_the_fetched_ad_has(queue):
+def test_start_may_look_at_what_only_the_fetched_ad_has(queue: Queue) -> None:
     number = queue.wait("alice")
     for start, fits in (
         ('TARGET.User == "alice@cs.example.org"', True),
@@ -206,13 +213,13 @@ def test_start_may_look_at_what_only_the_fetched_ad_has(queue):
 # -- weight
 
 
-def test_weight_of_a_partitionable_slot_is_that_of_what_each_job_takes():
+def test_weight_of_a_partitionable_slot_is_that_of_what_each_job_takes() -> None:
     slot = slot_of(SlotType="Partitionable", SlotWeight="/Expr(Cpus + Memory / 1024)/")
     requests = [from_json({"RequestCpus": 2, "RequestMemory": 1024}), from_json({})]
     assert slot_weights(slot, requests) == [3.0, 8.0]
 
 
-def test_weight_of_a_static_slot_is_its_own():
+def test_weight_of_a_static_slot_is_its_own() -> None:
     requests = [from_json({"RequestCpus": 1})]
     assert slot_weights(slot_of(SlotWeight="/Expr(Cpus)/"), requests) == [4.0]
     assert slot_weights(slot_of(), requests) == [1.0]
@@ -221,7 +228,7 @@ def test_weight_of_a_static_slot_is_its_own():
 # -- the job's Rank
 
 
-def test_job_would_rather_run_on_a_slot_that_it_ranks_higher():
+def test_job_would_rather_run_on_a_slot_that_it_ranks_higher() -> None:
     wants = wants_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
     slow, fast, too_fast = (SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
     assert outranked(wants, slow, [fast, too_fast])
@@ -229,7 +236,7 @@ def test_job_would_rather_run_on_a_slot_that_it_ranks_higher():
     assert not outranked(wants, slow, [])
 
 
-def test_rank_that_is_the_same_for_all_slots_prefers_none():
+def test_rank_that_is_the_same_for_all_slots_prefers_none() -> None:
     slots = [SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30)]
     for rank in (5, "/Expr(undefined)/", "/Expr(TARGET.Nowhere)/", '/Expr(TARGET.Arch == "X")/'):
         assert not outranked(wants_of(Rank=rank), slots[0], slots[1:])

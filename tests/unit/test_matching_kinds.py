@@ -1,12 +1,15 @@
 """Real slot ads against kinds of jobs, and what is remembered of kinds: bounded, and not for ever."""
 
 import resource
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.choose import (
     Autoclusters,
@@ -21,13 +24,13 @@ from fetchwork.matching.fit import SlotView
 ADS = Path(__file__).parent.parent / "data/ads"
 
 
-def slot_ad(name="25.14.1-fetch_work-static-unclaimed", **more):
+def slot_ad(name: str = "25.14.1-fetch_work-static-unclaimed", **more: Any) -> ClassAd:
     ad = parse_old((ADS / f"{name}.ad").read_bytes())
     ad.update(from_json(more))
     return ad
 
 
-def kinds_of(*ads):
+def kinds_of(*ads: dict[str, Any]) -> Autoclusters:
     kinds = Autoclusters()
     kinds.add(
         {
@@ -42,7 +45,14 @@ def kinds_of(*ads):
     return kinds
 
 
-def chosen(kinds, slot, prios=None, shares=None, positions=None, queues=("default",)):
+def chosen(
+    kinds: Autoclusters,
+    slot: ClassAd,
+    prios: list[tuple[int, int]] | None = None,
+    shares: Shares | None = None,
+    positions: Positions | None = None,
+    queues: Sequence[str] = ("default",),
+) -> list[tuple[int, int]]:
     rows = [
         {"autocluster_id": number, "job_prio": prio, "limited": False}
         for number, prio in (prios or [(number, 0) for number in range(1, len(kinds) + 1)])
@@ -58,11 +68,11 @@ def chosen(kinds, slot, prios=None, shares=None, positions=None, queues=("defaul
     return [(choice.kind.autocluster_id, choice.prio) for choice in choices]
 
 
-def ids(choices):
+def ids(choices: list[tuple[int, int]]) -> list[int]:
     return [number for number, _ in choices]
 
 
-def test_job_requirements_that_are_not_true_on_the_slot_rule_it_out():
+def test_job_requirements_that_are_not_true_on_the_slot_rule_it_out() -> None:
     kinds = kinds_of(
         {"Requirements": '/Expr(TARGET.Arch == "X86_64")/'},
         {"Requirements": '/Expr(TARGET.Arch == "ARM")/'},
@@ -72,18 +82,18 @@ def test_job_requirements_that_are_not_true_on_the_slot_rule_it_out():
     assert ids(chosen(kinds, slot_ad())) == [1, 4]
 
 
-def test_slot_that_is_too_small_or_refuses_the_owner_rules_it_out():
+def test_slot_that_is_too_small_or_refuses_the_owner_rules_it_out() -> None:
     kinds = kinds_of({"RequestMemory": 1025}, {"RequestMemory": 1024}, {"Owner": "bob"})
     slot = slot_ad(Start='/Expr(TARGET.Owner =!= "bob")/')
     assert ids(chosen(kinds, slot)) == [2]
 
 
-def test_job_that_names_no_requests_counts_as_one_of_each():
+def test_job_that_names_no_requests_counts_as_one_of_each() -> None:
     # the slot's WithinResourceLimits would be undefined without
     assert ids(chosen(kinds_of({}), slot_ad())) == [1]
 
 
-def test_custom_resource_is_compared_by_the_slot():
+def test_custom_resource_is_compared_by_the_slot() -> None:
     slot = slot_ad(
         Requirements="/Expr(TARGET.RequestLicence =?= undefined || MY.Licence >= TARGET.RequestLicence)/"
     )
@@ -91,17 +101,17 @@ def test_custom_resource_is_compared_by_the_slot():
     assert ids(chosen(kinds_of({"RequestLicence": 2}, {"RequestLicence": 1}), slot)) == [2]
 
 
-def test_newcomer_is_next():
+def test_newcomer_is_next() -> None:
     shares = Shares({"old": 500.0, "new": 2000.0}, {"old": 16})
     kinds = kinds_of({"Submitter": "old"}, {"Submitter": "new"})
     assert ids(chosen(kinds, slot_ad(), shares=shares))[0] == 2
 
 
-def test_candidate_that_is_not_cached_is_passed_over():
+def test_candidate_that_is_not_cached_is_passed_over() -> None:
     assert chosen(kinds_of({}), slot_ad(), prios=[(99, 0), (1, 0)]) == [(1, 0)]
 
 
-def test_cache_forgets_what_was_not_used_for_longest():
+def test_cache_forgets_what_was_not_used_for_longest() -> None:
     kinds = Autoclusters(limit=2)
     kinds.add(
         {"autocluster_id": number, "submitter": "a", "owner": "a", "queue": "q", "ad": {}}
@@ -112,7 +122,7 @@ def test_cache_forgets_what_was_not_used_for_longest():
     assert kinds.missing([1, 2, 3]) == [2]
 
 
-def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch):
+def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("fetchwork.matching.choose.time.monotonic", lambda: now)
     positions = Positions(limit=2)
@@ -125,7 +135,7 @@ def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch):
     assert positions.last(3, 0) == 10
 
 
-def test_hint_is_dropped_when_nothing_was_found_behind_it():
+def test_hint_is_dropped_when_nothing_was_found_behind_it() -> None:
     positions = Positions()
     positions.hint(1, 0)
     positions.took(1, 0, 10)
@@ -134,22 +144,22 @@ def test_hint_is_dropped_when_nothing_was_found_behind_it():
 
 
 @pytest.mark.parametrize("length", [40, 600])
-def test_ad_that_doubles_at_each_step_is_refused(length):
+def test_ad_that_doubles_at_each_step_is_refused(length: int) -> None:
     ad = from_json({f"a{n}": f"/Expr(a{n + 1} + a{n + 1})/" for n in range(length)} | {f"a{length}": 1})
     with pytest.raises(ClassAdError, match="evaluations"):
         check_cost(ad)
 
 
-def test_ad_with_a_circle_and_long_strings_is_not_expensive():
+def test_ad_with_a_circle_and_long_strings_is_not_expensive() -> None:
     check_cost(from_json({"a": "/Expr(b)/", "b": "/Expr(a)/", "c": '/Expr("a a a" == "b \\" a")/'}))
 
 
-def test_slot_without_gpus_has_none_and_unknown_sizes_are_not_ruled_out():
+def test_slot_without_gpus_has_none_and_unknown_sizes_are_not_ruled_out() -> None:
     ad = from_json({"Cpus": 2, "Memory": "/Expr(1024 * 2)/"})
     assert slot_resources(ad) == {"cpus": 2.0, "memory_mib": 2048.0, "disk_kib": None, "gpus": 0.0}
 
 
-def test_thousand_cached_autoclusters_cost_less_than_40_ms():
+def test_thousand_cached_autoclusters_cost_less_than_40_ms() -> None:
     requirements = (
         '/Expr(TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory && TARGET.Disk >= RequestDisk)/'
     )

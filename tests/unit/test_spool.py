@@ -5,7 +5,9 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -19,23 +21,23 @@ REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit", slot="
 
 
 @pytest.fixture
-def spool(tmp_path):
+def spool(tmp_path: Path) -> Spool:
     made = Spool(str(tmp_path / "deep" / "spool"))
     made.make()
     return made
 
 
-def put(spool, name, data):
+def put(spool: Spool, name: str, data: bytes) -> str:
     path = os.path.join(spool.directory, name)
     Path(path).write_bytes(data)
     return path
 
 
-def bad(spool):
+def bad(spool: Spool) -> list[str]:
     return sorted(os.listdir(os.path.join(spool.directory, "bad")))
 
 
-def test_what_is_written_is_read(spool):
+def test_what_is_written_is_read(spool: Spool) -> None:
     before = int(time.time())
     path = write_report(spool.directory, REPORT)
     [report] = spool.read()
@@ -46,7 +48,7 @@ def test_what_is_written_is_read(spool):
         assert getattr(report.request, name) == getattr(REPORT, name)
 
 
-def test_reports_are_read_oldest_first_and_again_until_deleted(spool):
+def test_reports_are_read_oldest_first_and_again_until_deleted(spool: Spool) -> None:
     for number in range(5):
         write_report(spool.directory, Request("job_exit", b"N = %d\n" % number))
     assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in range(5)]
@@ -56,22 +58,22 @@ def test_reports_are_read_oldest_first_and_again_until_deleted(spool):
     assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in (2, 3, 4)]
 
 
-def test_the_directory_can_be_written_and_not_listed_by_others(spool):
+def test_the_directory_can_be_written_and_not_listed_by_others(spool: Spool) -> None:
     assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
     assert stat.S_IMODE(os.stat(os.path.join(spool.directory, "bad")).st_mode) == 0o700
 
 
-def test_a_name_can_not_be_guessed(spool):
+def test_a_name_can_not_be_guessed(spool: Spool) -> None:
     names = {os.path.basename(write_report(spool.directory, REPORT)).split("-")[1] for _ in range(10)}
     assert len(names) == 10
     assert all(len(name) == len("0" * 32 + ".report") for name in names)
 
 
-def test_a_report_appears_whole_or_not_at_all(spool, monkeypatch):
+def test_a_report_appears_whole_or_not_at_all(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     real = os.fsync
 
-    def fsync(fd):
+    def fsync(fd: int) -> None:
         seen.append([name for name in os.listdir(spool.directory) if name.endswith(".report")])
         real(fd)
 
@@ -81,8 +83,8 @@ def test_a_report_appears_whole_or_not_at_all(spool, monkeypatch):
     assert [len(names) for names in seen] == [0, 1]
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(spool, monkeypatch):
-    def write(fd, data):
+def test_a_full_disk_is_told_and_leaves_nothing(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(fd: int, data: bytes) -> NoReturn:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(spool_module.os, "write", write)
@@ -92,7 +94,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(spool, monkeypatch):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to be two accounts")
-def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory):
+def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory: Callable[[], Path]) -> None:
     directory = public_directory() / "spool"
     spool = Spool(str(directory))
     spool.make()
@@ -136,7 +138,7 @@ for attempt in (
 # -- what others put there
 
 
-def whole(**more):
+def whole(**more: Any) -> bytes:
     return encode_request(Request("job_exit", b"A = 1\n", **more))
 
 
@@ -156,7 +158,9 @@ def whole(**more):
         ("notes.txt", whole(), "its name does not end with '.report'"),
     ],
 )
-def test_poison_is_moved_aside_and_reported_and_blocks_nothing(spool, name, data, reason):
+def test_poison_is_moved_aside_and_reported_and_blocks_nothing(
+    spool: Spool, name: str, data: Any, reason: str
+) -> None:
     put(spool, name, data)
     put(spool, "2.report", whole())
     assert [report.name for report in spool.read()] == ["2.report"]
@@ -168,7 +172,7 @@ def test_poison_is_moved_aside_and_reported_and_blocks_nothing(spool, name, data
     assert spool.rejected == []
 
 
-def test_links_pipes_and_directories_are_no_reports(spool, tmp_path):
+def test_links_pipes_and_directories_are_no_reports(spool: Spool, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(whole())
     os.symlink(secret, os.path.join(spool.directory, "1.report"))
@@ -185,14 +189,14 @@ def test_links_pipes_and_directories_are_no_reports(spool, tmp_path):
     assert secret.read_bytes() == whole()
 
 
-def test_a_report_of_too_many_bytes_is_not_read(spool):
+def test_a_report_of_too_many_bytes_is_not_read(spool: Spool) -> None:
     path = put(spool, "1.report", b"")
     os.truncate(path, spool_module.MAX_REPORT + 1)
     assert spool.read() == []
     assert spool.rejected[0][2] == f"is larger than {spool_module.MAX_REPORT} bytes"
 
 
-def test_a_partial_report_is_left_to_its_writer_for_an_hour(spool):
+def test_a_partial_report_is_left_to_its_writer_for_an_hour(spool: Spool) -> None:
     path = put(spool, "1.partial", b"x")
     assert spool.read() == []
     assert spool.rejected == []
@@ -201,7 +205,7 @@ def test_a_partial_report_is_left_to_its_writer_for_an_hour(spool):
     assert spool.rejected == [("1.partial", os.geteuid(), "was never completed")]
 
 
-def test_a_report_that_can_never_be_delivered_is_moved_aside(spool):
+def test_a_report_that_can_never_be_delivered_is_moved_aside(spool: Spool) -> None:
     put(spool, "1.report", whole())
     [report] = spool.read()
     spool.reject(report, "its run is unknown")
@@ -209,7 +213,7 @@ def test_a_report_that_can_never_be_delivered_is_moved_aside(spool):
     assert bad(spool) == ["1.report"]
 
 
-def test_what_can_not_be_moved_is_told_once_and_blocks_nothing(spool):
+def test_what_can_not_be_moved_is_told_once_and_blocks_nothing(spool: Spool) -> None:
     os.mkdir(os.path.join(spool.directory, "1.report"))
     os.mkdir(os.path.join(spool.directory, "2.report"))
     put(spool, "2.report/kept", b"")
@@ -226,7 +230,7 @@ def test_what_can_not_be_moved_is_told_once_and_blocks_nothing(spool):
     assert spool.rejected == []
 
 
-def test_a_report_that_can_not_be_moved_aside_is_not_read_again(spool):
+def test_a_report_that_can_not_be_moved_aside_is_not_read_again(spool: Spool) -> None:
     put(spool, "1.report", whole())
     [report] = spool.read()
     os.rmdir(os.path.join(spool.directory, "bad"))
@@ -237,7 +241,7 @@ def test_a_report_that_can_not_be_moved_aside_is_not_read_again(spool):
     assert spool.read() == []
 
 
-def test_the_files_moved_aside_last_are_kept(spool):
+def test_the_files_moved_aside_last_are_kept(spool: Spool) -> None:
     for number in (3, 1, 2, 5, 4):
         put(spool, f"{number}.report", b"garbage")
         spool.read()
@@ -251,7 +255,7 @@ def test_the_files_moved_aside_last_are_kept(spool):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to be two accounts")
-def test_a_flood_by_one_account_leaves_others_their_share(spool):
+def test_a_flood_by_one_account_leaves_others_their_share(spool: Spool) -> None:
     for number in range(20):
         os.chown(put(spool, f"0{number:02}.report", b"garbage"), 65534, -1)
         os.chown(put(spool, f"1{number:02}.partial", b""), 65533, -1)
@@ -265,13 +269,13 @@ def test_a_flood_by_one_account_leaves_others_their_share(spool):
 # -- making it
 
 
-def test_it_is_put_right_when_made_again(spool):
+def test_it_is_put_right_when_made_again(spool: Spool) -> None:
     os.chmod(spool.directory, 0o777)
     spool.make()
     assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
 
 
-def test_a_link_in_its_place_is_refused(tmp_path):
+def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "spool").symlink_to(tmp_path / "real")
     with pytest.raises(FetchworkError, match="cannot make spool"):
@@ -279,7 +283,7 @@ def test_a_link_in_its_place_is_refused(tmp_path):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
-def test_it_is_made_for_the_account_of_the_agent_and_kept_from_others(tmp_path):
+def test_it_is_made_for_the_account_of_the_agent_and_kept_from_others(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path / "spool"))
     spool.make(owner=65534)
     spool.make(owner=65534)
@@ -288,14 +292,14 @@ def test_it_is_made_for_the_account_of_the_agent_and_kept_from_others(tmp_path):
         spool.make(owner=1)
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path):
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(FetchworkError, match=r"cannot read spool '.*/none': No such file or directory"):
         Spool(str(tmp_path / "none")).read()
     with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*/none'"):
         write_report(str(tmp_path / "none"), REPORT)
 
 
-def test_the_writer_needs_no_heavy_module():
+def test_the_writer_needs_no_heavy_module() -> None:
     code = (
         "import fetchwork.hook.spool;"
         " print([name for name in ('re', 'json', 'pathlib', 'enum', 'typing') if name in sys.modules])"
