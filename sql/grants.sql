@@ -37,7 +37,7 @@ GRANT EXECUTE ON FUNCTION
 TO fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION
-    fetchwork.tick, fetchwork.reap, fetchwork.wake, fetchwork.fold, fetchwork.preempt, fetchwork.maintain
+    fetchwork.maintain_queue, fetchwork.reap, fetchwork.wake, fetchwork.fold, fetchwork.preempt, fetchwork.maintain_tables
 TO fetchwork_agent, fetchwork_admin;
 
 GRANT EXECUTE ON FUNCTION

@@ -120,11 +120,11 @@
 \ir functions/maintenance/reap.sql
 \ir functions/maintenance/wake.sql
 \ir functions/maintenance/fold.sql
-\ir functions/maintenance/tick.sql
+\ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/note_dropped_events.sql
 \ir functions/maintenance/ensure_partition.sql
 \ir functions/maintenance/renew_partitions.sql
-\ir functions/maintenance/maintain.sql
+\ir functions/maintenance/maintain_tables.sql
 
 -- views: what people read. Columns have HTCondor's attribute names and hold HTCondor's values (times are epoch seconds, as
 -- in an ad); a column that ends in _at is a timestamptz. PostgreSQL folds unquoted names, so anyone may write them as

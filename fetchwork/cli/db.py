@@ -149,8 +149,8 @@ def maintain(conninfo: str) -> None:
     from fetchwork.db.database import Database
 
     with Database(conninfo) as database:
-        database.call("tick")
-        database.call("maintain")
+        database.call("maintain_queue")
+        database.call("maintain_tables")
 
 
 @cli.command()

@@ -25,7 +25,7 @@ MAINTAIN_CALL_S = 300.0
 
 async def tick(store: Store) -> None:
     """Give up what fell silent, wake what has waited long enough, add up counts."""
-    done = (await store.database.call("tick", timeout_s=CALL_S))[0]
+    done = (await store.database.call("maintain_queue", timeout_s=CALL_S))[0]
     level = logging.INFO if done["reaped"] else logging.DEBUG
     event(log, level, "tick", **done)
 
@@ -41,7 +41,7 @@ async def take_duties(store: Store) -> None:
     if await _is_mine(store, "maintain", MAINTAIN_S):
         # it may take minutes, in which nobody shall wait for its connection
         async with store.database.another() as database:
-            await database.scalar("maintain", timeout_s=MAINTAIN_CALL_S)
+            await database.scalar("maintain_tables", timeout_s=MAINTAIN_CALL_S)
 
 
 async def _is_mine(store: Store, name: str, every_s: float) -> bool:

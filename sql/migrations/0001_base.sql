@@ -165,7 +165,7 @@ CREATE TABLE fetchwork.autocluster (
     ad jsonb NOT NULL                           -- all that matching looks at
 );
 
--- Not unique: whoever is the first of a kind must not wait for another's long transaction that is the first as well; two of a kind do no harm
+-- Not unique: a submitter with the first such job must not wait for another's long transaction that has one too; two equal rows do no harm
 CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
 
 COMMENT ON TABLE fetchwork.autocluster IS 'distinct sets of what matching looks at; rows never change';
@@ -280,7 +280,7 @@ CREATE TABLE fetchwork.waiting (
     PRIMARY KEY (autocluster_id, job_prio, position)
 );
 
--- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of kinds and not of jobs. A row may be
+-- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of autoclusters and not of jobs. A row may be
 -- there with nothing waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
 -- round: see functions/matching/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
@@ -290,7 +290,7 @@ CREATE TABLE fetchwork.demand (
 
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 
--- Counts as changes, folded now and then: writers of the same kind of job never wait for each other, and nobody counts a million
+-- Counts as changes, folded now and then: writers of equal jobs never wait for each other, and nobody counts a million
 -- rows. What is Running is counted from the live runs, which are as few as the slots; a claim changes no count.
 CREATE TABLE fetchwork.tally_change (
     autocluster_id integer NOT NULL,
@@ -359,7 +359,7 @@ CREATE TABLE fetchwork.slot_rest (
 COMMENT ON TABLE fetchwork.slot_rest IS 'pairs that the startd refused: the slot is not offered that autocluster for a while';
 
 -- What was -------------------------------------------------------------------------------------------------------------------------------
--- Partitioned by time; functions/maintenance/maintain.sql makes partitions ahead and drops old ones. The default partition catches what no
+-- Partitioned by time; functions/maintenance/maintain_tables.sql makes partitions ahead and drops old ones. The default partition catches what no
 -- partition was made for, so that a database whose maintenance stopped goes on working.
 
 CREATE TABLE fetchwork.run_history (

@@ -1,4 +1,4 @@
--- Which slots have refused which kinds of jobs, and for how long they are not offered them.
+-- Which slots have refused which autoclusters, and for how long they are not offered them.
 CREATE OR REPLACE VIEW fetchwork.rests WITH (security_barrier) AS
 SELECT h.name AS machine, t.slot AS name, t.autocluster_id AS autoclusterid, t.refusals, t.rest_until AS rest_until_at
 FROM fetchwork.slot_rest AS t

@@ -1,4 +1,4 @@
--- Counts by autocluster, from the folded counts, the changes since, and the live runs: as many rows as kinds of jobs.
+-- Counts by autocluster, from the folded counts, the changes since, and the live runs: one row for each autocluster.
 CREATE OR REPLACE VIEW fetchwork.totals WITH (security_barrier) AS
 WITH counted AS (
     SELECT t.autocluster_id, t.batch_id, t.jobs, t.held, t.completed, t.removed FROM fetchwork.tally AS t

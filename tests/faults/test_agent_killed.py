@@ -213,14 +213,14 @@ async def _chores(site: Site) -> None:
     """What every agent does now and then."""
     host = await site.add_host("tidy", slots=2, prelude=HURRY)
     _submit_for(host)
-    await _killed_around(host, "report_slots", "tick")
+    await _killed_around(host, "report_slots", "maintain_queue")
 
 
 async def _duties(site: Site) -> None:
     """What one agent does now and then for all."""
     host = await site.add_host("dutiful", slots=2, prelude=HURRY)
     _submit_for(host)
-    await _killed_around(host, "take_duty", "preempt", "maintain")
+    await _killed_around(host, "take_leader_task", "preempt", "maintain_tables")
 
 
 async def test_agent_may_die_around_writes_that_are_seldom(site: Site) -> None:

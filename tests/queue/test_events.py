@@ -181,7 +181,7 @@ def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQue
     last = list(queue.events(stop_after=0))[-1].cursor
     age_events(slots.connection, 91)
     slots.submit()
-    slots.connection.execute("SELECT fetchwork.maintain()")
+    slots.connection.execute("SELECT fetchwork.maintain_tables()")
     with pytest.raises(CursorExpired, match=f"events behind cursor '{old}' are not kept") as caught:
         list(queue.events(after=old, stop_after=0))
     assert isinstance(caught.value, NotFound)
@@ -198,7 +198,7 @@ def test_a_reader_that_falls_behind_while_it_reads_is_told(
     reader = queue.events(stop_after=None)
     assert [next(reader).job_id for _ in range(2)] == ["1.0", "1.1"]
     age_events(slots.connection, 91)
-    slots.connection.execute("SELECT fetchwork.maintain()")
+    slots.connection.execute("SELECT fetchwork.maintain_tables()")
     with pytest.raises(CursorExpired):
         next(reader)
 

@@ -123,7 +123,7 @@ class Session:
     def housekeeping(self) -> None:
         self.random.choice(
             [
-                lambda: self.queue.call("tick"),
+                lambda: self.queue.call("maintain_queue"),
                 lambda: self.queue.call(
                     "beat", host_id=self.host_id, alive=[run.run_id for run in self.runs[-20:]]
                 ),
@@ -135,7 +135,7 @@ class Session:
                 lambda: self.queue.scalar(
                     "note_significant", names=self.random.sample(["requestmemory", "cmd", "jobprio", "in"], 2)
                 ),
-                lambda: self.queue.scalar("maintain"),
+                lambda: self.queue.scalar("maintain_tables"),
                 lambda: self.queue.connection.execute(
                     "UPDATE fetchwork.run SET deadline = now() - interval '1 s' WHERE run_id IN (SELECT run_id FROM fetchwork.run ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED)"
                 ),

@@ -1,4 +1,4 @@
-"""tick, wake, fold, maintain, take_leader_task: what is done now and then, by whoever is there."""
+"""maintain_queue, wake, fold, maintain_tables, take_leader_task: what is done now and then, by whoever is there."""
 
 from collections.abc import Callable
 
@@ -108,8 +108,8 @@ def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(
 ) -> None:
     queue.submit()
     slow = another(autocommit=False)
-    slow.call("tick")
-    assert queue.call("tick") == [{"reaped": 0, "woken": 0, "folded": 0}]
+    slow.call("maintain_queue")
+    assert queue.call("maintain_queue") == [{"reaped": 0, "woken": 0, "folded": 0}]
     slow.connection.rollback()
 
 
@@ -136,7 +136,7 @@ def partitions(queue: DirectQueue, parent: str) -> list[str]:
 
 def test_partitions_are_made_ahead_and_repeating_it_is_harmless(own: DirectQueue) -> None:
     for _ in range(2):
-        own.call("maintain")
+        own.call("maintain_tables")
         assert len(partitions(own, "event")) == 7
         assert len(partitions(own, "job_history")) == len(partitions(own, "run_history")) == 2
     days = own.rows(
@@ -146,7 +146,7 @@ def test_partitions_are_made_ahead_and_repeating_it_is_harmless(own: DirectQueue
 
 
 def test_events_of_tomorrow_go_to_tomorrows_partition(own: DirectQueue) -> None:
-    own.call("maintain")
+    own.call("maintain_tables")
     own.submit()
     own.connection.execute(
         "INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (now() + interval '1 day', 28, 1, 0)"
@@ -162,7 +162,7 @@ def test_what_is_past_its_time_is_dropped_and_readers_are_told(own: DirectQueue)
     own.rows(insert, 99.5)
     gone = own.rows(insert, 95)[0][0]  # in the default partition
     kept = own.rows(insert, 5)[0][0]
-    own.call("maintain")
+    own.call("maintain_tables")
     assert "old" not in partitions(own, "event")
     assert own.rows("SELECT event_id FROM fetchwork.event") == [(kept,)]
     assert own.rows("SELECT EventId FROM fetchwork.events_kept") == [(gone,)]
@@ -181,7 +181,7 @@ def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> Non
     own.connection.execute(
         "UPDATE fetchwork.cluster SET submitted_at = now() - interval '400 days' WHERE cluster_id = 1"
     )
-    own.call("maintain")
+    own.call("maintain_tables")
     assert (own.status(job), own.status(recent)) == (None, 4)
     assert own.rows("SELECT JobId FROM fetchwork.runs") == [(recent,)]
     assert own.rows("SELECT cluster_id FROM fetchwork.cluster") == [(2,)]
@@ -190,10 +190,10 @@ def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> Non
 def test_a_table_that_someone_reads_for_long_holds_nobody_up(own: DirectQueue, connect: Connect) -> None:
     dump = connect(autocommit=False)
     dump.execute("SELECT count(*) FROM fetchwork.event")
-    own.call("maintain")
+    own.call("maintain_tables")
     assert partitions(own, "event") == []
     assert len(partitions(own, "run_history")) == 2
     own.submit()
     dump.rollback()
-    own.call("maintain")
+    own.call("maintain_tables")
     assert len(partitions(own, "event")) == 7

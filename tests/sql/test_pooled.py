@@ -21,8 +21,8 @@ def test_calls_leave_no_state_in_the_session(queue: DirectQueue, another: Callab
     run = queue.started()
     queue.heartbeat(run)
     queue.finish(run)
-    queue.call("tick")
-    queue.call("maintain")
+    queue.call("maintain_queue")
+    queue.call("maintain_tables")
     assert queue.rows(state) == before
     assert queue.value("SELECT count(*) FROM pg_prepared_statements") == 0
     assert queue.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0

@@ -267,7 +267,7 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
         new.check()
         # someone is quicker than the first agent
         early = new.submit()
-        assert new.call("tick")[0]["reaped"] == 0
+        assert new.call("maintain_queue")[0]["reaped"] == 0
         new.check()
         late = new.submit()
         events, cursor = window(new, cursor)

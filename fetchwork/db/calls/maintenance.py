@@ -8,7 +8,7 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, reco
 
 
 @dataclass(frozen=True, slots=True)
-class Tick(Record):
+class QueueMaintenance(Record):
     """What one round of maintenance did."""
 
     #: runs that were given up
@@ -28,14 +28,14 @@ class PolicyJob(Record):
     ad: JsonObject
 
 
-def tick() -> Call[Tick]:
+def maintain_queue() -> Call[QueueMaintenance]:
     """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
-    return one_of(Tick, "tick")
+    return one_of(QueueMaintenance, "maintain_queue")
 
 
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:
     """True for one caller in each period, who does the task for all. Not to be repeated."""
-    return value_of("take_duty", {"name": name, "every_s": every_s})
+    return value_of("take_leader_task", {"name": name, "every_s": every_s})
 
 
 def preempt() -> Call[int]:
@@ -43,9 +43,9 @@ def preempt() -> Call[int]:
     return value_of("preempt")
 
 
-def maintain() -> Call[None]:
+def maintain_tables() -> Call[None]:
     """Make the partitions of the days to come, and drop what is kept no longer."""
-    return done("maintain")
+    return done("maintain_tables")
 
 
 def policy_jobs(*, after_cluster: int, after_proc: int, page: int) -> Call[list[PolicyJob]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
 from uuid import UUID
 
 from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of
@@ -49,8 +48,6 @@ class SubmitterShare(Record):
 class Claimed(Record):
     """A run that was just made of a waiting job."""
 
-    COLUMNS: ClassVar[Mapping[str, str]] = {"position": "place"}
-
     run_id: int
     token: UUID
     cluster_id: int
@@ -66,8 +63,6 @@ class Claimed(Record):
 @dataclass(frozen=True, slots=True)
 class WaitingAutocluster(Record):
     """An autocluster and a priority at which jobs of it wait."""
-
-    COLUMNS: ClassVar[Mapping[str, str]] = {"position": "place"}
 
     autocluster_id: int
     job_prio: int
@@ -175,7 +170,7 @@ def claim(
 def waiting_autoclusters(*, queues: Sequence[str] | None = None) -> Call[list[WaitingAutocluster]]:
     """What waits in the queues (in all, without), and whether it is blocked."""
     wanted = None if queues is None else list(queues)
-    return records_of(WaitingAutocluster, "waiting_kinds", {"queues": wanted})
+    return records_of(WaitingAutocluster, "waiting_autoclusters", {"queues": wanted})
 
 
 def prospects(*, cluster: int, proc: int) -> Call[Prospects | None]:

@@ -1,5 +1,5 @@
--- Whether jobs of the same kind as this run's run well on another host: they run there for longer than a quick failure takes, or have ended well within the
--- last hour. Jobs that were submitted before this one don't count: a kind is what matching looks at, and says nothing of the program.
+-- Whether jobs of this run's autocluster run well on another host: they run there for longer than a quick failure takes, or have ended well within the
+-- last hour. Jobs that were submitted before this one don't count: an autocluster is what matching looks at, and says nothing of the program.
 --
 -- Of what has ended only the owner's newest are looked at, so that it costs the same in a large history; while a host burns them faster than the others
 -- complete any, what runs there tells.

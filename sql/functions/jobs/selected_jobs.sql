@@ -1,5 +1,5 @@
 -- The jobs that a person names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once, locked, and only those that the invoker may
--- change. An id that names none of those raises FWNOT: to a stranger a job that is not his does not exist.
+-- change. An id that names none of those raises FWNOT: another user's job does not exist for the caller.
 -- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs don't wait for each other.
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job

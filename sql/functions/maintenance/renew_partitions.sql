@@ -1,4 +1,4 @@
--- Makes the partitions that a table wants ahead and drops those past their time, for maintain(). Of 'event' a partition is a day and seven are made
+-- Makes the partitions that a table wants ahead and drops those past their time, for maintain_tables(). Of 'event' a partition is a day and seven are made
 -- ahead; of the histories a month, and two.
 --
 -- Locks: the table, ACCESS EXCLUSIVE, to the end of the transaction, and only if something is to be done. It is not waited for longer than 0.1 s

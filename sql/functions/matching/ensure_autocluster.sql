@@ -1,9 +1,9 @@
--- The autocluster of a checked, whole job ad; made if it is the first of its kind.
+-- The autocluster of a checked, whole job ad; made if there is none yet.
 --
 -- Its ad is what matching looks at (functions/matching/matched_names.sql).
 --
--- Two transactions that are the first of a kind at the same time make one each; all later ones take the older. To make the second wait would let
--- a submission of a million jobs hold up everybody's of that kind, and two of several kinds each wait for the other.
+-- Two transactions that find none at the same time make one each; all later ones take the older. To make the second wait would let a submission
+-- of a million jobs delay all others with equal jobs, and two submissions with several autoclusters each wait for the other.
 --
 -- Locks: none, but that a new submitter's row waits for a twin that another transaction is inserting.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb)

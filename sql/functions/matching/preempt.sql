@@ -4,7 +4,7 @@
 -- A run may give way when a waiting job of the same queue fits its slot by the numbers (as far as they are known) and
 -- - its submitter's effective priority is better by the queue's ratio, or
 -- - it is of the same submitter and its JobPrio is higher by the queue's step.
--- At most one run for each (autocluster, priority) that waits, and none while an earlier request of that kind is still under way, so that a slow end
+-- At most one run for each (autocluster, priority) that waits, and none while an earlier request for it is still under way, so that a slow end
 -- does not cost more runs than there are jobs. The job goes back to Idle and is not charged a try (functions/runs/finish.sql).
 CREATE OR REPLACE FUNCTION fetchwork.preempt()
 RETURNS integer

@@ -1,5 +1,5 @@
 -- What the database knows of why a job that is Idle does not run; no row for a job that the caller may not see, or that is not in the queue.
--- waits: it is in the queue of what may be claimed. ahead: jobs of its own kind and priority that are before it there, 1000 at most. agents: hosts whose
+-- waits: it is in the queue of what may be claimed. ahead: jobs of its autocluster and priority that are before it there, 1000 at most. agents: hosts whose
 -- agent is alive. The rest, what slots make of it, is evaluated where ClassAds are (fetchwork/analyze.py).
 CREATE OR REPLACE FUNCTION fetchwork.prospects(cluster integer, proc integer)
 RETURNS TABLE (

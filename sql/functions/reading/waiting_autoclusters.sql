@@ -18,8 +18,8 @@ BEGIN ATOMIC
     SELECT w.autocluster_id, w.job_prio, a.queue, a.submitter,
         CASE WHEN eyes.all_seeing OR a.owner = ANY (eyes.owners) THEN fetchwork.job_id(f.cluster_id, f.proc_id) END,
         f.position,
-        kind.limited,
-        CASE WHEN kind.limited OR q.paused THEN fetchwork.blocked_by(w.autocluster_id) END
+        of_it.limited,
+        CASE WHEN of_it.limited OR q.paused THEN fetchwork.blocked_by(w.autocluster_id) END
     FROM wanted AS w
     CROSS JOIN eyes
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = w.autocluster_id
@@ -27,7 +27,7 @@ BEGIN ATOMIC
     JOIN fetchwork.submitter AS s ON s.name = a.submitter
     CROSS JOIN LATERAL (
         SELECT a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL AS limited
-    ) AS kind
+    ) AS of_it
     -- one look at the index; demand may be there with nothing waiting
     CROSS JOIN LATERAL (
         SELECT h.cluster_id, h.proc_id, h.position

@@ -3,7 +3,7 @@
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that someone reads for long is left for the next call
 -- (functions/maintenance/renew_partitions.sql); partitions are made far enough ahead for that. The tables are locked last, and so for a moment only.
-CREATE OR REPLACE FUNCTION fetchwork.maintain()
+CREATE OR REPLACE FUNCTION fetchwork.maintain_tables()
 RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
