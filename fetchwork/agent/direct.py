@@ -11,7 +11,8 @@ from typing import Any
 from fetchwork.agent import orphans, peer
 from fetchwork.agent.replay import Replay
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
-from fetchwork.handlers.context import Runs, Site
+from fetchwork.handlers.context import Runs
+from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class UnwatchedRuns(Runs):
         self._replay = replay
         self._orphans: list[dict[str, Any]] | None = None
 
-    async def look(self, site: Site, timeout_s: float) -> None:
+    async def look(self, context: KeywordContext, timeout_s: float) -> None:
         """Deliver what lies in the spool, and tell the database which runs are alive, orphans among them."""
         try:
             await self._replay.deliver(self)
@@ -33,9 +34,9 @@ class UnwatchedRuns(Runs):
             raise
         except FetchworkError as error:
             event(log, logging.ERROR, "spool", problem=error)
-        store = site.store
-        greeting = await store.hello(timeout_s)
-        rows = await store.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        session = context.session
+        greeting = await session.hello(timeout_s)
+        rows = await session.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
         self._orphans = [
             row for row in rows if orphans.is_orphan(orphans.recorded_process(row), row["starter"])
         ]
@@ -43,13 +44,13 @@ class UnwatchedRuns(Runs):
         alive = [row for row in rows if row["starter"] and peer.is_alive(row["starter"])] + self._orphans
         if alive:
             ids = [row["run_id"] for row in alive]
-            await store.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)
+            await session.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)
 
-    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+    async def slot_asks(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""
         if self._orphans is None:
-            await self.look(site, timeout_s)
+            await self.look(context, timeout_s)
         assert self._orphans is not None
         if any(row["slot"] == slot for row in self._orphans):
             return False
-        return await super().slot_asks(site, slot, timeout_s)
+        return await super().slot_asks(context, slot, timeout_s)

@@ -8,7 +8,7 @@ import re
 import time
 
 from fetchwork.handlers.context import HeldFetch
-from fetchwork.handlers.session import Store
+from fetchwork.handlers.session import HostSession
 from fetchwork.matching.fit import SlotView
 
 #: a fetch looks for work no more often than this, and the less often the more wait beside it
@@ -21,7 +21,7 @@ DELETED_S = 0.5
 _DYNAMIC = re.compile(r"(slot\d+)_\d+(@.*)")
 
 
-class Lobby:
+class WaitingFetches:
     """All held fetches of the host, ``limit`` of them at most."""
 
     def __init__(self, limit: int) -> None:
@@ -32,11 +32,11 @@ class Lobby:
     def __len__(self) -> int:
         return len(self._held)
 
-    def enter(self, store: Store, slot: str, gone: asyncio.Event) -> Held | None:
+    def enter(self, session: HostSession, slot: str, gone: asyncio.Event) -> Held | None:
         """Hold a slot's fetch whose hook sets ``gone`` when it leaves; None if no more may wait."""
         if self._closed or len(self._held) >= self.limit:
             return None
-        held = Held(self, store, slot, gone)
+        held = Held(self, session, slot, gone)
         self._held.add(held)
         return held
 
@@ -44,13 +44,13 @@ class Lobby:
         """A fetch waits no more."""
         self._held.discard(held)
 
-    def wake(self, store: Store) -> None:
+    def wake(self, session: HostSession) -> None:
         """Something may have changed in this database's queue."""
         for held in self._held:
-            if held.store is store:
+            if held.session is session:
                 held.woken.set()
 
-    def resources_return(self, store: Store, slot: str) -> None:
+    def resources_return(self, session: HostSession, slot: str) -> None:
         """A slot has nothing to do: if it is a dynamic one, what is held of its partitionable slot ends soon.
 
         Such a fetch tells of the resources that were left when it began. The startd deletes a dynamic slot
@@ -59,20 +59,20 @@ class Lobby:
         dynamic = _DYNAMIC.fullmatch(slot)
         if dynamic is not None:
             whole = dynamic[1] + dynamic[2]
-            asyncio.get_running_loop().call_later(DELETED_S, self._end, store, whole)
+            asyncio.get_running_loop().call_later(DELETED_S, self._end, session, whole)
 
-    def _end(self, store: Store, slot: str) -> None:
+    def _end(self, session: HostSession, slot: str) -> None:
         for held in self._held:
-            if held.store is store and held.slot == slot:
+            if held.session is session and held.slot == slot:
                 held.outdated.set()
 
-    def waits_for(self, store: Store) -> bool:
+    def waits_for(self, session: HostSession) -> bool:
         """Tell whether somebody waits for work from this database."""
-        return any(held.store is store for held in self._held)
+        return any(held.session is session for held in self._held)
 
     def offers(self, but: Held) -> list[SlotView]:
         """The slots of the fetches that are held beside one, up to a number."""
-        beside = (held for held in self._held if held is not but and held.store is but.store)
+        beside = (held for held in self._held if held is not but and held.session is but.session)
         return list(itertools.islice((held.offer for held in beside if held.offer is not None), MAX_OTHERS))
 
     def close(self) -> None:
@@ -95,13 +95,15 @@ class Lobby:
 class Held(HeldFetch):
     """One held fetch."""
 
-    def __init__(self, lobby: Lobby, store: Store, slot: str, gone: asyncio.Event) -> None:
-        self.store = store
+    def __init__(
+        self, waiting_fetches: WaitingFetches, session: HostSession, slot: str, gone: asyncio.Event
+    ) -> None:
+        self.session = session
         self.slot = slot
         self.woken = asyncio.Event()
         #: set when the slot's ad is not true any more
         self.outdated = asyncio.Event()
-        self._lobby = lobby
+        self._lobby = waiting_fetches
         self._gone = gone
         self._looked_at = time.monotonic()
 

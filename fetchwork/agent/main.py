@@ -28,7 +28,7 @@ from typing import Any
 
 from fetchwork import __version__, handlers
 from fetchwork.agent import peer
-from fetchwork.agent.longpoll import Held, Lobby
+from fetchwork.agent.longpoll import Held, WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
@@ -36,10 +36,10 @@ from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.errors import ConfigError, DatabaseUnavailable, FetchworkError, SchemaMismatch
-from fetchwork.handlers import maintenance as chores
-from fetchwork.handlers.context import Answer, Caller, Site, Task
-from fetchwork.handlers.keywords import make_sites
-from fetchwork.handlers.session import Store
+from fetchwork.handlers import maintenance
+from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.keywords import KeywordContext, make_contexts
+from fetchwork.handlers.session import HostSession
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.log import event, reopen
@@ -69,22 +69,24 @@ class Agent:
         self.config = config
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
-        self.sites = make_sites(config, agent_id=self.agent_id)
-        self.stores = list({id(site.store): site.store for site in self.sites.values()}.values())
+        self.contexts = make_contexts(config, agent_id=self.agent_id)
+        self.sessions = list(
+            {id(context.session): context.session for context in self.contexts.values()}.values()
+        )
         self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
-        self.replay = Replay(self.spool, self.sites, self.trusted)
-        self.lobby = Lobby(config.agent.max_waiting_fetches)
-        self.runs = WatchedRuns(self.replay_spool, self.lobby.resources_return)
+        self.replay = Replay(self.spool, self.contexts, self.trusted)
+        self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
+        self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return)
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
-        self.listening: set[Store] = set()
-        self._renewing = {store: asyncio.Lock() for store in self.stores}
+        self.listening: set[HostSession] = set()
+        self._renewing = {session: asyncio.Lock() for session in self.sessions}
         self._stopping = asyncio.Event()
         self._fast = False
         self._master = Master()
         self._missed_at: float | None = None
-        self._away: set[Store] = set()
+        self._away: set[HostSession] = set()
 
     # -- life
 
@@ -103,20 +105,20 @@ class Agent:
             version=__version__,
             host=self.config.name,
             socket=self.config.socket,
-            keywords=",".join(site.keyword for site in self.sites.values()),
+            keywords=",".join(context.keyword for context in self.contexts.values()),
             pid=os.getpid(),
         )
-        tasks = [asyncio.ensure_future(work) for work in self._chores()]
+        tasks = [asyncio.ensure_future(work) for work in self._maintenance()]
         try:
             await self._stopping.wait()
         finally:
-            self.lobby.close()
+            self.waiting_fetches.close()
             await self.server.stop(0.0 if self._fast else PATIENCE_S)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.runs.close()
-            await asyncio.gather(*(self._goodbye(store) for store in self.stores))
+            await asyncio.gather(*(self._goodbye(session) for session in self.sessions))
             event(log, logging.INFO, "agent_stopped")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -129,18 +131,18 @@ class Agent:
         reopen()
         event(log, logging.INFO, "log_reopened")
 
-    async def _goodbye(self, store: Store) -> None:
+    async def _goodbye(self, session: HostSession) -> None:
         patience_s = 1.0 if self._fast else 3.0
         with contextlib.suppress(FetchworkError, TimeoutError):
-            async with asyncio.timeout(2 * patience_s), self._renewing[store]:
-                if store.greeting is not None:
-                    await store.database.scalar(
+            async with asyncio.timeout(2 * patience_s), self._renewing[session]:
+                if session.greeting is not None:
+                    await session.database.scalar(
                         "goodbye",
                         timeout_s=patience_s,
-                        host_id=store.greeting.host_id,
+                        host_id=session.greeting.host_id,
                         agent_id=self.agent_id,
                     )
-        await store.database.close()
+        await session.database.close()
 
     # -- requests
 
@@ -149,8 +151,8 @@ class Agent:
         began = time.monotonic()
         if request.name == "status":
             return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"))
-        site = self.sites.get(request.keyword.lower())
-        if site is None:
+        context = self.contexts.get(request.keyword.lower())
+        if context is None:
             message = f"keyword '{request.keyword[:40]}' is not in the agent's host file"
             answer = Answer(
                 Reply(code="bad_request", message=message), {"outcome": "bad_request", "problem": message}
@@ -159,7 +161,7 @@ class Agent:
             # the startd has seconds to live: what it starts now would be an orphan
             answer = Answer(Reply(), {"outcome": "no_master"})
         else:
-            answer = await handlers.handle(self._task(request, who, site, end, gone))
+            answer = await handlers.handle(self._task(request, who, context, end, gone))
         fields = {**answer.fields, "ms": int((time.monotonic() - began) * 1000)}
         if answer.reply.code:
             level = logging.WARNING
@@ -167,26 +169,28 @@ class Agent:
         else:
             level = logging.DEBUG if fields.get("outcome") in _QUIET else logging.INFO
         event(log, level, request.name, **fields)
-        if site is not None and request.name == "fetch_work" and "slot" in answer.fields:
-            self.slots.answered(site.store, request.body, fields, site.queues)
+        if context is not None and request.name == "fetch_work" and "slot" in answer.fields:
+            self.slots.answered(context.session, request.body, fields, context.queues)
             if fields["outcome"] == "nothing":
-                self.lobby.resources_return(site.store, fields["slot"])
+                self.waiting_fetches.resources_return(context.session, fields["slot"])
         return answer
 
-    def _task(self, request: Request, who: peer.Peer, site: Site, end: float, gone: asyncio.Event) -> Task:
+    def _task(
+        self, request: Request, who: peer.Peer, context: KeywordContext, end: float, gone: asyncio.Event
+    ) -> Task:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
             starter = peer.parent_identity(who.pid)
         caller = Caller(who.uid, who.uid in self.trusted, starter)
 
         def hold(slot: str) -> Held | None:
-            if site.max_fetch_wait_s <= 0:
+            if context.max_fetch_wait_s <= 0:
                 return None
             # people see the slot while it waits, too
-            self.slots.fetched(site.store, slot, request.body, "held", site.queues)
-            return self.lobby.enter(site.store, slot, gone)
+            self.slots.fetched(context.session, slot, request.body, "waiting", context.queues)
+            return self.waiting_fetches.enter(context.session, slot, gone)
 
-        return Task(request, caller, site, self.runs, end, hold, self._keep)
+        return Task(request, caller, context, self.runs, end, hold, self._keep)
 
     def _keep(self, report: Request) -> None:
         write_report(str(self.config.agent.spool), report)
@@ -201,8 +205,8 @@ class Agent:
             "master_gone": self._master.gone,
             "started_at": int(self.started_at),
             "uptime_s": int(time.time() - self.started_at),
-            "keywords": {site.keyword: list(site.queues) for site in self.sites.values()},
-            "databases": {store.name: self._store_status(store, now) for store in self.stores},
+            "keywords": {context.keyword: list(context.queues) for context in self.contexts.values()},
+            "databases": {session.name: self._session_status(session, now) for session in self.sessions},
             "runs": [
                 {
                     "run_id": run.run_id,
@@ -213,30 +217,30 @@ class Agent:
                 }
                 for run in self.runs
             ],
-            "waiting_fetches": len(self.lobby),
-            "max_waiting_fetches": self.lobby.limit,
+            "waiting_fetches": len(self.waiting_fetches),
+            "max_waiting_fetches": self.waiting_fetches.limit,
             "requests": self.server.requests,
             "connections": len(self.server.connections),
             "spool": str(self.config.agent.spool),
         }
 
-    def _store_status(self, store: Store, now: float) -> dict[str, Any]:
+    def _session_status(self, session: HostSession, now: float) -> dict[str, Any]:
         return {
-            "state": "unavailable" if store.database.problem else "up" if store.greeting else "unknown",
-            "problem": store.database.problem,
-            "last_answer_s": round(now - store.database.answered_at, 1),
-            "schema": store.greeting.schema_version if store.greeting else None,
-            "listening": store in self.listening,
-            "autoclusters_cached": len(store.kinds),
-            "cut_off": store.cut_off,
+            "state": "unavailable" if session.database.problem else "up" if session.greeting else "unknown",
+            "problem": session.database.problem,
+            "last_answer_s": round(now - session.database.answered_at, 1),
+            "schema": session.greeting.schema_version if session.greeting else None,
+            "listening": session in self.listening,
+            "autoclusters_cached": len(session.autoclusters),
+            "cut_off": session.cut_off,
         }
 
     # -- chores
 
-    def _chores(self) -> list[Awaitable[None]]:
+    def _maintenance(self) -> list[Awaitable[None]]:
         work: list[Awaitable[None]] = [self._every(SPOOL_S, self.replay_spool), self._every(1.0, self._look)]
-        for store in self.stores:
-            work += [self._serve(store), self._listen(store), self._wake(store), *self._more_chores(store)]
+        for session in self.sessions:
+            work += [self._serve(session), self._listen(session), self._wake(session), *self._upkeep(session)]
         return work
 
     async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
@@ -265,41 +269,41 @@ class Agent:
         if not still and time.monotonic() > self._missed_at + LAST_HOOKS_S and not self._stopping.is_set():
             self.stop()
 
-    async def _serve(self, store: Store) -> None:
+    async def _serve(self, session: HostSession) -> None:
         """Keep the lease of one database: greet it, take over its runs, beat; nothing slow in between."""
         due = {"beat": 0.0, "runs": 0.0}
 
         async def keep() -> None:
             try:
                 now = time.monotonic()
-                if store.greeting is None or store.cut_off:
+                if session.greeting is None or session.cut_off:
                     # after so long a silence the host is as good as new: its runs may be others' by now
-                    await self._renew(store, store.say_hello(CALL_S))
+                    await self._renew(session, session.say_hello(CALL_S))
                     due["runs"] = now
-                assert store.greeting is not None
-                if due["runs"] <= now or store in self.runs.strays:
-                    await self._take_over(store)
+                assert session.greeting is not None
+                if due["runs"] <= now or session in self.runs.unknown_runs:
+                    await self._take_over(session)
                     due["runs"] = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
                 if due["beat"] <= now:
-                    await self._renew(store, self._beat(store))
-                    due["beat"] = now + random.uniform(0.8, 1.0) * store.greeting.lease_s / 3  # noqa: S311
+                    await self._renew(session, self._beat(session))
+                    due["beat"] = now + random.uniform(0.8, 1.0) * session.greeting.lease_s / 3  # noqa: S311
             except DatabaseUnavailable as error:
-                self._note_away(store, error)
+                self._note_away(session, error)
                 raise
-            if store in self._away:
-                self._away.discard(store)
-                event(log, logging.INFO, "database_back", database=store.name)
+            if session in self._away:
+                self._away.discard(session)
+                event(log, logging.INFO, "database_back", database=session.name)
                 # a crash may have forgotten a claim
                 due["runs"] = 0.0
-                self.lobby.wake(store)
+                self.waiting_fetches.wake(session)
 
         await self._every(0.5, keep)
 
-    async def _renew(self, store: Store, call: Coroutine[Any, Any, Any]) -> None:
+    async def _renew(self, session: HostSession, call: Coroutine[Any, Any, Any]) -> None:
         """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
 
         async def alone() -> None:
-            async with self._renewing[store]:
+            async with self._renewing[session]:
                 await call
 
         work = asyncio.ensure_future(alone())
@@ -307,66 +311,66 @@ class Agent:
         work.add_done_callback(_read_failure)
         await asyncio.shield(work)
 
-    def _more_chores(self, store: Store) -> list[Awaitable[None]]:
+    def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:
         async def tick() -> None:
-            if store.greeting is not None:
-                await chores.tick(store)
+            if session.greeting is not None:
+                await maintenance.tick(session)
 
         async def tell() -> None:
-            if store.greeting is not None:
-                await self.slots.tell(store)
+            if session.greeting is not None:
+                await self.slots.tell(session)
 
         async def duties() -> None:
-            if store.greeting is not None:
-                await chores.take_duties(store)
+            if session.greeting is not None:
+                await maintenance.do_leader_tasks(session)
 
         return [
-            self._every(chores.TICK_S, tick),
+            self._every(maintenance.TICK_S, tick),
             self._every(SLOTS_S, tell),
-            self._every(chores.PREEMPT_S, duties),
+            self._every(maintenance.PREEMPT_S, duties),
         ]
 
-    def _note_away(self, store: Store, problem: FetchworkError) -> None:
-        if store not in self._away:
-            self._away.add(store)
-            event(log, logging.WARNING, "database_away", database=store.name, problem=problem)
+    def _note_away(self, session: HostSession, problem: FetchworkError) -> None:
+        if session not in self._away:
+            self._away.add(session)
+            event(log, logging.WARNING, "database_away", database=session.name, problem=problem)
 
-    async def _beat(self, store: Store) -> None:
-        assert store.greeting is not None
+    async def _beat(self, session: HostSession) -> None:
+        assert session.greeting is not None
         asked_at = time.monotonic()
-        rows = await store.database.call(
-            "beat", timeout_s=CALL_S, host_id=store.greeting.host_id, alive=self.runs.alive(store)
+        rows = await session.database.call(
+            "beat", timeout_s=CALL_S, host_id=session.greeting.host_id, alive=self.runs.alive(session)
         )
-        store.renewed(asked_at)
+        session.renewed(asked_at)
         for row in rows:
             event(log, logging.DEBUG, "beat", run=row["run_id"], action=row["action"])
 
-    async def _take_over(self, store: Store) -> None:
+    async def _take_over(self, session: HostSession) -> None:
         # which of the database's keywords a run came from does not matter any more
-        site = next(site for site in self.sites.values() if site.store is store)
-        await self.runs.take_over(site, CALL_S)
+        context = next(context for context in self.contexts.values() if context.session is session)
+        await self.runs.take_over(context, CALL_S)
 
-    async def _listen(self, store: Store) -> None:
+    async def _listen(self, session: HostSession) -> None:
         """Wake held fetches when work is notified."""
         while True:
             try:
-                async for _ in store.database.notifications("fetchwork_work"):
-                    self.listening.add(store)
-                    self.lobby.wake(store)
+                async for _ in session.database.notifications("fetchwork_work"):
+                    self.listening.add(session)
+                    self.waiting_fetches.wake(session)
             except FetchworkError as error:
-                event(log, logging.DEBUG, "listen", database=store.name, problem=error)
-                if store in self.listening:
+                event(log, logging.DEBUG, "listen", database=session.name, problem=error)
+                if session in self.listening:
                     # calls may still wait for it a while: this connection is the first to know
-                    self._note_away(store, error)
+                    self._note_away(session, error)
             finally:
-                self.listening.discard(store)
+                self.listening.discard(session)
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
-    async def _wake(self, store: Store) -> None:
+    async def _wake(self, session: HostSession) -> None:
         """Let held fetches look now and then."""
         while True:
-            await asyncio.sleep(LOOK_S if store in self.listening else POLL_S)
-            self.lobby.wake(store)
+            await asyncio.sleep(LOOK_S if session in self.listening else POLL_S)
+            self.waiting_fetches.wake(session)
 
     async def replay_spool(self) -> None:
         """Deliver the reports that could not be; ends with DatabaseUnavailable, if at all."""

@@ -8,7 +8,8 @@ import time
 
 from fetchwork import handlers
 from fetchwork.errors import DatabaseUnavailable
-from fetchwork.handlers.context import Caller, Runs, Site, Task
+from fetchwork.handlers.context import Caller, Runs, Task
+from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.hook.spool import Report, Spool
 from fetchwork.log import event
 
@@ -24,11 +25,11 @@ KEPT_BAD = 1000
 
 
 class Replay:
-    """The spool of a host whose keywords are ``sites``; who is ``trusted`` may report any run."""
+    """The spool of a host whose keywords are ``contexts``; who is ``trusted`` may report any run."""
 
-    def __init__(self, spool: Spool, sites: dict[str, Site], trusted: frozenset[int]) -> None:
+    def __init__(self, spool: Spool, contexts: dict[str, KeywordContext], trusted: frozenset[int]) -> None:
         self.spool = spool
-        self.sites = sites
+        self.contexts = contexts
         self.trusted = trusted
         self._busy = asyncio.Lock()
         self._failures: dict[str, int] = {}
@@ -66,12 +67,12 @@ class Replay:
 
     async def _deliver(self, report: Report, runs: Runs) -> int:
         request = report.request
-        site = self.sites.get(request.keyword.lower())
-        if site is None:
+        context = self.contexts.get(request.keyword.lower())
+        if context is None:
             await asyncio.to_thread(self.spool.reject, report, "its keyword is not in the host file")
             return 1
         caller = Caller(report.uid, report.uid in self.trusted)
-        answer = await handlers.handle(Task(request, caller, site, runs, time.monotonic() + CALL_S))
+        answer = await handlers.handle(Task(request, caller, context, runs, time.monotonic() + CALL_S))
         event(log, logging.INFO, "spool_job_exit", **answer.fields, uid=report.uid)
         code, message = answer.reply.code, answer.reply.message
         if not code:

@@ -12,8 +12,8 @@ from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Json
 from fetchwork.errors import ClassAdError
-from fetchwork.handlers.session import Store
-from fetchwork.matching.choose import slot_resources
+from fetchwork.handlers.session import HostSession
+from fetchwork.matching.slotstate import slot_resources
 
 #: slots that are remembered; a host with more is told incompletely
 MAX_SLOTS = 4096
@@ -40,54 +40,58 @@ class SlotReports:
     """The last fetch of each slot."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Store, str], _Seen] = {}
+        self._seen: dict[tuple[HostSession, str], _Seen] = {}
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def answered(self, store: Store, body: bytes, fields: Mapping[str, Any], queues: tuple[str, ...]) -> None:
+    def answered(
+        self, session: HostSession, body: bytes, fields: Mapping[str, Any], queues: tuple[str, ...]
+    ) -> None:
         """A slot got an answer with these ``fields``."""
         job = f" {fields['job']}" if "job" in fields else ""
-        self.fetched(store, fields["slot"], body, f"{fields['outcome']}{job}", queues)
+        self.fetched(session, fields["slot"], body, f"{fields['outcome']}{job}", queues)
 
-    def fetched(self, store: Store, slot: str, body: bytes, answer: str, queues: tuple[str, ...]) -> None:
+    def fetched(
+        self, session: HostSession, slot: str, body: bytes, answer: str, queues: tuple[str, ...]
+    ) -> None:
         """A slot asked for a job of these queues, and was answered so."""
-        seen = self._seen.get((store, slot))
+        seen = self._seen.get((session, slot))
         if seen is None:
             if len(self._seen) >= MAX_SLOTS:
                 return
-            seen = self._seen[store, slot] = _Seen(b"", 0.0, "")
+            seen = self._seen[session, slot] = _Seen(b"", 0.0, "")
         seen.body, seen.fetched_at, seen.answer, seen.queues = body, time.time(), answer, queues
 
-    async def remember(self, store: Store, timeout_s: float) -> None:
+    async def remember(self, session: HostSession, timeout_s: float) -> None:
         """Take for told what the database knows of these slots: for a process that asks once and ends."""
-        rows = await store.database.query(
+        rows = await session.database.query(
             "SELECT name, state, activity, last_answer,"
             " slottype AS slot_type, cpus, memory AS memory_mib, gpus,"
             " extract(epoch FROM now() - last_fetch_at)::float8 AS age_s"
             " FROM fetchwork.slots WHERE machine = %s AND name = ANY (%s)",
-            [store.host, [slot for owner, slot in self._seen if owner is store]],
+            [session.host, [slot for owner, slot in self._seen if owner is session]],
             timeout_s=timeout_s,
         )
         for row in rows:
-            seen = self._seen[store, row["name"]]
+            seen = self._seen[session, row["name"]]
             seen.told, seen.told_at = _state(row), time.monotonic() - row["age_s"]
             seen.ad_size = _size(row)
 
-    async def tell(self, store: Store) -> int:
+    async def tell(self, session: HostSession) -> int:
         """Tell the database what it does not know; returns how many slots that was."""
-        greeting = await store.hello(CALL_S)
+        greeting = await session.hello(CALL_S)
         now = time.monotonic()
         rows: list[dict[str, Any]] = []
         done: list[tuple[_Seen, dict[str, Any]]] = []
         for (owner, slot), seen in self._seen.items():
-            if owner is store and seen.body and len(rows) < 500:
+            if owner is session and seen.body and len(rows) < 500:
                 row = self._row(slot, seen, now)
                 if row is not None:
                     rows.append(row)
                     done.append((seen, row))
         if rows:
-            await store.database.call(
+            await session.database.call(
                 "report_slots", timeout_s=CALL_S, host_id=greeting.host_id, slots=Json(rows)
             )
         for seen, row in done:

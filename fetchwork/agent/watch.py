@@ -33,8 +33,9 @@ from typing import Any
 
 from fetchwork.agent import orphans, peer
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
-from fetchwork.handlers.context import HeldFetch, LiveRun, Runs, Site
-from fetchwork.handlers.session import Store
+from fetchwork.handlers.context import HeldFetch, LiveRun, Runs
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Starter:
     """A starter that is watched, and the slot it is on."""
 
     identity: str
-    store: Store
+    session: HostSession
     slot: str
     pidfd: int | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,16 +70,18 @@ class Starter:
 class WatchedRuns(Runs):
     """The live runs of this host; ``replay`` delivers what is spooled, ``on_free`` hears of free slots."""
 
-    def __init__(self, replay: Callable[[], Awaitable[None]], on_free: Callable[[Store, str], None]) -> None:
+    def __init__(
+        self, replay: Callable[[], Awaitable[None]], on_free: Callable[[HostSession, str], None]
+    ) -> None:
         super().__init__()
         self._replay = replay
         self._on_free = on_free
-        self._starters: dict[tuple[Store, str], Starter] = {}
+        self._starters: dict[tuple[HostSession, str], Starter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._taken_over: set[Store] = set()
+        self._taken_over: set[HostSession] = set()
         self._taking_over = asyncio.Lock()
-        #: stores whose runs should be read again: a hook came of a run that nobody here knew
-        self.strays: set[Store] = set()
+        #: sessions whose runs should be read again: a hook came of a run that nobody here knew
+        self.unknown_runs: set[HostSession] = set()
 
     # -- what handlers tell
 
@@ -86,28 +89,28 @@ class WatchedRuns(Runs):
         """The run passed the fence: watch its starter."""
         super().started(run, starter, slot)
         if starter is not None:
-            self._watch(starter, run.site.store, slot)
+            self._watch(starter, run.context.session, slot)
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
         """An update told the number of the job's process."""
         if run.job_process is None or peer.pid_of(run.job_process) != job_pid:
             run.job_process = peer.identity(job_pid)
 
-    def get(self, store: Store, run_id: int) -> LiveRun | None:
+    def get(self, session: HostSession, run_id: int) -> LiveRun | None:
         """The live run with this id; a run that is not known is looked for in the database soon."""
-        run = super().get(store, run_id)
+        run = super().get(session, run_id)
         if run is None:
-            self.strays.add(store)
+            self.unknown_runs.add(session)
         return run
 
     # -- what slots say
 
-    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+    async def slot_asks(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
-            if site.store not in self._taken_over:
-                await self.take_over(site, timeout_s)
-        before = self.on_slot(site.store, slot)
+            if context.session not in self._taken_over:
+                await self.take_over(context, timeout_s)
+        before = self.on_slot(context.session, slot)
         if not before:
             return True
         for run in before:
@@ -128,29 +131,29 @@ class WatchedRuns(Runs):
             return True
         if any(self._has_orphan(run) for run in before):
             return False
-        greeting = await site.store.hello(timeout_s)
-        await site.store.database.scalar(
+        greeting = await context.session.hello(timeout_s)
+        await context.session.database.scalar(
             "slot_is_free", timeout_s=timeout_s, host_id=greeting.host_id, slot=slot
         )
         for run in before:
             event(
                 log, logging.WARNING, "run_given_up", run=run.run_id, job=run.job, slot=slot, by="slot_asks"
             )
-            self.ended(site.store, run.run_id)
+            self.ended(context.session, run.run_id)
         return True
 
-    async def until_free(self, site: Site, slot: str, held: HeldFetch, left_s: float) -> bool:
+    async def until_free(self, context: KeywordContext, slot: str, held: HeldFetch, left_s: float) -> bool:
         """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
-        for run in self.on_slot(site.store, slot):
+        for run in self.on_slot(context.session, slot):
             if run.state == "reserved":
                 await self._until_not(run, "reserved", REPLY_GRACE_S)
             if run.state == "accepted":
                 await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
-        starter = self._starters.get((site.store, slot))
+        starter = self._starters.get((context.session, slot))
         if starter is None or any(
             # it is busy with this one, of whose starter nothing is known
             run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
-            for run in self.on_slot(site.store, slot)
+            for run in self.on_slot(context.session, slot)
         ):
             return False
         if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
@@ -169,7 +172,7 @@ class WatchedRuns(Runs):
             return
         # a claim that PostgreSQL forgot in a crash is as good as taken back
         with contextlib.suppress(NotFound, DatabaseRefused):
-            await run.site.store.database.scalar(
+            await run.context.session.database.scalar(
                 "withdraw",
                 timeout_s=CALL_S,
                 run_id=run.run_id,
@@ -178,7 +181,7 @@ class WatchedRuns(Runs):
                 hold_reason=None,
             )
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
-        self.ended(run.site.store, run.run_id)
+        self.ended(run.context.session, run.run_id)
 
     async def _until_not(self, run: LiveRun, state: str, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -197,17 +200,17 @@ class WatchedRuns(Runs):
 
     # -- starters
 
-    def alive(self, store: Store) -> list[int]:
+    def alive(self, session: HostSession) -> list[int]:
         """The runs of which something lives: their starter, or their job."""
         alive = []
         for run in self:
-            lives = run.state == "running" and run.site.store is store
+            lives = run.state == "running" and run.context.session is session
             if lives and (self._starter_lives(run) or self._has_orphan(run)):
                 alive.append(run.run_id)
         return alive
 
     def _starter_lives(self, run: LiveRun) -> bool:
-        starter = self._starters.get((run.site.store, run.slot))
+        starter = self._starters.get((run.context.session, run.slot))
         return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
@@ -219,14 +222,14 @@ class WatchedRuns(Runs):
             if starter.pidfd is None and not starter.gone.is_set() and not peer.is_alive(starter.identity):
                 self._is_gone(starter)
 
-    def _watch(self, identity: str, store: Store, slot: str) -> None:
-        before = self._starters.get((store, slot))
+    def _watch(self, identity: str, session: HostSession, slot: str) -> None:
+        before = self._starters.get((session, slot))
         if before is not None:
             if before.identity == identity:
                 return
             self._is_gone(before)
-        starter = Starter(identity, store, slot)
-        self._starters[store, slot] = starter
+        starter = Starter(identity, session, slot)
+        self._starters[session, slot] = starter
         try:
             pidfd = os.pidfd_open(peer.pid_of(identity))
         except ProcessLookupError:
@@ -247,10 +250,10 @@ class WatchedRuns(Runs):
         starter.gone_at = time.monotonic()
         starter.gone.set()
         self._close(starter)
-        self._on_free(starter.store, starter.slot)
-        for run in self.on_slot(starter.store, starter.slot):
+        self._on_free(starter.session, starter.slot)
+        for run in self.on_slot(starter.session, starter.slot):
             if run.starter == starter.identity:
-                self._spawn(self._bury(run))
+                self._spawn(self._give_up(run))
 
     def _close(self, starter: Starter) -> None:
         if starter.pidfd is not None:
@@ -258,7 +261,7 @@ class WatchedRuns(Runs):
             os.close(starter.pidfd)
             starter.pidfd = None
 
-    async def _bury(self, run: LiveRun) -> None:
+    async def _give_up(self, run: LiveRun) -> None:
         """Give up a run whose starter is gone, once nothing can come of it any more."""
         await asyncio.sleep(GRACE_S)
         while run.state != "ended":
@@ -272,7 +275,7 @@ class WatchedRuns(Runs):
                 if self._has_orphan(run):
                     await self._end_orphan(run)
                     continue
-                await run.site.store.database.scalar(
+                await run.context.session.database.scalar(
                     "starter_gone", timeout_s=CALL_S, run_id=run.run_id, token=run.token
                 )
             except DatabaseUnavailable:
@@ -289,7 +292,7 @@ class WatchedRuns(Runs):
                 slot=run.slot,
                 by="starter_gone",
             )
-            self.ended(run.site.store, run.run_id)
+            self.ended(run.context.session, run.run_id)
 
     # -- orphans
 
@@ -299,7 +302,7 @@ class WatchedRuns(Runs):
             return False
         # the job's user tells which process it is, and is believed of that user's processes only: an agent
         # that is root would else end whatever it is told to
-        uid = run.owner_uid if run.site.check_accounts else os.geteuid()
+        uid = run.owner_uid if run.context.check_accounts else os.geteuid()
         return peer.owner_of(peer.pid_of(run.job_process)) == uid
 
     async def _end_orphan(self, run: LiveRun) -> None:
@@ -320,16 +323,16 @@ class WatchedRuns(Runs):
 
     # -- after a restart
 
-    async def take_over(self, site: Site, timeout_s: float) -> None:
+    async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
         """Read what the database has of this host, and look what of it is there."""
-        self.strays.discard(site.store)
-        greeting = await site.store.hello(timeout_s)
-        known = [run for run in self if run.site.store is site.store]
-        rows = await site.store.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
-        await self.adopt(site, rows, known)
-        self._taken_over.add(site.store)
+        self.unknown_runs.discard(context.session)
+        greeting = await context.session.hello(timeout_s)
+        known = [run for run in self if run.context.session is context.session]
+        rows = await context.session.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        await self.adopt(context, rows, known)
+        self._taken_over.add(context.session)
 
-    async def adopt(self, site: Site, rows: list[dict[str, Any]], known: list[LiveRun]) -> None:
+    async def adopt(self, context: KeywordContext, rows: list[dict[str, Any]], known: list[LiveRun]) -> None:
         """Take over the runs that the database has of this host (rows of ``host_runs``).
 
         Those that were ``known`` before the rows were read, and are not among them, are over.
@@ -337,16 +340,16 @@ class WatchedRuns(Runs):
         living = {row["run_id"] for row in rows}
         for run in known:
             if run.run_id not in living and not run.exiting:
-                self.ended(site.store, run.run_id)
-        owners = {row["owner"] for row in rows} if site.check_accounts else set()
+                self.ended(context.session, run.run_id)
+        owners = {row["owner"] for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
         for row in rows:
-            if super().get(site.store, row["run_id"]) is not None:
+            if super().get(context.session, row["run_id"]) is not None:
                 continue
             run = LiveRun(
                 run_id=row["run_id"],
                 token=str(row["token"]),
-                site=site,
+                context=context,
                 slot=row["slot"],
                 job=f"{row['cluster_id']}.{row['proc_id']}",
                 owner=row["owner"],
@@ -361,7 +364,7 @@ class WatchedRuns(Runs):
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
-                self._watch(run.starter, site.store, run.slot)
+                self._watch(run.starter, context.session, run.slot)
 
     # -- ending
 
@@ -370,9 +373,9 @@ class WatchedRuns(Runs):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def ended(self, store: Store, run_id: int) -> None:
+    def ended(self, session: HostSession, run_id: int) -> None:
         """The run is over; its starter may be about to end."""
-        super().ended(store, run_id)
+        super().ended(session, run_id)
         # slots come and go: forget starters that nobody will ask for
         if len(self._starters) > 4096:
             for key, starter in list(self._starters.items()):

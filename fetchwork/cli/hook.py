@@ -19,12 +19,13 @@ from fetchwork.hook import client
 from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
 
 if TYPE_CHECKING:
-    from fetchwork.handlers.context import Answer, Runs, Site
-    from fetchwork.handlers.session import Store
+    from fetchwork.handlers.context import Answer, Runs
+    from fetchwork.handlers.keywords import KeywordContext
+    from fetchwork.handlers.session import HostSession
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
 TRY_LATER = 75
-CHORES_S = 5.0
+MAINTENANCE_S = 5.0
 TELL_S = 1.0
 
 
@@ -69,11 +70,11 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
     from fetchwork import handlers
     from fetchwork.agent.peer import identity
     from fetchwork.handlers.context import Caller, Runs
-    from fetchwork.handlers.keywords import jobs_change_account, make_sites
+    from fetchwork.handlers.keywords import jobs_change_account, make_contexts
 
-    sites = make_sites(config)
-    site = sites.get(request.keyword.lower())
-    if site is None:
+    contexts = make_contexts(config)
+    context = contexts.get(request.keyword.lower())
+    if context is None:
         raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
     # the process itself holds the database's credentials: nobody has to be kept from anything. This process
     # took the hook's place, so its parent is the starter.
@@ -81,19 +82,19 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
     runs = Runs()
     try:
         if request.name == "fetch_work":
-            runs = await _look(config, sites, site, end)
-            await _do_chores(site.store)
+            runs = await _look(config, contexts, context, end)
+            await _do_maintenance(context.session)
             if jobs_change_account(config) and not _others_may_read(path):
                 # PREPARE_JOB, as the job's account, could not do without the agent: nothing would start
                 raise AgentUnavailable(f"no agent answers, and jobs' accounts can't read '{path}'")
-        answer = await handlers.handle(handlers.Task(request, caller, site, runs, end))
+        answer = await handlers.handle(handlers.Task(request, caller, context, runs, end))
         if "slot" in answer.fields and end - time.monotonic() > 2 * TELL_S:
-            await _tell(site, request.body, answer)
+            await _tell(context, request.body, answer)
     except FetchworkError as error:
         return Reply(code="unavailable", message=one_line(str(error)))
     finally:
-        for each in sites.values():
-            await each.store.database.close()
+        for each in contexts.values():
+            await each.session.database.close()
     return answer.reply
 
 
@@ -101,38 +102,40 @@ def _others_may_read(path: Path) -> bool:
     return bool(path.stat().st_mode & stat.S_IROTH)
 
 
-async def _look(config: host_file.HostConfig, sites: dict[str, Site], site: Site, end: float) -> Runs:
+async def _look(
+    config: host_file.HostConfig, contexts: dict[str, KeywordContext], context: KeywordContext, end: float
+) -> Runs:
     """What the fetch has to know of this host's runs, and do for them as there is no agent."""
     from fetchwork.agent.direct import UnwatchedRuns
     from fetchwork.agent.replay import Replay
     from fetchwork.hook.spool import Spool
 
     spool = Spool(str(config.agent.spool))
-    runs = UnwatchedRuns(Replay(spool, sites, frozenset({0, os.geteuid()})))
-    await runs.look(site, max(0.1, min(CHORES_S, end - time.monotonic())))
+    runs = UnwatchedRuns(Replay(spool, contexts, frozenset({0, os.geteuid()})))
+    await runs.look(context, max(0.1, min(MAINTENANCE_S, end - time.monotonic())))
     return runs
 
 
-async def _do_chores(store: Store) -> None:
+async def _do_maintenance(session: HostSession) -> None:
     """Where no agent does what the queue needs now and then, fetches do: before they claim, not for long."""
-    from fetchwork.handlers import maintenance as chores
+    from fetchwork.handlers import maintenance
 
     with contextlib.suppress(FetchworkError, TimeoutError):
-        async with asyncio.timeout(CHORES_S):
-            await chores.tick(store)
-            await chores.take_duties(store)
+        async with asyncio.timeout(MAINTENANCE_S):
+            await maintenance.tick(session)
+            await maintenance.do_leader_tasks(session)
 
 
-async def _tell(site: Site, body: bytes, answer: Answer) -> None:
+async def _tell(context: KeywordContext, body: bytes, answer: Answer) -> None:
     """Let people see the slot that fetched, as an agent would; nothing depends on it."""
     from fetchwork.agent.slots import SlotReports
 
     slots = SlotReports()
-    slots.answered(site.store, body, answer.fields, site.queues)
+    slots.answered(context.session, body, answer.fields, context.queues)
     with contextlib.suppress(FetchworkError, TimeoutError):
         async with asyncio.timeout(TELL_S):
-            await slots.remember(site.store, TELL_S)
-            await slots.tell(site.store)
+            await slots.remember(context.session, TELL_S)
+            await slots.tell(context.session)
 
 
 def _deliver(request: Request, reply: Reply) -> int:

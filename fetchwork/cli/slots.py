@@ -23,7 +23,7 @@ from fetchwork.queue import Queue
 def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> None:
     """Show the slots that fetch jobs, as their last fetch told.
 
-    LAST_ANSWER: the job that was offered; held, while the agent lets the fetch wait for work; nothing; busy;
+    LAST_ANSWER: the job that was offered; waiting, while the agent lets the fetch wait; nothing; busy;
     or why else the slot could not be given a job.
 
     \b

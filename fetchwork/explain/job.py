@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fetchwork.classad import clauses
+from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree, evaluate, format_expr, references
 from fetchwork.db.database import Database
 from fetchwork.errors import ClassAdError, NotFound
-from fetchwork.matching.choose import Shares, as_offered, check_cost
+from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
+from fetchwork.matching.shares import Shares
 
 IDLE, RUNNING, REMOVED, HELD, SUSPENDED = 1, 2, 3, 5, 7
 
@@ -126,18 +128,18 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     )
     found.reasons += _standing(job, prospects)
     try:
-        wants = _wants(job["ad"], job["owner"])
+        request = _request(job["ad"], job["owner"])
     except ClassAdError as error:
         found.reasons.append(f"Its ad can't be read, so the next slot that gets it holds it: {error}.")
         return found
     slots = database.stream(_SLOTS, [prospects["autocluster_id"]])
-    _look_at(found, wants, slots)
+    _look_at(found, request, slots)
     found.ahead = _ahead(database, found, prospects)
     found.reasons += _matching(found, prospects)
     return found
 
 
-def _wants(ad: Mapping[str, Any], owner: str) -> JobRequest:
+def _request(ad: Mapping[str, Any], owner: str) -> JobRequest:
     job = from_json(ad)
     check_cost(job)
     as_offered(job, owner)
@@ -175,13 +177,13 @@ def _sentence(text: str | None) -> str:
 # -- what the slots make of it
 
 
-def _look_at(found: Analysis, wants: JobRequest, slots: Iterable[Mapping[str, Any]]) -> None:
+def _look_at(found: Analysis, request: JobRequest, slots: Iterable[Mapping[str, Any]]) -> None:
     verdicts: Counter[str] = Counter()
     resources: Counter[str] = Counter()
     refusals: dict[str, Refusal] = {}
-    parts = clauses.split(wants.requirements) if wants.requirements is not None else []
+    parts = clauses.split(request.requirements) if request.requirements is not None else []
     found.clauses = [Clause(format_expr(part)) for part in parts]
-    unknown = [set(_targets(part, wants.ad)) for part in parts]
+    unknown = [set(_targets(part, request.ad)) for part in parts]
     now = time.time()
     for row in slots:
         try:
@@ -195,19 +197,19 @@ def _look_at(found: Analysis, wants: JobRequest, slots: Iterable[Mapping[str, An
             continue
         offer, empty = SlotView(ad), SlotView(_emptied(ad))
         for clause, part, names in zip(found.clauses, parts, unknown, strict=True):
-            _count(clause, evaluate(wants.ad, part, empty.ad))
+            _count(clause, evaluate(request.ad, part, empty.ad))
             names.difference_update([name for name in names if name in ad])
-        short = empty.shortage(wants)
+        short = empty.shortage(request)
         if not row["alive"]:
             verdict = "silent"
         elif short is not None:
             verdict = "resources"
             resources[short] += 1
-        elif not empty.job_accepts(wants):
+        elif not empty.job_accepts(request):
             verdict = "job_refuses"
-        elif not empty.slot_accepts(wants):
+        elif not empty.slot_accepts(request):
             verdict = "slot_refuses"
-            for text in _why_slot_refuses(empty.ad, wants.ad):
+            for text in _why_slot_refuses(empty.ad, request.ad):
                 refusals.setdefault(text, Refusal(text)).add(row["name"])
         elif row["rest_until"] is not None:
             verdict = "resting"
@@ -218,7 +220,7 @@ def _look_at(found: Analysis, wants: JobRequest, slots: Iterable[Mapping[str, An
             text = f"{row['machine']}: {' '.join((row['bad_reason'] or '').split())}"
             refusals.setdefault(text, Refusal(text)).add(row["name"])
         else:
-            verdict = "free" if _is_free(row) and offer.fits(wants) else "busy"
+            verdict = "free" if _is_free(row) and offer.fits(request) else "busy"
         verdicts[verdict] += 1
     for clause, names in zip(found.clauses, unknown, strict=True):
         clause.unknown = sorted(names) if found.slots else []

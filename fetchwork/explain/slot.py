@@ -17,9 +17,12 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
-from fetchwork.handlers.fetch import why_not
-from fetchwork.matching.choose import Autocluster, Autoclusters, Positions, Shares, choose
+from fetchwork.matching.autoclusters import Autocluster, Autoclusters
+from fetchwork.matching.choose import choose
 from fetchwork.matching.fit import SlotView
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares
+from fetchwork.matching.slotstate import why_not
 
 #: why something that waits is not for this slot; the first that is true counts
 REASONS = {
@@ -88,9 +91,9 @@ def match(database: Database, slot: str) -> SlotMatch:
     found = SlotMatch(row["name"], row["state"] or "", row["activity"] or "", queues)
     found.reasons = _reasons(row, ad)
 
-    kinds, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
+    autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
     shares.update(database.call("shares"), 0.0)
-    kinds.add(
+    autoclusters.add(
         {**one, "autocluster_id": one["autoclusterid"], "queue": one["fetchworkqueue"]}
         for one in database.query(
             "SELECT autoclusterid, submitter, owner, fetchworkqueue, ad FROM fetchwork.autoclusters"
@@ -110,25 +113,27 @@ def match(database: Database, slot: str) -> SlotMatch:
     passed_over: Counter[str] = Counter()
     offered = {}
     for one in waiting:
-        kind = kinds.get(one["autocluster_id"])
-        reason = _reason(one, kind, offer, resting)
+        autocluster = autoclusters.get(one["autocluster_id"])
+        reason = _reason(one, autocluster, offer, resting)
         if reason is not None:
             passed_over[reason] += 1
             continue
         offered[one["autocluster_id"], one["job_prio"]] = one
         positions.took(one["autocluster_id"], one["job_prio"], one["position"])
     found.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
-    choices = choose(offered.values(), offer, kinds=kinds, positions=positions, shares=shares, queues=queues)
+    choices = choose(
+        offered.values(), offer, autoclusters=autoclusters, positions=positions, shares=shares, queues=queues
+    )
     for choice in choices:
-        one = offered[choice.kind.autocluster_id, choice.prio]
+        one = offered[choice.autocluster.autocluster_id, choice.prio]
         candidate = Candidate(
-            autocluster_id=choice.kind.autocluster_id,
+            autocluster_id=choice.autocluster.autocluster_id,
             job=one["first_job"],
-            submitter=choice.kind.submitter,
-            queue=choice.kind.queue,
+            submitter=choice.autocluster.submitter,
+            queue=choice.autocluster.queue,
             job_prio=choice.prio,
-            slot_rank=offer.rank(choice.kind.wants) if choice.kind.wants else 0.0,
-            share=shares.need(choice.kind.submitter),
+            slot_rank=offer.rank(choice.autocluster.request) if choice.autocluster.request else 0.0,
+            share=shares.need(choice.autocluster.submitter),
         )
         if found.candidates:
             candidate.decided_by = _difference(found.candidates[-1], candidate)
@@ -174,22 +179,22 @@ def _reasons(row: Mapping[str, Any], ad: ClassAd) -> list[str]:
 
 
 def _reason(
-    one: Mapping[str, Any], kind: Autocluster | None, offer: SlotView, resting: set[int]
+    one: Mapping[str, Any], autocluster: Autocluster | None, offer: SlotView, resting: set[int]
 ) -> str | None:
     """Why a kind of job that waits is not for the slot; None if it is."""
     if one["blocked"] is not None:
         return "blocked"
-    if kind is None:
+    if autocluster is None:
         return "unseen"
     if one["autocluster_id"] in resting:
         return "resting"
-    if kind.wants is None:
+    if autocluster.request is None:
         return None
-    if offer.shortage(kind.wants) is not None:
+    if offer.shortage(autocluster.request) is not None:
         return "resources"
-    if not offer.job_accepts(kind.wants):
+    if not offer.job_accepts(autocluster.request):
         return "job_refuses"
-    return None if offer.slot_accepts(kind.wants) else "slot_refuses"
+    return None if offer.slot_accepts(autocluster.request) else "slot_refuses"
 
 
 def _difference(before: Candidate, this: Candidate) -> str:

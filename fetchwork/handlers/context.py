@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fetchwork.errors import FetchworkError
-from fetchwork.handlers.session import Store
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.session import HostSession
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.matching.fit import SlotView
 
@@ -31,31 +32,13 @@ class Caller:
     starter: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One hook keyword of this host: its queues, and the database that has them."""
-
-    keyword: str
-    queues: tuple[str, ...]
-    store: Store
-    #: how long a fetch may be held, 0 not at all
-    max_fetch_wait_s: float = 0.0
-    #: bytes of an ad that this host's startd reads
-    ad_bytes: int = 10240
-    uid_domain: str | None = None
-    #: offer only what an account of this host would run
-    check_accounts: bool = True
-    #: a run of which nothing is heard for so long is lost
-    lease_s: float = 1800.0
-
-
 @dataclass(slots=True, eq=False)
 class LiveRun:
     """A run that this process has had to do with and that has not ended, as far as it knows."""
 
     run_id: int
     token: str
-    site: Site
+    context: KeywordContext
     slot: str
     job: str
     owner: str
@@ -88,7 +71,7 @@ class Runs:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[Store, int], LiveRun] = {}
+        self._runs: dict[tuple[HostSession, int], LiveRun] = {}
 
     def __iter__(self) -> Any:
         return iter(list(self._runs.values()))
@@ -96,17 +79,17 @@ class Runs:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def get(self, store: Store, run_id: int) -> LiveRun | None:
+    def get(self, session: HostSession, run_id: int) -> LiveRun | None:
         """The live run with this id."""
-        return self._runs.get((store, run_id))
+        return self._runs.get((session, run_id))
 
-    def on_slot(self, store: Store, slot: str) -> list[LiveRun]:
+    def on_slot(self, session: HostSession, slot: str) -> list[LiveRun]:
         """The live runs on a slot."""
-        return [run for run in self._runs.values() if run.slot == slot and run.site.store is store]
+        return [run for run in self._runs.values() if run.slot == slot and run.context.session is session]
 
     def offered(self, run: LiveRun) -> None:
         """A job was claimed for a slot."""
-        self._runs[run.site.store, run.run_id] = run
+        self._runs[run.context.session, run.run_id] = run
 
     def accepted(self, run: LiveRun) -> None:
         """The startd said accept."""
@@ -125,22 +108,22 @@ class Runs:
     def reported(self, run: LiveRun, job_pid: int) -> None:
         """An update told the number of the job's process."""
 
-    def ended(self, store: Store, run_id: int) -> None:
+    def ended(self, session: HostSession, run_id: int) -> None:
         """The run is over."""
-        run = self._runs.pop((store, run_id), None)
+        run = self._runs.pop((session, run_id), None)
         if run is not None:
             run.state = "ended"
             run.changed.set()
 
-    async def slot_asks(self, site: Site, slot: str, timeout_s: float) -> bool:
+    async def slot_asks(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over. False if something of it lives on."""
-        greeting = await site.store.hello(timeout_s)
-        await site.store.database.scalar(
+        greeting = await context.session.hello(timeout_s)
+        await context.session.database.scalar(
             "slot_is_free", timeout_s=timeout_s, host_id=greeting.host_id, slot=slot
         )
         return True
 
-    async def until_free(self, site: Site, slot: str, held: HeldFetch, left_s: float) -> bool:
+    async def until_free(self, context: KeywordContext, slot: str, held: HeldFetch, left_s: float) -> bool:
         """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
         return False
 
@@ -151,7 +134,7 @@ class Task:
 
     request: Request
     caller: Caller
-    site: Site
+    context: KeywordContext
     runs: Runs
     #: monotonic time at which the answer is worth nothing any more
     end: float
@@ -162,7 +145,7 @@ class Task:
 
     def run(self, run_id: int) -> LiveRun | None:
         """The run of this id, if this process knows it; raises Denied if it is another account's."""
-        run = self.runs.get(self.site.store, run_id)
+        run = self.runs.get(self.context.session, run_id)
         if run is not None and not self.caller.trusted and run.owner_uid not in (None, self.caller.uid):
             raise Denied(f"run {run_id} is not of uid {self.caller.uid}")
         return run

@@ -12,10 +12,7 @@ if nobody is there any more to take it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import math
-import pwd
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,16 +20,18 @@ from typing import Any
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
-from fetchwork.handlers import runad
+from fetchwork.handlers import accounts, runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
 from fetchwork.hook.wire import Reply
-from fetchwork.matching.choose import Choice, choose, slot_resources, slot_weights
+from fetchwork.matching.choose import Choice, choose
 from fetchwork.matching.fit import SlotView, outranked
+from fetchwork.matching.shares import slot_weights
+from fetchwork.matching.slotstate import slot_resources
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
 #: kinds that one claim is asked to look for
-KINDS_A_CLAIM = 64
+AUTOCLUSTERS_A_CLAIM = 64
 #: jobs that one fetch may hold or pass over before the slot has to ask again
 TRIES = 20
 #: how long a job is left to slots that it prefers
@@ -61,7 +60,7 @@ async def fetch_work(task: Task) -> Answer:
     # from before the first look, so that what comes during it is not missed; but a claimed slot that gets
     # nothing is given up by the startd, and a dynamic one deleted: that must not wait
     held = task.hold(name) if slot.get("State") in ("Unclaimed", "Owner") else None
-    hold_end = min(task.end - 2.0, time.monotonic() + task.site.max_fetch_wait_s)
+    hold_end = min(task.end - 2.0, time.monotonic() + task.context.max_fetch_wait_s)
     if held is not None:
         held.offer = offer
     try:
@@ -97,8 +96,8 @@ async def _until_free(task: Task, name: str) -> bool:
     if held is None:
         return False
     try:
-        left_s = min(task.site.max_fetch_wait_s, task.left(reserve_s=2.0))
-        if not await task.runs.until_free(task.site, name, held, left_s):
+        left_s = min(task.context.max_fetch_wait_s, task.left(reserve_s=2.0))
+        if not await task.runs.until_free(task.context, name, held, left_s):
             return False
     finally:
         held.release()
@@ -112,19 +111,19 @@ async def _try(
 
     Jobs whose Rank prefers one of the ``others`` are left to those; tells whether there were such jobs.
     """
-    site, store, slot = task.site, task.site.store, offer.ad
-    greeting = await store.hello(task.left(DATABASE_S))
+    context, session, slot = task.context, task.context.session, offer.ad
+    greeting = await session.hello(task.left(DATABASE_S))
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
     exclusive = slot.get("SlotType") != "Partitionable" and await task.runs.slot_asks(
-        site, name, task.left(DATABASE_S)
+        context, name, task.left(DATABASE_S)
     )
     resources = slot_resources(slot)
-    candidates = await store.database.call(
+    candidates = await session.database.call(
         "candidates",
         timeout_s=task.left(DATABASE_S),
         host_id=greeting.host_id,
         slot=name,
-        queues=list(site.queues),
+        queues=list(context.queues),
         cpus=resources["cpus"],
         memory_mib=resources["memory_mib"],
         disk_kib=resources["disk_kib"],
@@ -132,38 +131,38 @@ async def _try(
     )
     if not candidates:
         return None, False
-    await store.read_kinds((row["autocluster_id"] for row in candidates), task.left(DATABASE_S))
+    await session.read_autoclusters((row["autocluster_id"] for row in candidates), task.left(DATABASE_S))
     if len({row["submitter"] for row in candidates}) > 1:
-        await store.read_shares(task.left(DATABASE_S))
+        await session.read_shares(task.left(DATABASE_S))
     choices = choose(
         candidates,
         offer,
-        kinds=store.kinds,
-        positions=store.positions,
-        shares=store.shares,
-        queues=site.queues,
+        autoclusters=session.autoclusters,
+        positions=session.positions,
+        shares=session.shares,
+        queues=context.queues,
     )
     yielded: list[Choice] = []
     if others:
         choices = _without_outranked(choices, offer, others, yielded)
-    first = list(itertools.islice(choices, KINDS_A_CLAIM))
-    strangers: list[Choice] = []
+    first = list(itertools.islice(choices, AUTOCLUSTERS_A_CLAIM))
+    without_account: list[Choice] = []
     tries = 0
     while first and tries < TRIES and task.left() > 0.5:
         tries += 1
-        if site.check_accounts:
-            known = await known_accounts({choice.kind.owner for choice in first})
-            strangers += [choice for choice in first if is_no_account(choice.kind.owner)]
-            first = [choice for choice in first if choice.kind.owner in known]
+        if context.check_accounts:
+            known = await accounts.known({choice.autocluster.owner for choice in first})
+            without_account += [choice for choice in first if accounts.is_missing(choice.autocluster.owner)]
+            first = [choice for choice in first if choice.autocluster.owner in known]
         claimed = await _claim(task, greeting.host_id, name, slot, first, exclusive) if first else None
         if claimed is None:
-            first = list(itertools.islice(choices, KINDS_A_CLAIM))
+            first = list(itertools.islice(choices, AUTOCLUSTERS_A_CLAIM))
             continue
         answer = await _offer(task, slot, name, claimed, fields)
         if answer is not None:
             return answer, False
-    if strangers and task.left() > 0.5:
-        await _refuse_stranger(task, greeting.host_id, name, slot, strangers, exclusive)
+    if without_account and task.left() > 0.5:
+        await _refuse_owner_without_account(task, greeting.host_id, name, slot, without_account, exclusive)
     return None, bool(yielded)
 
 
@@ -172,13 +171,13 @@ def _without_outranked(
 ) -> Iterator[Choice]:
     """The choices but those whose jobs would rather run on another slot, which go to ``yielded``."""
     for choice in choices:
-        if choice.kind.wants is not None and outranked(choice.kind.wants, offer, others):
+        if choice.autocluster.request is not None and outranked(choice.autocluster.request, offer, others):
             yielded.append(choice)
         else:
             yield choice
 
 
-async def _refuse_stranger(
+async def _refuse_owner_without_account(
     task: Task, host_id: int, name: str, slot: ClassAd, choices: list[Choice], exclusive: bool
 ) -> None:
     """Say of one job that no other could go before that its account does not exist here.
@@ -189,12 +188,12 @@ async def _refuse_stranger(
     """
     claimed = await _claim(task, host_id, name, slot, choices, exclusive)
     if claimed is not None:
-        await task.site.store.database.scalar(
+        await task.context.session.database.scalar(
             "refuse_start",
             timeout_s=DATABASE_S,
             run_id=claimed["run_id"],
             token=claimed["token"],
-            reason=f"there is no account {claimed['owner']} on {task.site.store.host}",
+            reason=f"there is no account {claimed['owner']} on {task.context.session.host}",
             code=FAILED_TO_ACCESS_USER_ACCOUNT,
         )
 
@@ -202,10 +201,10 @@ async def _refuse_stranger(
 async def _claim(
     task: Task, host_id: int, name: str, slot: ClassAd, choices: list[Choice], exclusive: bool
 ) -> dict[str, Any] | None:
-    site, store = task.site, task.site.store
-    ids = [choice.kind.autocluster_id for choice in choices]
-    hints = [store.positions.hint(choice.kind.autocluster_id, choice.prio) for choice in choices]
-    rows = await store.database.call(
+    context, session = task.context, task.context.session
+    ids = [choice.autocluster.autocluster_id for choice in choices]
+    hints = [session.positions.hint(choice.autocluster.autocluster_id, choice.prio) for choice in choices]
+    rows = await session.database.call(
         "claim",
         timeout_s=task.left(DATABASE_S),
         # a second one would take another job
@@ -216,18 +215,18 @@ async def _claim(
         prios=[choice.prio for choice in choices],
         hints=hints,
         limited=[choice.limited for choice in choices],
-        weights=slot_weights(slot, [choice.kind.ad for choice in choices]),
+        weights=slot_weights(slot, [choice.autocluster.ad for choice in choices]),
         offer_s=OFFER_S,
-        lease_s=site.lease_s,
+        lease_s=context.lease_s,
         exclusive=exclusive,
     )
     taken = rows[0]["autocluster_id"] if rows else None
     for choice in choices:
-        if choice.kind.autocluster_id == taken:
-            store.positions.took(taken, choice.prio, rows[0]["position"])
-            store.shares.claimed(choice.kind.submitter)
+        if choice.autocluster.autocluster_id == taken:
+            session.positions.took(taken, choice.prio, rows[0]["position"])
+            session.shares.claimed(choice.autocluster.submitter)
             break
-        store.positions.found_nothing(choice.kind.autocluster_id, choice.prio)
+        session.positions.found_nothing(choice.autocluster.autocluster_id, choice.prio)
     return rows[0] if rows else None
 
 
@@ -235,53 +234,53 @@ async def _offer(
     task: Task, slot: ClassAd, name: str, claimed: dict[str, Any], fields: dict[str, Any]
 ) -> Answer | None:
     """The answer that offers a claimed run; None if it had to be taken back."""
-    site, store = task.site, task.site.store
-    assert store.greeting is not None
+    context, session = task.context, task.context.session
+    assert session.greeting is not None
     run = LiveRun(
         run_id=claimed["run_id"],
         token=str(claimed["token"]),
-        site=site,
+        context=context,
         slot=name,
         job=f"{claimed['cluster_id']}.{claimed['proc_id']}",
         owner=claimed["owner"],
-        owner_uid=_accounts.get(claimed["owner"], (None, 0.0))[0],
+        owner_uid=accounts.uid_of(claimed["owner"]),
         has_policy=claimed["has_policy"],
     )
     try:
         ad = runad.build(
             claimed,
             slot,
-            kept=store.greeting.kept,
-            host=store.host,
-            keyword=site.keyword,
-            uid_domain=site.uid_domain,
+            kept=session.greeting.kept,
+            host=session.host,
+            keyword=context.keyword,
+            uid_domain=context.uid_domain,
         )
         printed = print_old(ad).encode()
     except ClassAdError as error:
         await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
         return None
-    if len(printed) > site.ad_bytes:
-        size = f"the job's ad has {len(printed)} bytes when printed; {store.host} reads {site.ad_bytes}"
+    if len(printed) > context.ad_bytes:
+        size = f"the job's ad has {len(printed)} bytes when printed; {session.host} reads {context.ad_bytes}"
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
     task.runs.offered(run)
 
     async def undo() -> None:
         await _withdraw(task, run, "the hook had gone before it was told")
-        store.shares.claimed(_submitter(task, claimed), -1.0)
+        session.shares.claimed(_submitter(task, claimed), -1.0)
 
     return Answer(Reply(printed), {**fields, "job": run.job, "run": run.run_id, "outcome": "offered"}, undo)
 
 
 def _submitter(task: Task, claimed: dict[str, Any]) -> str:
-    kind = task.site.store.kinds.get(claimed["autocluster_id"])
-    return kind.submitter if kind else ""
+    autocluster = task.context.session.autoclusters.get(claimed["autocluster_id"])
+    return autocluster.submitter if autocluster else ""
 
 
 async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | None = None) -> None:
-    store = run.site.store
-    task.runs.ended(store, run.run_id)
-    await store.database.scalar(
+    session = run.context.session
+    task.runs.ended(session, run.run_id)
+    await session.database.scalar(
         "withdraw",
         timeout_s=DATABASE_S,
         run_id=run.run_id,
@@ -289,41 +288,3 @@ async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | No
         reason=reason,
         hold_reason=hold_reason,
     )
-
-
-_accounts: dict[str, tuple[int | None, float]] = {}
-_ACCOUNT_LIFE_S = 60.0
-_LOOKUP_S = 2.0
-
-
-async def known_accounts(owners: set[str]) -> set[str]:
-    """Those of the owners that are accounts of this host; asked anew each minute, beside the event loop.
-
-    A name service that does not answer is asked again by the next fetch; until then its accounts are
-    none, but is_no_account does not say so.
-    """
-    now = time.monotonic()
-    unknown = [owner for owner in owners if _accounts.get(owner, (None, -math.inf))[1] < now]
-    if unknown:
-        if len(_accounts) > 10_000:
-            _accounts.clear()
-        with contextlib.suppress(TimeoutError, OSError):
-            async with asyncio.timeout(_LOOKUP_S):
-                found = await asyncio.to_thread(lambda: [_uid(owner) for owner in unknown])
-                until = now + _ACCOUNT_LIFE_S
-                _accounts.update({owner: (uid, until) for owner, uid in zip(unknown, found, strict=True)})
-    return {owner for owner in owners if _accounts.get(owner, (None, 0.0))[0] is not None}
-
-
-def is_no_account(owner: str) -> bool:
-    """Whether the name service was asked, within the last minute, and knew no such account."""
-    uid, until = _accounts.get(owner, (None, -math.inf))
-    return uid is None and time.monotonic() < until
-
-
-def _uid(name: str) -> int | None:
-    """The number of an account that jobs may run as."""
-    try:
-        return pwd.getpwnam(name).pw_uid or None
-    except KeyError:
-        return None

@@ -36,7 +36,7 @@ async def job_exit(task: Task) -> Answer:
         if _ever_ran(report(ad)):
             raise
         # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to be told
-        task.runs.ended(task.site.store, key.run_id)
+        task.runs.ended(task.context.session, key.run_id)
         return Answer(Reply(), {"slot": task.request.slot, "run": key.run_id, "outcome": "forgotten"})
     finally:
         if run is not None:
@@ -49,7 +49,7 @@ def _ever_ran(told: dict[str, Any]) -> bool:
 
 
 async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
-    store = task.site.store
+    session = task.context.session
     told = report(ad)
     reason = task.request.arg
     if reason not in _REASONS:
@@ -64,21 +64,21 @@ async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> 
             # it was refused at the fence, and its end is not the run's
             return Answer(Reply(), {**fields, "outcome": "not_the_starter"})
         if run.unanswered is not None and "JobPid" not in told:
-            await store.database.scalar(
+            await session.database.scalar(
                 "withdraw",
                 timeout_s=task.left(DATABASE_S),
                 run_id=key.run_id,
                 token=key.token,
                 reason=f"start could not be confirmed: {run.unanswered}",
             )
-            task.runs.ended(store, key.run_id)
+            task.runs.ended(session, key.run_id)
             return Answer(Reply(), {**fields, "outcome": "withdrawn"})
         if run.ended_by_us is not None:
             reason = "evict"
             told["VacateReason"] = run.ended_by_us
     try:
         verdict = await _verdict(task, key, run, ad, told) if reason == "exit" else None
-        outcome = await store.database.scalar(
+        outcome = await session.database.scalar(
             "finish",
             timeout_s=task.left(DATABASE_S),
             run_id=key.run_id,
@@ -92,7 +92,7 @@ async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> 
             raise
         task.spool(_as_judged(task.request, reason))
         return Answer(Reply(), {**fields, "outcome": "spooled", "problem": str(error)})
-    task.runs.ended(store, key.run_id)
+    task.runs.ended(session, key.run_id)
     if verdict is not None:
         fields["policy"] = verdict.action
     return Answer(Reply(), {**fields, "outcome": outcome})
@@ -114,7 +114,7 @@ async def _verdict(
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in told or "ExitSignal" in told):
         return None
-    whole = await task.site.store.database.scalar(
+    whole = await task.context.session.database.scalar(
         "run_policy", timeout_s=task.left(DATABASE_S), run_id=key.run_id, token=key.token
     )
     if whole is None:

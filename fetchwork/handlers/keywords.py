@@ -1,33 +1,51 @@
-"""The sites of a host file: its keywords, each with its queues and its database."""
+"""The hook keywords of a host file, each with its queues and its database."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from fetchwork.config import HostConfig
 from fetchwork.db.database import AsyncDatabase
-from fetchwork.handlers.context import Site
-from fetchwork.handlers.session import Store
+from fetchwork.handlers.session import HostSession
 
 #: a run without an agent is lost after so many updates that did not come
 MISSED_UPDATES = 6
 
 
-def make_sites(
-    config: HostConfig, *, agent_id: str | None = None, only: str | None = None
-) -> dict[str, Site]:
-    """The sites of ``config`` by keyword, lower case as HTCondor compares them.
+@dataclass(frozen=True, slots=True)
+class KeywordContext:
+    """One hook keyword of this host: its queues, and the database that has them."""
 
-    Keywords with the same database share its store. Without ``agent_id`` (direct mode) nothing is held.
+    keyword: str
+    queues: tuple[str, ...]
+    session: HostSession
+    #: how long a fetch may wait for work, 0 not at all
+    max_fetch_wait_s: float = 0.0
+    #: bytes of an ad that this host's startd reads
+    ad_bytes: int = 10240
+    uid_domain: str | None = None
+    #: offer only what an account of this host would run
+    check_accounts: bool = True
+    #: a run of which nothing is heard for so long is lost
+    lease_s: float = 1800.0
+
+
+def make_contexts(
+    config: HostConfig, *, agent_id: str | None = None, only: str | None = None
+) -> dict[str, KeywordContext]:
+    """The keywords of ``config`` by name, lower case as HTCondor compares them.
+
+    Keywords with the same database share its session. Without ``agent_id`` (direct mode) no fetch waits.
     """
-    stores: dict[str, Store] = {}
-    sites: dict[str, Site] = {}
+    sessions: dict[str, HostSession] = {}
+    contexts: dict[str, KeywordContext] = {}
     for name, keyword in config.keywords.items():
         if only is not None and name.lower() != only.lower():
             continue
         database = keyword.database or ""
-        if database not in stores:
-            stores[database] = Store(
+        if database not in sessions:
+            sessions[database] = HostSession(
                 database,
                 AsyncDatabase(
                     config.databases[database].conninfo,
@@ -38,17 +56,17 @@ def make_sites(
                 agent_id=agent_id,
                 lease_s=float(config.agent.lease_s) if agent_id else None,
             )
-        sites[name.lower()] = Site(
+        contexts[name.lower()] = KeywordContext(
             keyword=name,
             queues=keyword.queues,
-            store=stores[database],
+            session=sessions[database],
             max_fetch_wait_s=float(keyword.max_fetch_wait_s) if agent_id else 0.0,
             ad_bytes=config.host.pipe_buffer_max,
             uid_domain=config.host.uid_domain,
             check_accounts=jobs_change_account(config),
             lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
         )
-    return sites
+    return contexts
 
 
 def jobs_change_account(config: HostConfig) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import policy
-from fetchwork.handlers.session import Store
+from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -23,52 +23,52 @@ CALL_S = 10.0
 MAINTAIN_CALL_S = 300.0
 
 
-async def tick(store: Store) -> None:
+async def tick(session: HostSession) -> None:
     """Give up what fell silent, wake what has waited long enough, add up counts."""
-    done = (await store.database.call("maintain_queue", timeout_s=CALL_S))[0]
+    done = (await session.database.call("maintain_queue", timeout_s=CALL_S))[0]
     level = logging.INFO if done["reaped"] else logging.DEBUG
     event(log, level, "tick", **done)
 
 
-async def take_duties(store: Store) -> None:
+async def do_leader_tasks(session: HostSession) -> None:
     """Do what one process at a time does for all, if it is time and nobody else did."""
-    if await _is_mine(store, "preempt", PREEMPT_S):
-        ended = await store.database.scalar("preempt", timeout_s=CALL_S)
+    if await _is_mine(session, "preempt", PREEMPT_S):
+        ended = await session.database.scalar("preempt", timeout_s=CALL_S)
         if ended:
             event(log, logging.INFO, "preempt", runs=ended)
-    if await _is_mine(store, "policy", POLICY_S):
-        await policy_pass(store)
-    if await _is_mine(store, "maintain", MAINTAIN_S):
+    if await _is_mine(session, "policy", POLICY_S):
+        await policy_pass(session)
+    if await _is_mine(session, "maintain", MAINTAIN_S):
         # it may take minutes, in which nobody shall wait for its connection
-        async with store.database.another() as database:
+        async with session.database.another() as database:
             await database.scalar("maintain_tables", timeout_s=MAINTAIN_CALL_S)
 
 
-async def _is_mine(store: Store, name: str, every_s: float) -> bool:
+async def _is_mine(session: HostSession, name: str, every_s: float) -> bool:
     return bool(
-        await store.database.scalar(
+        await session.database.scalar(
             "take_leader_task", timeout_s=CALL_S, again=False, name=name, every_s=every_s
         )
     )
 
 
-async def policy_pass(store: Store) -> int:
+async def policy_pass(session: HostSession) -> int:
     """Evaluate the periodic policy of the jobs that don't run; returns how many it changed."""
     cluster, proc, changed = 0, -1, 0
     while True:
-        rows = await store.database.call(
+        rows = await session.database.call(
             "policy_jobs", timeout_s=CALL_S, after_cluster=cluster, after_proc=proc, page=PAGE
         )
         for row in rows:
             cluster, proc = row["cluster_id"], row["proc_id"]
-            changed += await _judge(store, row)
+            changed += await _judge(session, row)
             # requests are not kept waiting by a long queue
             await asyncio.sleep(0)
         if len(rows) < PAGE:
             return changed
 
 
-async def _judge(store: Store, row: dict[str, Any]) -> int:
+async def _judge(session: HostSession, row: dict[str, Any]) -> int:
     job = f"{row['cluster_id']}.{row['proc_id']}"
     status = row["ad"]["JobStatus"]
     try:
@@ -79,7 +79,7 @@ async def _judge(store: Store, row: dict[str, Any]) -> int:
         verdict = policy.Verdict("hold", str(error), policy.HOLD_JOB_POLICY_UNDEFINED)
     if verdict is None:
         return 0
-    done = await store.database.scalar(
+    done = await session.database.scalar(
         "apply_policy",
         timeout_s=CALL_S,
         cluster=row["cluster_id"],

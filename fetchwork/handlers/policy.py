@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr
 from fetchwork.errors import ClassAdError
-from fetchwork.matching.choose import check_cost
 
 IDLE, RUNNING, HELD, SUSPENDED = 1, 2, 5, 7
 

@@ -16,11 +16,11 @@ async def reply_fetch(task: Task) -> Answer:
     """``accept``: the startd is willing, no more. ``reject``: the run ends and the job waits again."""
     job, slot = split_ads(task.request.body)
     key = run_key(job)
-    store = task.site.store
-    run = task.runs.get(store, key.run_id)
+    session = task.context.session
+    run = task.runs.get(session, key.run_id)
     fields: dict[str, Any] = {"slot": slot.get("Name", ""), "run": key.run_id}
     if task.request.arg == "accept":
-        live = await store.database.scalar(
+        live = await session.database.scalar(
             "accept", timeout_s=task.left(), run_id=key.run_id, token=key.token
         )
         if run is not None and live:
@@ -29,11 +29,11 @@ async def reply_fetch(task: Task) -> Answer:
     if task.request.arg != "reject":
         raise ClassAdError(f"argument is '{one_line(task.request.arg, 20)}'; allowed: accept, reject")
     reason, rest = refusal(job, slot)
-    ended = await store.database.scalar(
+    ended = await session.database.scalar(
         "reject", timeout_s=task.left(), run_id=key.run_id, token=key.token, reason=reason, rest=rest
     )
     if ended:
-        task.runs.ended(store, key.run_id)
+        task.runs.ended(session, key.run_id)
     return Answer(Reply(), {**fields, "outcome": "rejected" if ended else "over", "reason": reason})
 
 

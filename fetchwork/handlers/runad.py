@@ -12,7 +12,7 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.jobtail import MAX_TAIL
-from fetchwork.matching.choose import REQUEST_DEFAULTS
+from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
 JOB_LEASE_S = 2147483647

@@ -11,7 +11,9 @@ from fetchwork import __version__
 from fetchwork.db import schema
 from fetchwork.db.database import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
-from fetchwork.matching.choose import Autoclusters, Positions, Shares
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares
 
 #: effective priorities are asked for again after this long
 SHARES_LIFE_S = 1.0
@@ -28,7 +30,7 @@ class Greeting:
     kept: frozenset[str]
 
 
-class Store:
+class HostSession:
     """One database. ``agent_id`` is None in direct mode, which holds no lease for its host."""
 
     def __init__(
@@ -44,7 +46,7 @@ class Store:
         self.database = database
         self.host = host
         self.agent_id = agent_id
-        self.kinds = Autoclusters()
+        self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
         self._wanted_lease_s = lease_s
@@ -54,7 +56,7 @@ class Store:
         self.lease_until = float("inf")
 
     def __repr__(self) -> str:
-        return f"<store {self.name}>"
+        return f"<session {self.name}>"
 
     @property
     def greeting(self) -> Greeting | None:
@@ -112,13 +114,13 @@ class Store:
         """True if the database has been silent for so long that it may have given this host's runs away."""
         return time.monotonic() > self.lease_until
 
-    async def read_kinds(self, ids: Iterable[int], timeout_s: float) -> None:
+    async def read_autoclusters(self, ids: Iterable[int], timeout_s: float) -> None:
         """Read the autoclusters that are not known yet."""
-        self.kinds.trim()
-        missing = self.kinds.missing(ids)
+        self.autoclusters.trim()
+        missing = self.autoclusters.missing(ids)
         # a thousand at a time, so that no answer grows without bound
         for at in range(0, len(missing), 1000):
-            self.kinds.add(
+            self.autoclusters.add(
                 await self.database.call("autocluster_ads", timeout_s=timeout_s, ids=missing[at : at + 1000])
             )
 

@@ -20,14 +20,14 @@ async def prepare_job(task: Task) -> Answer:
     """Tell the database that the job starts, or that it can't; only a clear yes lets it start."""
     ad = parse_old(task.request.body)
     key = run_key(ad)
-    store = task.site.store
+    session = task.context.session
     run = task.run(key.run_id)
     fields: dict[str, Any] = {"slot": task.request.slot, "run": key.run_id}
     if run is not None:
         fields["job"] = run.job
     if task.request.check:
         problem = one_line(task.request.check, 500)
-        ended = await store.database.scalar(
+        ended = await session.database.scalar(
             "refuse_start",
             timeout_s=task.left(),
             run_id=key.run_id,
@@ -36,11 +36,11 @@ async def prepare_job(task: Task) -> Answer:
             code=hold_code(problem),
         )
         if ended:
-            task.runs.ended(store, key.run_id)
+            task.runs.ended(session, key.run_id)
         return _refused(problem, {**fields, "outcome": "could_not_start"})
     slot = slot_name(task.request.slot, run.slot if run else await _claimed_slot(task, key.run_id))
     try:
-        refusal = await store.database.scalar(
+        refusal = await session.database.scalar(
             "start",
             timeout_s=task.left(),
             run_id=key.run_id,
@@ -68,8 +68,10 @@ def hold_code(problem: str) -> int:
 
 async def _claimed_slot(task: Task, run_id: int) -> str:
     """The slot that an unknown run was claimed for: direct mode, or an agent that came after the claim."""
-    greeting = await task.site.store.hello(task.left())
-    rows = await task.site.store.database.call("host_runs", timeout_s=task.left(), host_id=greeting.host_id)
+    greeting = await task.context.session.hello(task.left())
+    rows = await task.context.session.database.call(
+        "host_runs", timeout_s=task.left(), host_id=greeting.host_id
+    )
     return next((row["slot"] for row in rows if row["run_id"] == run_id), "")
 
 

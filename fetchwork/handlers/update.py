@@ -29,7 +29,7 @@ async def update_job_info(task: Task) -> Answer:
     """Write the update down, evaluate what is periodic, and say whether the job has to end."""
     ad = parse_old(task.request.body)
     key = run_key(ad)
-    store = task.site.store
+    session = task.context.session
     run = task.run(key.run_id)
     told = report(ad)
     pid = told.get("JobPid", 0)
@@ -44,9 +44,9 @@ async def update_job_info(task: Task) -> Answer:
         # a database that was restored from before the claim
         row = {"action": "gone", "reason": str(error)}
     except DatabaseUnavailable:
-        if not (store.cut_off and pid):
+        if not (session.cut_off and pid):
             raise
-        reason = f"host was cut off from database '{store.name}' for longer than its lease"
+        reason = f"host was cut off from database '{session.name}' for longer than its lease"
         return _end_at_once(run, pid, reason, {**fields, "outcome": "fenced"})
     if row["action"] is None and _has_policy(run, ad) and "JobState" in told:
         verdict = await _apply_policy(task, key, told)
@@ -54,7 +54,7 @@ async def update_job_info(task: Task) -> Answer:
             fields["policy"] = verdict
             row = await _heartbeat(task, key, told)
     if row["action"] == "gone":
-        task.runs.ended(store, key.run_id)
+        task.runs.ended(session, key.run_id)
         return _end_at_once(run, pid, row["reason"], {**fields, "outcome": "gone"})
     if row["action"] == "end" and pid:
         number = _signal_to_send(row)
@@ -66,7 +66,7 @@ async def update_job_info(task: Task) -> Answer:
 
 
 async def _heartbeat(task: Task, key: RunKey, told: dict[str, Any]) -> dict[str, Any]:
-    rows = await task.site.store.database.call(
+    rows = await task.context.session.database.call(
         "heartbeat", timeout_s=task.left(DATABASE_S), run_id=key.run_id, token=key.token, report=told
     )
     return rows[0]
@@ -78,7 +78,7 @@ def _has_policy(run: LiveRun | None, ad: ClassAd) -> bool:
 
 async def _apply_policy(task: Task, key: RunKey, told: dict[str, Any]) -> str | None:
     """Evaluate the job's periodic policy; the action taken, if any."""
-    database = task.site.store.database
+    database = task.context.session.database
     whole = await database.scalar(
         "run_policy", timeout_s=task.left(DATABASE_S), run_id=key.run_id, token=key.token
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr
 
-#: what was found out of a slot that waits is worth so long: an expression may ask what time it is
+#: how long a verdict on a waiting slot is remembered: an expression may ask what time it is
 KNOWN_LIFE_S = 10.0
 
 _REQUEST = "request"
@@ -29,18 +29,18 @@ class JobRequest:
 
     ad: ClassAd
     requirements: ExprTree | None
-    #: resource in lower case -> how much of it
+    #: resource in lower case, and how much of it
     amounts: tuple[tuple[str, float], ...]
-    #: the same where only the slot's presence tells how much
+    #: the same where the amount is an expression that looks at the slot
     expressions: tuple[tuple[str, ExprTree], ...]
-    #: words of the job's expressions, among them the resources that it speaks of itself
+    #: the words of the job's expressions, among them the resources that they name
     words: frozenset[str]
     #: the job's Rank of slots, None where it is the same for all
     rank: ExprTree | None = None
 
     @classmethod
     def of(cls, ad: ClassAd) -> JobRequest:
-        """Read them from a job's ad, which must not change from then on."""
+        """Read the request from a job's ad, which must not change from then on."""
         amounts: list[tuple[str, float]] = []
         expressions: list[tuple[str, ExprTree]] = []
         words: set[str] = set()
@@ -74,43 +74,43 @@ class SlotView:
         """Whether the slot likes some jobs better than others."""
         return self._rank is not None
 
-    def rank_if_fits(self, number: int, wants: JobRequest) -> float | None:
+    def rank_if_fits(self, number: int, request: JobRequest) -> float | None:
         """The slot's Rank of a job that may run on it, None of one that may not.
 
-        ``number`` stands for the job's ad: what was found out for it is remembered for a while.
+        ``number`` stands for the job's ad: its verdict is remembered for a while.
         """
         now = time.monotonic()
         if now >= self._known_until:
             self._known.clear()
             self._known_until = now + KNOWN_LIFE_S
         if number not in self._known:
-            self._known[number] = self.rank(wants) if self.fits(wants) else None
+            self._known[number] = self.rank(request) if self.fits(request) else None
         return self._known[number]
 
-    def fits(self, wants: JobRequest) -> bool:
+    def fits(self, request: JobRequest) -> bool:
         """Tell whether the job may run on the slot."""
-        return self.shortage(wants) is None and self.job_accepts(wants) and self.slot_accepts(wants)
+        return self.shortage(request) is None and self.job_accepts(request) and self.slot_accepts(request)
 
-    def job_accepts(self, wants: JobRequest) -> bool:
+    def job_accepts(self, request: JobRequest) -> bool:
         """Tell whether the job's Requirements are true."""
-        return wants.requirements is None or _is_true(wants.requirements, wants.ad, self.ad)
+        return request.requirements is None or _is_true(request.requirements, request.ad, self.ad)
 
-    def slot_accepts(self, wants: JobRequest) -> bool:
+    def slot_accepts(self, request: JobRequest) -> bool:
         """Tell whether the slot's Requirements are true."""
-        return self._requirements is None or _is_true(self._requirements, self.ad, wants.ad)
+        return self._requirements is None or _is_true(self._requirements, self.ad, request.ad)
 
-    def rank(self, wants: JobRequest) -> float:
+    def rank(self, request: JobRequest) -> float:
         """The slot's Rank of the job."""
-        return 0.0 if self._rank is None else rank_of(self._rank, self.ad, wants.ad)
+        return 0.0 if self._rank is None else rank_of(self._rank, self.ad, request.ad)
 
-    def shortage(self, wants: JobRequest) -> str | None:
+    def shortage(self, request: JobRequest) -> str | None:
         """The first resource of which the slot has less than the job asks; None if it has enough of all."""
-        for resource, amount in wants.amounts:
-            if self._lacks(resource, amount, wants):
+        for resource, amount in request.amounts:
+            if self._lacks(resource, amount, request):
                 return resource
-        for resource, expression in wants.expressions:
-            asked = evaluate(wants.ad, expression, self.ad)
-            if _is_number(asked) and self._lacks(resource, asked, wants):
+        for resource, expression in request.expressions:
+            asked = evaluate(request.ad, expression, self.ad)
+            if _is_number(asked) and self._lacks(resource, asked, request):
                 return resource
         return None
 
@@ -121,22 +121,22 @@ class SlotView:
             self._resources[resource] = float(value) if _is_number(value) else None
         return self._resources[resource]
 
-    def _lacks(self, resource: str, asked: float, wants: JobRequest) -> bool:
+    def _lacks(self, resource: str, asked: float, request: JobRequest) -> bool:
         if asked <= 0:
             return False
         there = self.has(resource)
         if there is None:
             # a machine without GPUs does not mention them
-            return resource not in self.ad and resource not in wants.words
+            return resource not in self.ad and resource not in request.words
         return asked > there
 
 
-def outranked(wants: JobRequest, offer: SlotView, others: Iterable[SlotView]) -> bool:
+def outranked(request: JobRequest, slot: SlotView, others: Iterable[SlotView]) -> bool:
     """Tell whether the job would rather run on one of the other slots, and may."""
-    if wants.rank is None:
+    if request.rank is None:
         return False
-    own = rank_of(wants.rank, wants.ad, offer.ad)
-    return any(rank_of(wants.rank, wants.ad, other.ad) > own and other.fits(wants) for other in others)
+    own = rank_of(request.rank, request.ad, slot.ad)
+    return any(rank_of(request.rank, request.ad, other.ad) > own and other.fits(request) for other in others)
 
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
@@ -151,5 +151,5 @@ def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    # undefined and error are of a kind of int, and so is a truth
+    # classad2.Value and bool are subclasses of int
     return type(value) in (int, float)

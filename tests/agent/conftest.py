@@ -15,7 +15,7 @@ from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.handlers.context import Answer, Caller, HeldFetch, Runs, Task
-from fetchwork.handlers.keywords import make_sites
+from fetchwork.handlers.keywords import make_contexts
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.kept import kept_database
@@ -57,7 +57,7 @@ class Held(HeldFetch):
 class Hooks:
     """One host's hooks; each call is one request."""
 
-    def __init__(self, conninfo: str, *, runs: Runs | None = None, **site: Any) -> None:
+    def __init__(self, conninfo: str, *, runs: Runs | None = None, **context: Any) -> None:
         self.config = config.from_dict(
             {
                 "database": {"main": {"conninfo": conninfo}},
@@ -67,8 +67,8 @@ class Hooks:
             }
         )
         # the tests run as root: their jobs' owners need no accounts unless that is what is tested
-        site = {"check_accounts": False, **site}
-        self.site = dataclasses.replace(next(iter(make_sites(self.config).values())), **site)
+        context = {"check_accounts": False, **context}
+        self.context = dataclasses.replace(next(iter(make_contexts(self.config).values())), **context)
         self.runs = Runs() if runs is None else runs
         self.spooled: list[Request] = []
         self.held: HeldFetch | None = None
@@ -82,7 +82,7 @@ class Hooks:
         task = Task(
             request,
             caller,
-            self.site,
+            self.context,
             self.runs,
             time.monotonic() + seconds,
             hold=lambda slot: self.held,
@@ -185,7 +185,7 @@ def job_of(database: Database) -> JobOf:
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo)
     yield hooks
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 @pytest.fixture
@@ -204,4 +204,4 @@ async def no_database() -> AsyncIterator[Hooks]:
     """The hooks of a host whose database is away."""
     hooks = Hooks("host=127.0.0.1 port=1 dbname=x")
     yield hooks
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()

@@ -214,10 +214,10 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(
     assert token not in text
 
 
-# -- held fetches
+# -- waiting fetches
 
 
-async def test_held_fetch_is_answered_when_work_appears(
+async def test_waiting_fetch_is_answered_when_work_appears(
     make_agent: MakeAgent, submit: Submit, database: Database
 ) -> None:
     agent = make_agent(max_fetch_wait_s=20)
@@ -232,19 +232,19 @@ async def test_held_fetch_is_answered_when_work_appears(
     assert time.monotonic() - begun < 2.5
 
 
-async def test_slot_is_told_of_while_its_fetch_is_held(make_agent: MakeAgent, database: Database) -> None:
+async def test_slot_is_told_of_while_its_fetch_waits(make_agent: MakeAgent, database: Database) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=70))
     told = "SELECT name, state, last_answer FROM fetchwork.slots"
     await until(lambda: database.query(told))
-    assert database.query(told) == [{"name": "slot1@vm", "state": "Unclaimed", "last_answer": "held"}]
+    assert database.query(told) == [{"name": "slot1@vm", "state": "Unclaimed", "last_answer": "waiting"}]
     assert not fetch.done()
     agent.signal(signal.SIGTERM)
     await fetch
 
 
-async def test_held_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent: MakeAgent) -> None:
+async def test_waiting_fetch_is_answered_with_nothing_when_the_agent_ends(make_agent: MakeAgent) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=70))
@@ -264,7 +264,7 @@ async def test_fetch_ends_without_work_when_its_time_is_over(make_agent: MakeAge
     assert 0.9 < time.monotonic() - begun < 5.0
 
 
-async def test_held_fetch_whose_hook_goes_takes_no_job(
+async def test_waiting_fetch_whose_hook_goes_takes_no_job(
     make_agent: MakeAgent, submit: Submit, job_of: JobOf
 ) -> None:
     agent = make_agent(max_fetch_wait_s=30)
@@ -279,9 +279,7 @@ async def test_held_fetch_whose_hook_goes_takes_no_job(
     assert job_of(job)["jobstatus"] == 1
 
 
-async def test_no_more_fetches_are_held_than_allowed(
-    conninfo: str, public_directory: Callable[[], Path]
-) -> None:
+async def test_no_more_fetches_wait_than_allowed(conninfo: str, public_directory: Callable[[], Path]) -> None:
     agent = AgentProcess(
         public_directory(),
         "vm",
@@ -325,7 +323,7 @@ async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(
     assert 0.02 <= time.monotonic() - begun < 5.0
 
 
-async def held_fetch_of_a_partitionable_slot(agent: AgentProcess) -> asyncio.Future[Reply]:
+async def waiting_fetch_of_a_partitionable_slot(agent: AgentProcess) -> asyncio.Future[Reply]:
     whole = slot_ad("25.14.1-fetch_work-pslot-with-dslots", Name="slot1@vm")
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", whole, seconds=70))
     await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
@@ -335,7 +333,7 @@ async def held_fetch_of_a_partitionable_slot(agent: AgentProcess) -> asyncio.Fut
 async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(make_agent: MakeAgent) -> None:
     agent = make_agent(max_fetch_wait_s=60)
     await agent.start()
-    fetch = await held_fetch_of_a_partitionable_slot(agent)
+    fetch = await waiting_fetch_of_a_partitionable_slot(agent)
     for name, ends in [("slot2_1@vm", False), ("slot1_1@vm", True)]:
         idle = slot_ad("25.14.1-fetch_work-dslot-idle", Name=name)
         assert (await ask(agent, "fetch_work", idle)).body == b""
@@ -351,7 +349,7 @@ async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_
     await agent.start()
     submit()
     run = await Run.begin(agent, startd, "slot1_1")
-    fetch = await held_fetch_of_a_partitionable_slot(agent)
+    fetch = await waiting_fetch_of_a_partitionable_slot(agent)
     await run.hook("job_exit", "exit", slot="slot1_1", ExitCode=0, JobPid=1, JobState="Exited")
     run.starter.kill()
     assert (await asyncio.wait_for(fetch, 10)).body == b""

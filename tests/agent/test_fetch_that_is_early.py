@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from fetchwork.agent import peer, watch
-from fetchwork.agent.longpoll import Lobby
+from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.watch import WatchedRuns
 from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
 
@@ -18,7 +18,7 @@ async def nothing_spooled() -> None:
     pass
 
 
-def nobody_waits(store: object, slot: str) -> None:
+def nobody_waits(session: object, slot: str) -> None:
     pass
 
 
@@ -41,7 +41,7 @@ def starters() -> Iterator[Callable[[], Process]]:
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=20.0)
     yield hooks
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 async def begin(hooks: Hooks, starter: Process) -> bytes:
@@ -72,7 +72,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
 
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    hooks.held = Lobby(10).enter(hooks.site.store, "slot1@vm", asyncio.Event())
+    hooks.held = WaitingFetches(10).enter(hooks.context.session, "slot1@vm", asyncio.Event())
     early = asyncio.create_task(hooks.fetch(BUSY))
     await asyncio.sleep(0.2)
     starter = starters()
@@ -98,7 +98,7 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(
     await end(hooks, await begin(hooks, starter), starter)
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    hooks.held = Lobby(10).enter(hooks.site.store, "slot1@vm", asyncio.Event())
+    hooks.held = WaitingFetches(10).enter(hooks.context.session, "slot1@vm", asyncio.Event())
     assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
     answer = await hooks.start(job, starter=peer.identity(starters().pid))
     assert answer.fields["outcome"] == "started"

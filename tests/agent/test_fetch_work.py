@@ -8,7 +8,7 @@ from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
 from fetchwork.handlers import HANDLERS
 from fetchwork.handlers.context import Caller
-from fetchwork.matching.choose import Autoclusters
+from fetchwork.matching.autoclusters import Autoclusters
 from tests.agent.conftest import ADS, Held, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 
 VERSIONS = ("23.9.6", "25.14.1")
@@ -100,7 +100,7 @@ async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size
     assert not await hooks.fetch()
     assert job_of(job)["jobstatus"] == 5
     assert "5000" in job_of(job)["holdreason"]
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 async def test_owner_without_an_account_here_is_not_offered_here(
@@ -113,7 +113,7 @@ async def test_owner_without_an_account_here_is_not_offered_here(
     ad = attributes_of(await hooks.fetch(slot_ad(Name="slot2@vm")))
     assert ad["Owner"] == "nobody"
     assert job_of(stranger)["jobstatus"] == 1
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks: Hooks, submit: Submit) -> None:
@@ -166,7 +166,7 @@ async def test_held_fetch_gets_the_job_that_appears(conninfo: str, submit: Submi
     await asyncio.to_thread(submit)
     hooks.held.woken.set()
     assert await fetch
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 async def test_held_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
@@ -178,7 +178,7 @@ async def test_held_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Su
     hooks.held.over = True
     hooks.held.woken.set()
     assert await fetch == b""
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
@@ -186,7 +186,7 @@ async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
     hooks.held = Held()
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
     assert not hooks.held.waiting.is_set()
-    await hooks.site.store.database.close()
+    await hooks.context.session.database.close()
 
 
 @pytest.mark.parametrize("body", [b"", b"no ad\n", b"Cpus = 1\n", b"Name = 5\n", b"Name = \xff\x00\n"])

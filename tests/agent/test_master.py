@@ -32,8 +32,8 @@ async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     agent = main.Agent(config.from_dict(tables))
     agent._master = Gone()
     yield agent
-    for store in agent.stores:
-        await store.database.close()
+    for session in agent.sessions:
+        await session.database.close()
 
 
 async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit: Submit) -> None:
@@ -46,12 +46,12 @@ async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit:
 
 
 async def test_ends_when_nothing_of_its_runs_is_left(agent: main.Agent) -> None:
-    site = next(iter(agent.sites.values()))
-    run = LiveRun(1, "token", site, "slot1@vm", "1.0", "nobody", state="running")
+    context = next(iter(agent.contexts.values()))
+    run = LiveRun(1, "token", context, "slot1@vm", "1.0", "nobody", state="running")
     agent.runs.offered(run)
     for _ in range(3):
         await agent._look()
         assert not agent._stopping.is_set()
-    agent.runs.ended(site.store, 1)
+    agent.runs.ended(context.session, 1)
     await agent._look()
     assert agent._stopping.is_set()

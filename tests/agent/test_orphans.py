@@ -35,13 +35,13 @@ async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
     made = []
 
     def make(replay: Replay) -> Hooks:
-        made.append(Hooks(conninfo, runs=WatchedRuns(replay, lambda store, slot: None)))
+        made.append(Hooks(conninfo, runs=WatchedRuns(replay, lambda session, slot: None)))
         return made[-1]
 
     yield make
     for hooks in made:
         await hooks.runs.close()
-        await hooks.site.store.database.close()
+        await hooks.context.session.database.close()
 
 
 async def nothing() -> None:

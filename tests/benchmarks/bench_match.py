@@ -22,9 +22,10 @@ import psycopg
 from fetchwork.classad.ads import parse_old
 from fetchwork.db import schema
 from fetchwork.db.database import AsyncDatabase
-from fetchwork.handlers.session import Store
-from fetchwork.matching.choose import choose, slot_resources
+from fetchwork.handlers.session import HostSession
+from fetchwork.matching.choose import choose
 from fetchwork.matching.fit import SlotView
+from fetchwork.matching.slotstate import slot_resources
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
 
@@ -49,11 +50,11 @@ class Bench:
 
     def __init__(self, conninfo: str, database: AsyncDatabase) -> None:
         self.database = database
-        self.store = Store("bench", database, "bench.example.org", agent_id=None)
+        self.session = HostSession("bench", database, "bench.example.org", agent_id=None)
         self.text = SLOT.read_bytes().replace(b"Rank = 0.0", b'Rank = 10 * (TARGET.Project =?= "project7")')
         self.connection = psycopg.connect(conninfo, autocommit=True)
 
-    def submit(self, kinds: int, fitting: int) -> None:
+    def submit(self, autoclusters: int, fitting: int) -> None:
         """A job of each kind; all but ``fitting`` ask for more cores than there are."""
         template = from_description(DESCRIPTION, cluster_id=1, owner="owner0")
         ad = {**template.common, **next(iter(template.own))}
@@ -64,7 +65,7 @@ class Bench:
                 "RequestCpus": 1 if number < fitting else LARGER_THAN_THE_SLOT,
                 "Requirements": ad["Requirements"].replace("ep0.", f"ep{number}."),
             }
-            for number in range(kinds)
+            for number in range(autoclusters)
         ]
         common = {name: value for name, value in ad.items() if name not in ads[0]}
         self.connection.execute(
@@ -74,7 +75,7 @@ class Bench:
         self.connection.execute("VACUUM ANALYZE")
 
     async def candidates(self) -> list[dict[str, object]]:
-        greeting = await self.store.hello(5.0)
+        greeting = await self.session.hello(5.0)
         slot = parse_old(self.text)
         return await self.database.call(
             "candidates",
@@ -85,17 +86,17 @@ class Bench:
         )
 
     async def look(self) -> int:
-        """One FETCH_WORK up to the claim; returns how many kinds were put against the slot."""
+        """One FETCH_WORK up to the claim; returns how many autoclusters were put against the slot."""
         offer = SlotView(parse_old(self.text))
         rows = await self.candidates()
-        await self.store.read_kinds((row["autocluster_id"] for row in rows), 5.0)
-        await self.store.read_shares(5.0)
+        await self.session.read_autoclusters((row["autocluster_id"] for row in rows), 5.0)
+        await self.session.read_shares(5.0)
         choices = choose(
             rows,
             offer,
-            kinds=self.store.kinds,
-            positions=self.store.positions,
-            shares=self.store.shares,
+            autoclusters=self.session.autoclusters,
+            positions=self.session.positions,
+            shares=self.session.shares,
             queues=["default"],
         )
         fitting = len(list(choices))
@@ -130,18 +131,18 @@ async def measure(
 
 async def run(server: PostgresServer, rounds: int) -> dict[str, float]:
     figures = {}
-    for name, kinds, fitting in (
+    for name, autoclusters, fitting in (
         ("1000 autoclusters", 1000, 1000),
         ("10000 autoclusters of which 100 fit by resources", 10_000, 100),
     ):
-        dbname = f"bench{kinds}"
+        dbname = f"bench{autoclusters}"
         server.create_database(dbname)
         conninfo = server.conninfo(dbname)
         schema.init(conninfo)
         database = AsyncDatabase(conninfo, size=1)
         bench = Bench(conninfo, database)
         try:
-            bench.submit(kinds, fitting)
+            bench.submit(autoclusters, fitting)
             looked, agent_ms, database_ms = await measure(bench, rounds)
         finally:
             bench.connection.close()

@@ -31,9 +31,9 @@ SHORT_RESTS = {
 #: chores at intervals that a test can wait for
 HURRY = """
 import fetchwork.agent.main
-from fetchwork.handlers import maintenance as chores
+from fetchwork.handlers import maintenance
 fetchwork.agent.main.SLOTS_S = 0.3
-chores.TICK_S = chores.PREEMPT_S = chores.MAINTAIN_S = 0.3
+maintenance.TICK_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_S = 0.3
 """
 
 

@@ -9,8 +9,11 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.matching import fit
-from fetchwork.matching.choose import Autoclusters, Positions, Shares, choose, slot_weights
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.choose import choose
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares, slot_weights
 
 
 def slot_of(**attributes: Any) -> ClassAd:
@@ -23,7 +26,7 @@ class Queue:
     """What waits, as the database tells it."""
 
     def __init__(self) -> None:
-        self.kinds, self.positions, self.shares = Autoclusters(), Positions(), Shares()
+        self.autoclusters, self.positions, self.shares = Autoclusters(), Positions(), Shares()
         self.rows = []
         self._numbers = itertools.count(1)
 
@@ -32,7 +35,7 @@ class Queue:
     ) -> int:
         """Something waits; returns the number of its autocluster."""
         number = next(self._numbers)
-        self.kinds.add(
+        self.autoclusters.add(
             [
                 {
                     "autocluster_id": number,
@@ -67,12 +70,12 @@ class Queue:
         choices = choose(
             self.rows,
             SlotView(slot if slot is not None else slot_of()),
-            kinds=self.kinds,
+            autoclusters=self.autoclusters,
             positions=self.positions,
             shares=self.shares,
             queues=queues,
         )
-        return [choice.kind.autocluster_id for choice in choices]
+        return [choice.autocluster.autocluster_id for choice in choices]
 
 
 @pytest.fixture
@@ -151,11 +154,11 @@ def test_first_choice_is_found_without_looking_at_the_rest(
     for _ in range(50):
         queue.wait()
     asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, wants: asked.append(wants) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, request: asked.append(request) or True)
     choices = choose(
         queue.rows,
         SlotView(slot_of()),
-        kinds=queue.kinds,
+        autoclusters=queue.autoclusters,
         positions=queue.positions,
         shares=queue.shares,
         queues=["default"],
@@ -167,35 +170,35 @@ def test_first_choice_is_found_without_looking_at_the_rest(
 # -- fit
 
 
-def wants_of(**ad: Any) -> JobRequest:
+def request_of(**ad: Any) -> JobRequest:
     return JobRequest.of(from_json(ad))
 
 
 def test_shortage_names_the_resource() -> None:
     offer = SlotView(slot_of(Fpgas=1))
-    assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4097)) == "memory"
-    assert offer.shortage(wants_of(RequestFpgas=2)) == "fpgas"
-    assert offer.shortage(wants_of(RequestMemory="/Expr(TARGET.Memory * 2)/")) == "memory"
-    assert offer.shortage(wants_of(RequestCpus=4, RequestMemory=4096, RequestFpgas=1)) is None
+    assert offer.shortage(request_of(RequestCpus=4, RequestMemory=4097)) == "memory"
+    assert offer.shortage(request_of(RequestFpgas=2)) == "fpgas"
+    assert offer.shortage(request_of(RequestMemory="/Expr(TARGET.Memory * 2)/")) == "memory"
+    assert offer.shortage(request_of(RequestCpus=4, RequestMemory=4096, RequestFpgas=1)) is None
 
 
 def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_it() -> None:
     offer = SlotView(slot_of())
-    assert offer.shortage(wants_of(RequestTapes=1)) == "tapes"
-    assert offer.shortage(wants_of(RequestTapes=0)) is None
-    assert offer.shortage(wants_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
+    assert offer.shortage(request_of(RequestTapes=1)) == "tapes"
+    assert offer.shortage(request_of(RequestTapes=0)) is None
+    assert offer.shortage(request_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
 
 
 def test_what_was_found_out_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer, wants = SlotView(slot_of()), wants_of(RequestCpus=1)
+    offer, request = SlotView(slot_of()), request_of(RequestCpus=1)
     asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, wants: asked.append(wants) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, request: asked.append(request) or True)
     now = 1000.0
     monkeypatch.setattr(fit.time, "monotonic", lambda: now)
-    assert [offer.rank_if_fits(7, wants), offer.rank_if_fits(7, wants)] == [0.0, 0.0]
+    assert [offer.rank_if_fits(7, request), offer.rank_if_fits(7, request)] == [0.0, 0.0]
     assert len(asked) == 1
     now += fit.KNOWN_LIFE_S
-    offer.rank_if_fits(7, wants)
+    offer.rank_if_fits(7, request)
     assert len(asked) == 2
 
 
@@ -229,14 +232,14 @@ def test_weight_of_a_static_slot_is_its_own() -> None:
 
 
 def test_job_would_rather_run_on_a_slot_that_it_ranks_higher() -> None:
-    wants = wants_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
+    request = request_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
     slow, fast, too_fast = (SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
-    assert outranked(wants, slow, [fast, too_fast])
-    assert not outranked(wants, fast, [slow, too_fast])
-    assert not outranked(wants, slow, [])
+    assert outranked(request, slow, [fast, too_fast])
+    assert not outranked(request, fast, [slow, too_fast])
+    assert not outranked(request, slow, [])
 
 
 def test_rank_that_is_the_same_for_all_slots_prefers_none() -> None:
     slots = [SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30)]
     for rank in (5, "/Expr(undefined)/", "/Expr(TARGET.Nowhere)/", '/Expr(TARGET.Arch == "X")/'):
-        assert not outranked(wants_of(Rank=rank), slots[0], slots[1:])
+        assert not outranked(request_of(Rank=rank), slots[0], slots[1:])

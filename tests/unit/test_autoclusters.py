@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from fetchwork.classad.ads import parse_old
+from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
-from fetchwork.matching.choose import (
-    Autoclusters,
-    Positions,
-    Shares,
-    check_cost,
-    choose,
-    slot_resources,
-)
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.choose import choose
 from fetchwork.matching.fit import SlotView
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares
+from fetchwork.matching.slotstate import slot_resources
 
 ADS = Path(__file__).parent.parent / "data/ads"
 
@@ -30,9 +28,9 @@ def slot_ad(name: str = "25.14.1-fetch_work-static-unclaimed", **more: Any) -> C
     return ad
 
 
-def kinds_of(*ads: dict[str, Any]) -> Autoclusters:
-    kinds = Autoclusters()
-    kinds.add(
+def autoclusters_of(*ads: dict[str, Any]) -> Autoclusters:
+    autoclusters = Autoclusters()
+    autoclusters.add(
         {
             "autocluster_id": number,
             "submitter": ad.get("Submitter", "alice"),
@@ -42,11 +40,11 @@ def kinds_of(*ads: dict[str, Any]) -> Autoclusters:
         }
         for number, ad in enumerate(ads, 1)
     )
-    return kinds
+    return autoclusters
 
 
 def chosen(
-    kinds: Autoclusters,
+    autoclusters: Autoclusters,
     slot: ClassAd,
     prios: list[tuple[int, int]] | None = None,
     shares: Shares | None = None,
@@ -55,17 +53,17 @@ def chosen(
 ) -> list[tuple[int, int]]:
     rows = [
         {"autocluster_id": number, "job_prio": prio, "limited": False}
-        for number, prio in (prios or [(number, 0) for number in range(1, len(kinds) + 1)])
+        for number, prio in (prios or [(number, 0) for number in range(1, len(autoclusters) + 1)])
     ]
     choices = choose(
         rows,
         SlotView(slot),
-        kinds=kinds,
+        autoclusters=autoclusters,
         positions=positions or Positions(),
         shares=shares or Shares(),
         queues=queues,
     )
-    return [(choice.kind.autocluster_id, choice.prio) for choice in choices]
+    return [(choice.autocluster.autocluster_id, choice.prio) for choice in choices]
 
 
 def ids(choices: list[tuple[int, int]]) -> list[int]:
@@ -73,24 +71,24 @@ def ids(choices: list[tuple[int, int]]) -> list[int]:
 
 
 def test_job_requirements_that_are_not_true_on_the_slot_rule_it_out() -> None:
-    kinds = kinds_of(
+    autoclusters = autoclusters_of(
         {"Requirements": '/Expr(TARGET.Arch == "X86_64")/'},
         {"Requirements": '/Expr(TARGET.Arch == "ARM")/'},
         {"Requirements": "/Expr(TARGET.NoSuchThing)/"},
         {},
     )
-    assert ids(chosen(kinds, slot_ad())) == [1, 4]
+    assert ids(chosen(autoclusters, slot_ad())) == [1, 4]
 
 
 def test_slot_that_is_too_small_or_refuses_the_owner_rules_it_out() -> None:
-    kinds = kinds_of({"RequestMemory": 1025}, {"RequestMemory": 1024}, {"Owner": "bob"})
+    autoclusters = autoclusters_of({"RequestMemory": 1025}, {"RequestMemory": 1024}, {"Owner": "bob"})
     slot = slot_ad(Start='/Expr(TARGET.Owner =!= "bob")/')
-    assert ids(chosen(kinds, slot)) == [2]
+    assert ids(chosen(autoclusters, slot)) == [2]
 
 
 def test_job_that_names_no_requests_counts_as_one_of_each() -> None:
     # the slot's WithinResourceLimits would be undefined without
-    assert ids(chosen(kinds_of({}), slot_ad())) == [1]
+    assert ids(chosen(autoclusters_of({}), slot_ad())) == [1]
 
 
 def test_custom_resource_is_compared_by_the_slot() -> None:
@@ -98,33 +96,33 @@ def test_custom_resource_is_compared_by_the_slot() -> None:
         Requirements="/Expr(TARGET.RequestLicence =?= undefined || MY.Licence >= TARGET.RequestLicence)/"
     )
     slot["Licence"] = 1
-    assert ids(chosen(kinds_of({"RequestLicence": 2}, {"RequestLicence": 1}), slot)) == [2]
+    assert ids(chosen(autoclusters_of({"RequestLicence": 2}, {"RequestLicence": 1}), slot)) == [2]
 
 
 def test_newcomer_is_next() -> None:
     shares = Shares({"old": 500.0, "new": 2000.0}, {"old": 16})
-    kinds = kinds_of({"Submitter": "old"}, {"Submitter": "new"})
-    assert ids(chosen(kinds, slot_ad(), shares=shares))[0] == 2
+    autoclusters = autoclusters_of({"Submitter": "old"}, {"Submitter": "new"})
+    assert ids(chosen(autoclusters, slot_ad(), shares=shares))[0] == 2
 
 
 def test_candidate_that_is_not_cached_is_passed_over() -> None:
-    assert chosen(kinds_of({}), slot_ad(), prios=[(99, 0), (1, 0)]) == [(1, 0)]
+    assert chosen(autoclusters_of({}), slot_ad(), prios=[(99, 0), (1, 0)]) == [(1, 0)]
 
 
 def test_cache_forgets_what_was_not_used_for_longest() -> None:
-    kinds = Autoclusters(limit=2)
-    kinds.add(
+    autoclusters = Autoclusters(limit=2)
+    autoclusters.add(
         {"autocluster_id": number, "submitter": "a", "owner": "a", "queue": "q", "ad": {}}
         for number in (1, 2, 3)
     )
-    kinds.get(1)
-    kinds.trim()
-    assert kinds.missing([1, 2, 3]) == [2]
+    autoclusters.get(1)
+    autoclusters.trim()
+    assert autoclusters.missing([1, 2, 3]) == [2]
 
 
 def test_positions_are_bounded_and_hints_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("fetchwork.matching.choose.time.monotonic", lambda: now)
+    monkeypatch.setattr("fetchwork.matching.positions.time.monotonic", lambda: now)
     positions = Positions(limit=2)
     for number in (1, 2, 3):
         positions.hint(number, 0)
@@ -163,14 +161,14 @@ def test_thousand_cached_autoclusters_cost_less_than_40_ms() -> None:
     requirements = (
         '/Expr(TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory && TARGET.Disk >= RequestDisk)/'
     )
-    kinds = kinds_of(
+    autoclusters = autoclusters_of(
         *({"Requirements": requirements, "RequestDisk": n, "Submitter": f"s{n % 20}"} for n in range(1000))
     )
     slot = slot_ad()
     best = float("inf")
     for _ in range(3):
         begun = resource.getrusage(resource.RUSAGE_SELF)
-        assert len(chosen(kinds, slot)) == 1000
+        assert len(chosen(autoclusters, slot)) == 1000
         ended = resource.getrusage(resource.RUSAGE_SELF)
         best = min(best, ended.ru_utime + ended.ru_stime - begun.ru_utime - begun.ru_stime)
     assert best < 0.040

@@ -1,0 +1,43 @@
+"""How many evaluations an ad may cost whoever evaluates it."""
+
+from __future__ import annotations
+
+import re
+
+from fetchwork.classad.values import ClassAd, ExprTree, format_expr
+from fetchwork.errors import ClassAdError
+
+#: evaluations that one attribute may cost: HTCondor evaluates a reference anew wherever it stands
+MAX_EVALUATIONS = 100_000
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_]*')
+
+
+def check_cost(ad: ClassAd) -> None:
+    """Refuse an ad that would keep its reader busy: ``a = b + b``, ``b = c + c``, ... doubles each step."""
+    words: dict[str, list[str]] = {}
+    for name in ad:
+        if isinstance(ad[name], ExprTree | list | ClassAd):
+            found = _WORD.findall(format_expr(ad.lookup(name)).lower())
+            words[name.lower()] = [word for word in found if word[0] != '"']
+    costs: dict[str, int] = {}
+
+    def cost(name: str, above: frozenset[str]) -> int:
+        # a circle ends as an error when HTCondor comes round
+        if name not in words or name in above:
+            return 1
+        if name not in costs:
+            costs[name] = min(
+                MAX_EVALUATIONS + 1, sum(cost(word, above | {name}) for word in words[name]) + 1
+            )
+        return costs[name]
+
+    for name in words:
+        try:
+            expensive = cost(name, frozenset()) > MAX_EVALUATIONS
+        except RecursionError:
+            expensive = True
+        if expensive:
+            raise ClassAdError(
+                f"attribute '{name}' takes more than {MAX_EVALUATIONS} evaluations; "
+                "allowed: fewer references to attributes that refer to others"
+            )

@@ -1,0 +1,91 @@
+"""The autoclusters that this process has read: their ads, and what each asks of a slot.
+
+What is kept here is bounded, and may be forgotten at any time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fetchwork.classad.ads import parse_expr
+from fetchwork.classad.cost import check_cost
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
+from fetchwork.errors import ClassAdError
+from fetchwork.matching.fit import JobRequest
+
+#: autoclusters that are kept; a parsed ad of one is a few kilobytes
+MAX_AUTOCLUSTERS = 10_000
+
+# what HTCondor puts into a fetched ad that does not ask for them
+_USER = parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
+REQUEST_DEFAULTS = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Autocluster:
+    """An autocluster: ``ad`` is what matching looks at, or ``problem`` says why it can't be read."""
+
+    autocluster_id: int
+    submitter: str
+    owner: str
+    queue: str
+    ad: ClassAd
+    #: what it asks of a slot; None if the ad can't be read
+    request: JobRequest | None = None
+    problem: str | None = None
+
+
+def as_offered(ad: ClassAd, owner: str) -> None:
+    """Add to an autocluster's ad what the fetched ad will have as well: a slot's START may look at it."""
+    for name, value in REQUEST_DEFAULTS.items():
+        ad.setdefault(name, value)
+    ad.setdefault("JobUniverse", 5)
+    ad.setdefault("Owner", owner)
+    ad["OsUser"] = owner
+    ad["User"] = _USER
+
+
+class Autoclusters:
+    """The autoclusters this process has read; they never change."""
+
+    def __init__(self, limit: int = MAX_AUTOCLUSTERS) -> None:
+        self._autoclusters: OrderedDict[int, Autocluster] = OrderedDict()
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return len(self._autoclusters)
+
+    def missing(self, ids: Iterable[int]) -> list[int]:
+        """Those of ``ids`` whose ads have to be fetched."""
+        return sorted({number for number in ids if number not in self._autoclusters})
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Keep rows of ``fetchwork.autocluster_ads``."""
+        for row in rows:
+            problem = None
+            try:
+                ad = from_json(row["ad"])
+                check_cost(ad)
+            except ClassAdError as error:
+                ad, problem = ClassAd(), str(error)
+            as_offered(ad, row["owner"])
+            request = JobRequest.of(ad) if problem is None else None
+            self._autoclusters[row["autocluster_id"]] = Autocluster(
+                row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, request, problem
+            )
+
+    def get(self, autocluster_id: int) -> Autocluster | None:
+        """The autocluster, which counts as a use of it."""
+        autocluster = self._autoclusters.get(autocluster_id)
+        if autocluster is not None:
+            self._autoclusters.move_to_end(autocluster_id)
+        return autocluster
+
+    def trim(self) -> None:
+        """Forget the least recently used beyond the limit; called when no list of ids is in use."""
+        while len(self._autoclusters) > self._limit:
+            self._autoclusters.popitem(last=False)

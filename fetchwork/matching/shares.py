@@ -1,0 +1,75 @@
+"""Fair share: which submitter needs a slot most, and what a second of a slot costs its submitter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fetchwork.classad.values import ClassAd, evaluate
+
+#: of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
+DEFAULT_FACTOR = 1000.0
+
+
+@dataclass(slots=True)
+class Shares:
+    """Each submitter's effective priority and slots in use, and what this host added since it asked.
+
+    A submitter's need is the sum of what it used and what it uses, times its factor; the lowest is next.
+    Real priority is used slots, decayed, so both are counted in slots, and endless jobs of all settle where
+    the shares are inverse to the factors. The product of the two, which is how HTCondor's negotiator cuts its
+    pie, settles at the inverse of the factors' square roots (tests/benchmarks/bench_fairness.py). The slots
+    in use keep a newcomer from getting all that is free until its usage shows.
+    """
+
+    effective_prio: dict[str, float] = field(default_factory=dict)
+    in_use: dict[str, float] = field(default_factory=dict)
+    factor: dict[str, float] = field(default_factory=dict)
+    asked_at: float = float("-inf")
+
+    def update(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
+        """Take rows of ``fetchwork.shares``."""
+        self.effective_prio, self.in_use, self.factor = {}, {}, {}
+        for row in rows:
+            self.factor[row["submitter"]] = row["prio_factor"]
+            self.effective_prio[row["submitter"]] = row["effective_prio"]
+            self.in_use[row["submitter"]] = row["running"]
+        self.asked_at = now
+
+    def claimed(self, submitter: str, slots: float = 1.0) -> None:
+        """A job of ``submitter`` was claimed here since then, or given back (``slots`` -1)."""
+        self.in_use[submitter] = max(0.0, self.in_use.get(submitter, 0.0) + slots)
+
+    def need(self, submitter: str) -> float:
+        """The submitter with the lowest gets the next slot."""
+        factor = self.factor.get(submitter, DEFAULT_FACTOR)
+        # no real priority is below a half
+        used = self.effective_prio.get(submitter, 0.5 * factor)
+        return used + factor * (self.in_use.get(submitter, 0.0) + 1.0)
+
+
+def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
+    """What a second of the slot costs: its ``SlotWeight``; of a partitionable one for what each job takes."""
+    if "SlotWeight" not in slot:
+        return [1.0 for _ in requests]
+    if slot.get("SlotType") != "Partitionable":
+        weight = _weight(slot)
+        return [weight for _ in requests]
+    carved = ClassAd()
+    carved.update({name: slot.lookup(name) for name in slot})
+    weights = []
+    for request in requests:
+        for resource in ("Cpus", "Memory", "Disk"):
+            asked = evaluate(request, f"Request{resource}", slot)
+            if type(asked) in (int, float):
+                carved[resource] = asked
+            elif resource in slot:
+                carved[resource] = slot.lookup(resource)
+        weights.append(_weight(carved))
+    return weights
+
+
+def _weight(slot: ClassAd) -> float:
+    weight = evaluate(slot, "SlotWeight")
+    return float(weight) if type(weight) in (int, float) and weight > 0 else 1.0
