@@ -1,7 +1,10 @@
 # Everything that a developer runs. On a Debian machine it needs git, make, python3 and python3-venv.
 #
 #   make demo       20 jobs through a private pool, from SQL and submit description to results
-#   make test       the whole test suite, that against real HTCondor included
+#   make check      lint and the unit tests, within a minute: before each commit
+#   make test       the test suite, with one case of each heavy kind, real HTCondor included: what CI runs
+#                   TESTS=tests/queue only these; LOAD=4 beside four busy processes; WORKERS=2 so many at once
+#   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
 #   make lint       formatting, rules, types
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
@@ -12,20 +15,30 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# more than cores: three workers have tests with a real HTCondor, which mostly wait
-WORKERS ?= 5
+# auto: as many as what is asked for can use, see tests/conftest.py
+WORKERS ?= auto
 TESTS ?= tests
+LOAD ?= 0
+PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 
 # where the environment says so, hundreds of processes would each compile the package anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-lowest lint lock postgres soak
+.PHONY: demo check test test-all test-lowest lint lock postgres soak
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
 
 test: $(INSTALLED) postgres
-	@$(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder --durations 15 $(TESTS)
+	@$(PYTEST) --no-loadscope-reorder --durations 15 $(TESTS)
+
+check: lint
+	@$(PYTEST) -q -m 'not slow' tests/unit
+
+test-all: $(INSTALLED) postgres
+	@$(PYTEST) --all --no-loadscope-reorder --durations 30 $(TESTS)
+	@$(MAKE) --no-print-directory test-lowest
+	@echo "test-all: everything passed at $$(git describe --always --dirty)"
 
 test-lowest: postgres
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

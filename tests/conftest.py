@@ -1,7 +1,8 @@
 """What the tests share: PostgreSQL servers, and a database with the schema for each test.
 
 ``--postgres wheel|system`` runs the tests of SQL on one server only; without it they run on both, and all
-other tests on the wheel's.
+other tests on the wheel's. ``--all`` runs also what ``make test-all`` has and ``make test`` has not; a test
+that is asked for by its own name runs without it. ``--load 4`` runs the tests beside four busy processes.
 """
 
 import contextlib
@@ -11,27 +12,88 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, system_programs
+from tests.load import Load
 
 TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")
+#: how the reason begins of tests that miss their HTCondor
+NOT_TESTED = "not tested with the HTCondor"
 
 # a test has its own database, so it waits for nobody: what hangs is a defect, and is ended
 SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "UTC"}
 
 
+# how long one example takes is the machine's affair
+hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
+# everywhere the same examples, so that a commit is good or not
+hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=1000)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run also what only `make test-all` runs")
+    parser.addoption("--load", type=int, default=0, metavar="N", help="run beside N busy processes")
     parser.addoption("--postgres", choices=SERVERS, help="run the tests of SQL on this server only")
     parser.addoption("--seed", type=int, help="play this one of the seeded fault runs")
     parser.addoption(
         "--through", choices=("direct", "pgbouncer"), help="how the tests of SQL reach each server"
     )
     parser.addoption("--suites", help="Debian suites whose HTCondor to test, by comma")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    in_ci = os.environ.get("CI") == "true"
+    hypothesis.settings.load_profile("all" if config.getoption("--all") else "ci" if in_ci else "test")
+    # one load for all workers
+    if config.getoption("--load") and not hasattr(config, "workerinput"):
+        config.add_cleanup(Load(config.getoption("--load")).stop)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For ``-n auto``: as many as what was asked for can use; none for a single file, which so begins sooner.
+
+    Three workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
+    """
+    tests = Path(__file__).parent
+    asked = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
+    files = {file for path in asked for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    cores = len(os.sched_getaffinity(0))
+    if any(tests / "condor" in file.parents for file in files):
+        return min(cores + 3, len(files))
+    return min(cores, len(files)) if len(files) > 1 else 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only ``make test-all`` runs, unless it was asked for by its own name."""
+    if config.getoption("--all"):
+        return
+    named = tuple(arg.rpartition("/")[2] for arg in config.args if "::" in arg)
+
+    def is_left_out(item: pytest.Item) -> bool:
+        asked = bool(named) and item.nodeid.rpartition("/")[2].startswith(named)
+        return item.get_closest_marker("all") is not None and not asked
+
+    left_out = [item for item in items if is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A missing HTCondor is one of the last things that are read, and not only one skip among others."""
+    reasons = {str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")}
+    missing = sorted(reason for reason in reasons if NOT_TESTED in reason)
+    if missing:
+        terminalreporter.section("HTCONDOR IS MISSING", sep="!", red=True, bold=True)
+        for reason in missing:
+            terminalreporter.line(reason, red=True)
 
 
 # tests/condor by thirds of its time; what shares the fixture "pool" is in the first, the rest in the last

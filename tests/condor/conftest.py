@@ -1,13 +1,15 @@
 """Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
-gets where there is one. Where HTCondor cannot be had the tests are skipped with the reason; under CI that is
-a failure. The tests of this directory run on three workers (see tests/conftest.py).
+gets where there is one. Without it ``SUITES`` are tested, and with ``--all`` ``MORE_SUITES`` as well. Tests
+whose HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure for
+``SUITES``. The tests of this directory run on three workers (see tests/conftest.py).
 """
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -15,8 +17,12 @@ from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.place import machine_has_condor
+from tests.conftest import NOT_TESTED
 
 MACHINE = "machine"
+# what `make test` tests, and what only `make test-all` does
+SUITES = (DEFAULT_SUITE,)
+MORE_SUITES = ("sid",)
 HERE = Path(__file__).parent
 
 
@@ -30,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One pool after another: all tests of a pool run before the next pool is started."""
-    suites = (metafunc.config.getoption("--suites") or _default_suite()).split(",")
+    suites = _suites(metafunc.config.getoption("--suites"))
     if "pool_mode" in metafunc.fixturenames:
         metafunc.parametrize("suite", suites, scope="session")
         metafunc.parametrize("pool_mode", ["agent", "direct"], scope="session")
@@ -38,15 +44,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("suite", suites, scope="session")
 
 
-def _default_suite() -> str:
-    return MACHINE if os.geteuid() != 0 and machine_has_condor() else DEFAULT_SUITE
+def _suites(asked: str | None) -> list[object]:
+    if asked:
+        return list(asked.split(","))
+    if os.geteuid() != 0 and machine_has_condor():
+        return [MACHINE]
+    return [*SUITES, *(pytest.param(suite, marks=pytest.mark.all) for suite in MORE_SUITES)]
 
 
-def without_htcondor(reason: HTCondorUnavailable) -> None:
-    """Skip, or under CI fail."""
-    if os.environ.get("CI") == "true":
+def without_htcondor(suite: str, reason: HTCondorUnavailable) -> NoReturn:
+    """Skip, or under CI fail where it is one of ``SUITES``."""
+    if os.environ.get("CI") == "true" and suite not in MORE_SUITES:
         pytest.fail(f"CI needs HTCondor: {reason}")
-    pytest.skip(str(reason))
+    pytest.skip(f"{NOT_TESTED} of {suite}: {reason}")
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +67,7 @@ def root(suite: str) -> CondorRoot:
     try:
         return condor_root(suite)
     except HTCondorUnavailable as reason:
-        without_htcondor(reason)
-        raise
+        without_htcondor(suite, reason)
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +82,7 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
         try:
             return pool.start()
         except HTCondorUnavailable as reason:
-            without_htcondor(reason)
-            raise
+            without_htcondor(suite, reason)
 
     yield make
     for pool in made:

@@ -1,6 +1,6 @@
 """Runs in which many things break, each chosen by its seed. ``make soak`` plays hundreds; here a few.
 
-``pytest tests/faults/test_seeded.py --seed N`` plays one of them again.
+``pytest tests/faults/test_seeded.py --seed N`` plays one of them again; ``--all`` plays some more.
 """
 
 from pathlib import Path
@@ -14,12 +14,14 @@ from tests.faults.seeded import play
 JOBS = 120
 FAULTS = 6
 SEEDS = (1, 2, 3)
+MORE_SEEDS = range(4, 24)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The seeds, or the one that was asked for."""
     asked = metafunc.config.getoption("--seed", None)
-    metafunc.parametrize("seed", SEEDS if asked is None else (asked,))
+    more = [pytest.param(seed, marks=pytest.mark.all) for seed in MORE_SEEDS]
+    metafunc.parametrize("seed", [*SEEDS, *more] if asked is None else [asked])
 
 
 async def test_no_job_is_lost_or_run_twice(fragile_server: PostgresServer, tmp_path: Path, seed: int) -> None:
