@@ -354,9 +354,10 @@ class Agent:
         """Wake held fetches when work is notified."""
         while True:
             try:
-                async for _ in session.database.notifications("fetchwork_work"):
-                    self.listening.add(session)
-                    self.waiting_fetches.wake(session)
+                async with contextlib.aclosing(session.database.notifications("fetchwork_work")) as notes:
+                    async for _ in notes:
+                        self.listening.add(session)
+                        self.waiting_fetches.wake(session)
             except FetchworkError as error:
                 event(log, logging.DEBUG, "listen", database=session.name, problem=error)
                 if session in self.listening:

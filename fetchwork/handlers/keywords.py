@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from fetchwork.config import HostConfig
-from fetchwork.db.database import AsyncDatabase
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
 
 #: a run without an agent is lost after so many updates that did not come

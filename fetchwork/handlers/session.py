@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fetchwork import __version__
 from fetchwork.db import schema
-from fetchwork.db.database import AsyncDatabase
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.positions import Positions

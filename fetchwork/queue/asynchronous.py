@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fetchwork.classad.bindings import QueryOpts
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.database import AsyncDatabase
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue import reading as steps
 from fetchwork.queue import submission
 from fetchwork.queue.events import JobEvent

@@ -1,18 +1,24 @@
 """Calls of SQL functions: errors by what a caller can do, time limits that hold, connections that break."""
 
 import asyncio
+import contextlib
 import itertools
+import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NoReturn
 
+import psycopg
 import pytest
 
-from fetchwork.db import database as db
-from fetchwork.db.database import Database
+from fetchwork.db import connection
+from fetchwork.db import pool as db_pool
+from fetchwork.db.connection import with_defaults
+from fetchwork.db.database import Database, Json
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
@@ -31,13 +37,13 @@ DeafServer = tuple[int, asyncio.Event, asyncio.Event]
 
 
 @pytest.fixture
-async def pool(conninfo: str) -> AsyncIterator[db.AsyncDatabase]:
-    async with db.AsyncDatabase(conninfo, size=2) as pool:
+async def pool(conninfo: str) -> AsyncIterator[AsyncDatabase]:
+    async with AsyncDatabase(conninfo, size=2) as pool:
         yield pool
 
 
-async def backend(pool: db.AsyncDatabase) -> int:
-    return (await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"]
+async def backend(pool: AsyncDatabase) -> int:
+    return int((await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"])
 
 
 RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'; END $$"
@@ -77,7 +83,7 @@ def test_words_of_the_schema_are_not_wrapped(database: Database) -> None:
 def test_nobody_at_the_address_is_unavailable_and_tells_no_password() -> None:
     with (
         pytest.raises(DatabaseUnavailable) as caught,
-        db.Database("host=127.0.0.1 port=1 dbname=x password=hunter2") as database,
+        Database("host=127.0.0.1 port=1 dbname=x password=hunter2") as database,
     ):
         database.query("SELECT 1")
     assert "hunter2" not in str(caught.value)
@@ -87,7 +93,7 @@ def test_nobody_at_the_address_is_unavailable_and_tells_no_password() -> None:
 def test_values_arrive_as_their_types(database: Database) -> None:
     row = database.query(
         "SELECT %s::jsonb AS one, %s::jsonb AS many, %s::jsonb[] AS each, %s::text[] AS texts, %s AS none",
-        [{"a": "it's \\ \n"}, db.Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None],
+        [{"a": "it's \\ \n"}, Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None],
     )[0]
     assert row == {
         "one": {"a": "it's \\ \n"},
@@ -112,7 +118,7 @@ def test_connection_that_the_server_closed_is_replaced_before_it_is_used(
     database: Database, conninfo: str
 ) -> None:
     pid = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
-    with db.Database(conninfo) as other:
+    with Database(conninfo) as other:
         other.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
     assert database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
 
@@ -148,26 +154,116 @@ def test_stream_brings_all_rows_and_calls_go_on_meanwhile(database: Database) ->
 
 def test_notification_between_two_waits_is_not_lost(database: Database, conninfo: str) -> None:
     assert database.notifications("fetchwork_test", 0.01) is False
-    with db.Database(conninfo) as other:
+    with Database(conninfo) as other:
         other.query("NOTIFY fetchwork_test")
     assert database.notifications("fetchwork_test", 5) is True
 
 
 def test_own_settings_of_a_connection_string_win() -> None:
-    words = db.with_defaults("host=x connect_timeout=77 application_name=mine")
+    words = with_defaults("host=x connect_timeout=77 application_name=mine")
     assert "connect_timeout=77" in words
     assert "application_name=mine" in words
     assert "keepalives_idle=" in words
 
 
-async def test_calls_share_as_many_connections_as_allowed(pool: db.AsyncDatabase) -> None:
+def in_child(work: Callable[[], object]) -> str:
+    """What work answers in a forked child, or the name of the exception it raised there."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            try:
+                answer = str(work())
+            except BaseException as error:
+                answer = type(error).__name__
+            os.write(writes, answer.encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as end:
+        answer = end.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+def own_pid(database: Database) -> int:
+    return int(database.query("SELECT pg_backend_pid() AS pid")[0]["pid"])
+
+
+def test_forked_child_has_a_connection_of_its_own(database: Database) -> None:
+    before = own_pid(database)
+    theirs = in_child(lambda: own_pid(database))
+    assert theirs.isdigit()
+    assert int(theirs) != before
+    assert own_pid(database) == before
+
+
+def test_child_that_closes_the_database_leaves_the_parents_connection(database: Database) -> None:
+    before = own_pid(database)
+    assert in_child(database.close) == "None"
+    assert own_pid(database) == before
+
+
+def test_child_forked_in_a_transaction_can_neither_use_nor_end_it(database: Database) -> None:
+    database.query("CREATE TABLE t (n integer)")
+    with database.transaction():
+        database.query("INSERT INTO t VALUES (1)")
+        assert in_child(lambda: own_pid(database)) == "DatabaseUnavailable"
+
+        def leave() -> None:
+            with database.transaction():
+                pass
+
+        assert in_child(leave) == "DatabaseUnavailable"
+        database.query("INSERT INTO t VALUES (2)")
+    assert len(database.query("SELECT * FROM t")) == 2
+
+
+def test_child_forked_while_a_thread_holds_the_database_goes_on(database: Database) -> None:
+    own_pid(database)
+    holds, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with database.transaction():
+            holds.set()
+            may_go.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        holds.wait(30)
+        assert in_child(lambda: own_pid(database)).isdigit()
+    finally:
+        may_go.set()
+        thread.join()
+
+
+def test_forked_workers_and_their_parent_ask_at_once(conninfo: str) -> None:
+    with Database(conninfo) as shared:
+        own_pid(shared)
+        with multiprocessing.get_context("fork").Pool(4, _shared.append, (shared,)) as workers:
+            answers = workers.imap_unordered(_echo, range(200))
+            mine = [shared.query("SELECT %s::integer AS n", [n])[0]["n"] for n in range(200)]
+            assert sorted(answers) == list(range(200))
+        assert mine == list(range(200))
+
+
+#: in a worker: the database of its parent
+_shared: list[Database] = []
+
+
+def _echo(n: int) -> int:
+    return int(_shared[0].query("SELECT %s::integer AS n", [n])[0]["n"])
+
+
+async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase) -> None:
     rows = await asyncio.gather(
         *(pool.query("SELECT pg_backend_pid() AS pid, pg_sleep(0.05)") for _ in range(6))
     )
     assert len({row[0]["pid"] for row in rows}) == 2
 
 
-async def test_call_without_a_free_connection_gives_up_in_its_time(pool: db.AsyncDatabase) -> None:
+async def test_call_without_a_free_connection_gives_up_in_its_time(pool: AsyncDatabase) -> None:
     slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(4)")) for _ in range(2)]
     await asyncio.sleep(0.1)
     begun = time.monotonic()
@@ -180,7 +276,7 @@ async def test_call_without_a_free_connection_gives_up_in_its_time(pool: db.Asyn
 
 
 async def test_deaf_server_holds_no_call_beyond_its_time(
-    pool: db.AsyncDatabase, postgres: PostgresServer
+    pool: AsyncDatabase, postgres: PostgresServer
 ) -> None:
     pid = await backend(pool)
     os.kill(pid, signal.SIGSTOP)
@@ -195,7 +291,7 @@ async def test_deaf_server_holds_no_call_beyond_its_time(
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_cancelled_call_leaves_a_pool_that_works(pool: db.AsyncDatabase) -> None:
+async def test_cancelled_call_leaves_a_pool_that_works(pool: AsyncDatabase) -> None:
     call = asyncio.ensure_future(pool.query("SELECT pg_sleep(30)"))
     await asyncio.sleep(0.1)
     call.cancel()
@@ -205,7 +301,7 @@ async def test_cancelled_call_leaves_a_pool_that_works(pool: db.AsyncDatabase) -
 
 
 async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(
-    pool: db.AsyncDatabase, database: Database
+    pool: AsyncDatabase, database: Database
 ) -> None:
     async def broken(**more: Any) -> Rows:
         call = asyncio.ensure_future(
@@ -233,15 +329,15 @@ async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch: 
 
     async def refuse(conninfo: str, patience_s: float | None) -> NoReturn:
         tries.append(time.monotonic())
-        raise db.psycopg.OperationalError("refused")
+        raise psycopg.OperationalError("refused")
 
-    monkeypatch.setattr(db, "_connect_async", refuse)
-    pool = db.AsyncDatabase("host=nowhere")
+    monkeypatch.setattr(db_pool, "connect_async", refuse)
+    pool = AsyncDatabase("host=nowhere")
     with pytest.raises(DatabaseUnavailable, match="refused"):
         await pool.query("SELECT 1", timeout_s=4.0)
     pauses = [after - before for before, after in itertools.pairwise(tries)]
     assert 4 <= len(tries) <= 20
-    assert max(pauses) <= db.LONGEST_PAUSE_S + 0.1
+    assert max(pauses) <= db_pool.LONGEST_PAUSE_S + 0.1
     # many callers at once share one try
     tries.clear()
     calls = [pool.query("SELECT 1", timeout_s=0.5) for _ in range(20)]
@@ -253,15 +349,15 @@ async def test_attempt_to_connect_outlives_the_call_that_wanted_it(
     monkeypatch: pytest.MonkeyPatch, conninfo: str
 ) -> None:
     tries = []
-    connect = db._connect_async
+    connect = connection.connect_async
 
-    async def slowly(conninfo: str, patience_s: float | None) -> Any:
+    async def slowly(conninfo: str, patience_s: int | None) -> Any:
         tries.append(time.monotonic())
         await asyncio.sleep(1.0)
         return await connect(conninfo, patience_s)
 
-    monkeypatch.setattr(db, "_connect_async", slowly)
-    async with db.AsyncDatabase(conninfo) as pool:
+    monkeypatch.setattr(db_pool, "connect_async", slowly)
+    async with AsyncDatabase(conninfo) as pool:
         for _ in range(3):
             with pytest.raises(DatabaseUnavailable):
                 await pool.query("SELECT 1", timeout_s=0.3)
@@ -276,11 +372,11 @@ async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patienc
 
     async def run_out_of_time(conninfo: str, patience_s: float | None) -> NoReturn:
         tries.append((time.monotonic(), patience_s))
-        raise db.psycopg.errors.ConnectionTimeout("connection timeout expired")
+        raise psycopg.errors.ConnectionTimeout("connection timeout expired")
 
-    monkeypatch.setattr(db, "_connect_async", run_out_of_time)
-    monkeypatch.setattr(db, "FIRST_SLOW_PAUSE_S", 0.1)
-    async with db.AsyncDatabase("host=nowhere connect_timeout=5") as pool:
+    monkeypatch.setattr(db_pool, "connect_async", run_out_of_time)
+    monkeypatch.setattr(db_pool, "FIRST_SLOW_PAUSE_S", 0.1)
+    async with AsyncDatabase("host=nowhere connect_timeout=5") as pool:
         with pytest.raises(DatabaseUnavailable):
             await pool.query("SELECT 1", timeout_s=5.0)
     times, patience = zip(*tries, strict=True)
@@ -291,17 +387,18 @@ async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patienc
 
 
 async def test_notifications_begin_with_a_sign_that_they_arrive(
-    pool: db.AsyncDatabase, database: Database
+    pool: AsyncDatabase, database: Database
 ) -> None:
     heard = []
 
     async def listen() -> None:
-        async for payload in pool.notifications("fetchwork_test"):
-            heard.append(payload)
-            if len(heard) == 1:
-                await asyncio.to_thread(database.query, "NOTIFY fetchwork_test, 'work'")
-            else:
-                return
+        async with contextlib.aclosing(pool.notifications("fetchwork_test")) as notes:
+            async for payload in notes:
+                heard.append(payload)
+                if len(heard) == 1:
+                    await asyncio.to_thread(database.query, "NOTIFY fetchwork_test, 'work'")
+                else:
+                    return
 
     await asyncio.wait_for(listen(), 10)
     assert heard == ["", "work"]
@@ -325,7 +422,7 @@ async def deaf_server() -> AsyncIterator[DeafServer]:
 
 async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server: DeafServer) -> None:
     port, _, gone = deaf_server
-    pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
+    pool = AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
     with pytest.raises(DatabaseUnavailable):
         await pool.query("SELECT 1", timeout_s=0.2)
     await pool.close()
@@ -334,7 +431,7 @@ async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server: D
 
 async def test_call_in_flight_does_not_open_again_what_was_closed(deaf_server: DeafServer) -> None:
     port, came, gone = deaf_server
-    pool = db.AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
+    pool = AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
     call = asyncio.ensure_future(pool.query("SELECT 1"))
     await came.wait()
     await pool.close()

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from fetchwork.db import database as db
+from fetchwork.db.database import Database
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
@@ -44,13 +45,13 @@ def conninfo(bouncer: PgBouncer, new_database: Callable[[], str]) -> str:
 
 async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo: str) -> None:
     sql = "SELECT pg_backend_pid() AS pid, %s::int AS n, pg_sleep(0.01)"
-    pools = [db.AsyncDatabase(conninfo, size=2) for _ in range(5)]
+    pools = [AsyncDatabase(conninfo, size=2) for _ in range(5)]
     rows = await asyncio.gather(*(pools[n % 5].query(sql, [n], timeout_s=20) for n in range(50)))
     for pool in pools:
         await pool.close()
     assert sorted(row[0]["n"] for row in rows) == list(range(50))
     assert len({row[0]["pid"] for row in rows}) <= 2
-    with db.Database(conninfo) as database:
+    with Database(conninfo) as database:
         assert database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
         assert database.query("SELECT count(*) AS n FROM pg_prepared_statements") == [{"n": 0}]
 

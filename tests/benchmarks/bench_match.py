@@ -21,7 +21,7 @@ import psycopg
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.db import schema
-from fetchwork.db.database import AsyncDatabase
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import choose
 from fetchwork.matching.fit import SlotView

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fetchwork.db.database import AsyncDatabase
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
 

@@ -1,0 +1,111 @@
+"""Connections: their settings, how one is made, how a broken one is noticed, what a fork does to one."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+from weakref import WeakSet
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+from psycopg.types.json import JsonbDumper
+
+from fetchwork.db.calls.call import Row
+from fetchwork.db.translate import translated
+
+#: libpq settings for what the user's connection string leaves open
+DEFAULTS = {
+    "connect_timeout": "5",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "client_encoding": "UTF8",
+}
+
+AnyConnection: TypeAlias = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
+
+#: every connection that this process has made
+_made: WeakSet[AnyConnection] = WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Take the parent's connections away from a child that was forked.
+
+    Two processes that speak on one socket get each other's answers, and whoever closes it politely ends the
+    session of the other. In the child each becomes a connection whose server has gone; it says nothing.
+    """
+    for connection in list(_made):
+        if connection.closed:
+            continue
+        here, there = socket.socketpair()
+        with here, there:
+            os.dup2(here.fileno(), connection.fileno(), inheritable=False)
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
+    """The connection string with our time limits wherever it has none of its own."""
+    with translated():
+        given = conninfo_to_dict(conninfo)
+        return make_conninfo(conninfo, **{**DEFAULTS, "application_name": application_name, **given})
+
+
+def _adapt(connection: AnyConnection) -> None:
+    _made.add(connection)
+    connection.adapters.register_dumper(dict, JsonbDumper)
+    # the server must not remember statements: behind PgBouncer the next call may meet another server process
+    connection.prepare_threshold = None
+
+
+def connect(conninfo: str, application_name: str = "fetchwork") -> psycopg.Connection[Row]:
+    """A connection in autocommit whose rows are dicts and whose dicts are jsonb."""
+    with translated():
+        connection = psycopg.Connection[Row].connect(
+            with_defaults(conninfo, application_name),
+            autocommit=True,
+            row_factory=dict_row,
+            cursor_factory=psycopg.ClientCursor,
+        )
+        _adapt(connection)
+        return connection
+
+
+async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg.AsyncConnection[Row]:
+    """As ``connect``, for a connection string that has its defaults; raises the driver's errors."""
+    if patience_s is not None:
+        conninfo = make_conninfo(conninfo, connect_timeout=patience_s)
+    connection = await psycopg.AsyncConnection[Row].connect(
+        conninfo, autocommit=True, row_factory=dict_row, cursor_factory=psycopg.AsyncClientCursor
+    )
+    _adapt(connection)
+    return connection
+
+
+def timed(sql: str, params: Sequence[Any], timeout_s: float | None) -> tuple[Any, list[Any]]:
+    """A statement that the server ends after ``timeout_s``, and its parameters."""
+    if timeout_s is None:
+        return sql, list(params)
+    timeout_ms = max(1, int(timeout_s * 1000))
+    return f"SELECT set_config('statement_timeout', '{timeout_ms}', true); {sql}", list(params)
+
+
+def is_stale(connection: AnyConnection) -> bool:
+    """True if the server has closed an idle connection; what else it has said is kept for the next call."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    try:
+        # the end of the stream is found by the read behind what came before it
+        while poll.poll(0):
+            connection.pgconn.consume_input()
+    except psycopg.Error:
+        return True
+    return False

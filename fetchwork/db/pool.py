@@ -1,0 +1,313 @@
+"""AsyncDatabase: a few connections shared by the tasks of one event loop.
+
+Theory of operation
+-------------------
+A call is one round trip: a simple-protocol message of ``set_config('statement_timeout', ..., true)`` and the
+call itself, which PostgreSQL runs as one transaction. So the server ends what the caller no longer waits for,
+nothing of a call outlives its transaction, and PgBouncer's transaction pooling needs no allowance.
+
+A server may also be deaf: the connection stands, no byte comes. psycopg's way to give up on a call asks the
+server to cancel and waits for its consent. ``AsyncDatabase`` instead shuts the socket down when the time is
+over, upon which the driver fails at once.
+
+The pool is our own, because psycopg_pool's reconnects in a schedule of its own (1, 2, 4, ... seconds, up to
+minutes), while the agent promises the first fetch within 2 s of the database's return. Here a connection is
+made when a call wants one, after a failure at most one try at a time, with a pause of random length below
+1.5 s; so a thousand agents that lost the same database come back spread over that time. A connection that the
+server closed while it lay idle is noticed before it is used.
+
+A server that a thousand agents return to may need longer to let one of them in than any call has time. If
+each gave up then and began anew, all its work would be for nothing and no agent would ever get in (seen with
+1 000 agents on a busy machine). So an attempt goes on when the call that wanted it has given up, and the next
+call uses that connection. Where an attempt or a call did run out of time, the next attempt waits longer
+beforehand and has more time. A refusal costs the server nothing and changes neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from fetchwork.db.calls.call import Call, Row, value_of
+from fetchwork.db.connection import connect_async, is_stale, timed, with_defaults
+from fetchwork.db.translate import translate, translated
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+
+__all__ = ["AsyncDatabase"]
+
+T = TypeVar("T")
+
+#: pauses before another attempt: after a refusal, and where the time was over
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 1.5
+FIRST_SLOW_PAUSE_S = 1.0
+LONGEST_SLOW_PAUSE_S = 5.0
+#: for an attempt, once many have run out of time (the first has connect_timeout)
+LONGEST_PATIENCE_S = 60
+
+
+class AsyncDatabase:
+    """A few connections shared by the tasks of one event loop; see the top of the module.
+
+    ``timeout_s`` of a call bounds everything it may wait for: a free connection, the connection's making, the
+    answer. DatabaseUnavailable says that it was over, or why sooner.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        size: int = 2,
+        application_name: str = "fetchwork",
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._conninfo = with_defaults(conninfo, application_name)
+        self._timeout_s = timeout_s
+        self._turn = asyncio.Semaphore(size)
+        self._attempt: asyncio.Task[FetchworkError | None] | None = None
+        self._closed = False
+        self._freed = asyncio.Event()
+        self._idle: list[psycopg.AsyncConnection[Row]] = []
+        self._open: set[psycopg.AsyncConnection[Row]] = set()
+        # in a row: attempts that failed, and attempts and calls that ran out of time
+        self._failures = 0
+        self._slow = 0
+        self._retry_at = 0.0
+        #: monotonic time of the last answer, and the problem since then, if there is one
+        self.answered_at = time.monotonic()
+        self.problem: str | None = None
+
+    def another(self) -> AsyncDatabase:
+        """The same database over a connection of its own."""
+        return AsyncDatabase(self._conninfo, size=1, timeout_s=self._timeout_s)
+
+    async def __aenter__(self) -> AsyncDatabase:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection, for good; calls in flight fail."""
+        self._closed = True
+        # a cancelled attempt keeps its connection, and the server waits for the login, until nobody keeps it
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+            await asyncio.wait({attempt})
+        for connection in self._open:
+            _cut(connection)
+        # the others are closed by the calls that hold them, which fail now
+        while self._idle:
+            await self._discard(self._idle.pop())
+
+    async def run(self, call: Call[T], *, timeout_s: float | None = None, again: bool = True) -> T:
+        """The result of a call of a SQL function (``fetchwork.db.calls``).
+
+        With ``again`` a call whose connection broke is repeated on another within its time: right wherever
+        the same call twice does what it does once.
+        """
+        return call.read(await self.query(*call.statement(), timeout_s=timeout_s, again=again))
+
+    async def call(
+        self, function: str, /, *, timeout_s: float | None = None, again: bool = True, **arguments: Any
+    ) -> list[Row]:
+        """The rows of ``fetchwork.function(argument => value, ...)``.
+
+        With ``again`` a call whose connection broke is repeated on another within its time: right wherever
+        the same call twice does what it does once.
+        """
+        call = Call(function, arguments, lambda rows: rows)
+        return await self.run(call, timeout_s=timeout_s, again=again)
+
+    async def scalar(
+        self, function: str, /, *, timeout_s: float | None = None, again: bool = True, **arguments: Any
+    ) -> Any:
+        """The only value of ``call``; None without a row."""
+        return await self.run(value_of(function, arguments), timeout_s=timeout_s, again=again)
+
+    async def query(
+        self, sql: str, params: Sequence[Any] = (), *, timeout_s: float | None = None, again: bool = True
+    ) -> list[Row]:
+        """The rows of one statement, whose ``%s`` are params."""
+        end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+        try:
+            async with asyncio.timeout(_left(end)):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable("database call found no free connection in its time") from None
+        try:
+            while True:
+                connection = await self._connection(end)
+                try:
+                    return await self._run(connection, sql, params, end)
+                except DatabaseUnavailable:
+                    if not (again and connection.closed and _left(end) > 0):
+                        raise
+        finally:
+            self._turn.release()
+
+    async def notifications(self, channel: str) -> AsyncGenerator[str, None]:
+        """What is notified on ``channel``, on a connection of its own; ends with DatabaseUnavailable.
+
+        The first item is '' and says that notifications do arrive: behind PgBouncer it never comes. Whoever
+        may leave early does so through ``contextlib.aclosing``, which closes the connection.
+        """
+        with translated():
+            connection = await connect_async(self._conninfo)
+            async with connection:
+                probe = f"probe {os.getpid()} {random.getrandbits(64)}"
+                await connection.execute(f"LISTEN {channel}")
+                # not on this connection: PgBouncer hands it what comes while its own query is answered
+                await self.query("SELECT pg_notify(%s, %s)", [channel, probe])
+                async with contextlib.aclosing(connection.notifies()) as notes:
+                    async for note in notes:
+                        if note.payload == probe:
+                            yield ""
+                        elif not note.payload.startswith("probe "):
+                            yield note.payload
+
+    async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
+        try:
+            async with asyncio.timeout(_left(end)):
+                while not self._closed:
+                    while self._idle:
+                        connection = self._idle.pop()
+                        if not is_stale(connection):
+                            return connection
+                        await self._discard(connection)
+                    error = await self._attempt_or_freed()
+                    if error and (not isinstance(error, DatabaseUnavailable) or self._retry_at >= end):
+                        raise error
+                raise DatabaseUnavailable("database is not asked any more")
+        except TimeoutError:
+            problem = self.problem or "database does not answer: no connection in the time of the call"
+            raise DatabaseUnavailable(problem) from None
+
+    async def _attempt_or_freed(self) -> FetchworkError | None:
+        """Wait until a connection was made or put back; the error if the attempt failed."""
+        if self._attempt is None:
+            self._attempt = asyncio.ensure_future(self._connect())
+        attempt = self._attempt
+        self._freed.clear()
+        freed = asyncio.ensure_future(self._freed.wait())
+        try:
+            # an attempt outlives the call that gives up on it
+            await asyncio.wait({attempt, freed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            freed.cancel()
+        if not attempt.done():
+            return None
+        if self._attempt is attempt:
+            self._attempt = None
+        return None if attempt.cancelled() else attempt.result()
+
+    async def _connect(self) -> FetchworkError | None:
+        """Make one connection, after the pause that is due, and put it among the idle ones."""
+        pause = self._retry_at - time.monotonic()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        try:
+            with translated():
+                connection = await connect_async(self._conninfo, self._patience_s())
+        except FetchworkError as error:
+            self.problem = str(error)
+            self._failed(slow=isinstance(error.__cause__, psycopg.errors.ConnectionTimeout))
+            return error
+        self._failures = 0
+        self._open.add(connection)
+        self._idle.append(connection)
+        return None
+
+    def _patience_s(self) -> int | None:
+        if not self._slow:
+            return None
+        first = int(conninfo_to_dict(self._conninfo).get("connect_timeout") or 0)
+        # 0 is for ever
+        return first and max(first, min(LONGEST_PATIENCE_S, first * 2 ** min(self._slow, 10)))
+
+    def _failed(self, *, slow: bool) -> None:
+        if slow:
+            self._slow += 1
+            longest = min(LONGEST_SLOW_PAUSE_S, FIRST_SLOW_PAUSE_S * 2 ** min(self._slow - 1, 10))
+        else:
+            self._failures += 1
+            longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures, 10))
+        self._retry_at = time.monotonic() + random.uniform(0.3, 1.0) * longest  # noqa: S311
+
+    async def _run(
+        self, connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[Any], end: float
+    ) -> list[Row]:
+        timeout_s = max(0.001, _left(end))
+        work = asyncio.ensure_future(_execute(connection, *timed(sql, params, timeout_s)))
+        try:
+            # the server gets the time to say itself that the time is over
+            await asyncio.wait({work}, timeout=timeout_s + 0.25)
+        finally:
+            if not work.done():
+                self._open.discard(connection)
+                # closed when the driver has let go of it
+                work.add_done_callback(lambda work: _close_after(work, connection))
+                _cut(connection)
+        if not work.done():
+            if timeout_s >= FIRST_SLOW_PAUSE_S:
+                self._failed(slow=True)
+            raise DatabaseUnavailable(f"database does not answer: nothing came in {timeout_s:.1f} s")
+        try:
+            rows = work.result()
+        except psycopg.Error as error:
+            translation = translate(error)
+            if connection.closed:
+                self.problem = str(translation)
+                await self._discard(connection)
+            else:
+                self._put_back(connection)
+            raise translation from error
+        self._put_back(connection)
+        return rows
+
+    def _put_back(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        self.answered_at = time.monotonic()
+        self.problem = None
+        self._slow = 0
+        self._idle.append(connection)
+        self._freed.set()
+
+    async def _discard(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        self._open.discard(connection)
+        await connection.close()
+
+
+async def _execute(connection: psycopg.AsyncConnection[Row], sql: Any, params: list[Any]) -> list[Row]:
+    cursor = await connection.execute(sql, params)
+    while cursor.nextset():
+        pass
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _close_after(work: asyncio.Future[Any], connection: psycopg.AsyncConnection[Row]) -> None:
+    if not work.cancelled():
+        work.exception()
+    connection.pgconn.finish()
+
+
+def _left(end: float) -> float:
+    return max(0.0, end - time.monotonic())
+
+
+def _cut(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Make whoever waits on a connection fail now: the driver reads an end of file."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as end,
+    ):
+        end.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,72 @@
+"""What a driver's error means to a caller: one of fetchwork's exceptions, chosen by SQLSTATE."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+
+from fetchwork.errors import (
+    DatabaseRefused,
+    DatabaseUnavailable,
+    FetchworkError,
+    InsufficientPrivilege,
+    JobStateConflict,
+    NotFound,
+    SchemaMismatch,
+    SubmitError,
+)
+
+__all__ = ["translate", "translated"]
+
+_BY_SQLSTATE: dict[str, type[FetchworkError]] = {
+    "FWINV": SubmitError,
+    "FWDEN": DatabaseRefused,
+    "FWCON": JobStateConflict,
+    "FWNOT": NotFound,
+    "3F000": SchemaMismatch,  # invalid_schema_name
+    "42883": SchemaMismatch,  # undefined_function
+    "42P01": SchemaMismatch,  # undefined_table
+    "42703": SchemaMismatch,  # undefined_column
+    "42501": InsufficientPrivilege,
+    "57014": DatabaseUnavailable,  # query_canceled: its time was over
+    "25006": DatabaseUnavailable,  # read_only_sql_transaction: a standby, or a disk that is nearly full
+    "55P03": DatabaseUnavailable,  # lock_not_available
+    "40001": DatabaseUnavailable,  # serialization_failure
+    "40P01": DatabaseUnavailable,  # deadlock_detected
+}
+# connection exceptions, insufficient resources, operator intervention, system errors
+_UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
+
+
+def translate(error: psycopg.Error) -> FetchworkError:
+    """The exception of our own that tells a caller what to do about a driver's error."""
+    state = error.sqlstate
+    message = error.diag.message_primary or next(iter(str(error).splitlines()), type(error).__name__)
+    if state is None:
+        # libpq found it without the server's word: the connection is gone, or never came to be
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return DatabaseUnavailable(f"database does not answer: {message}")
+        return DatabaseRefused(f"database call is wrong: {message}")
+    kind = _BY_SQLSTATE.get(state)
+    if kind is None and state.startswith("XX"):
+        # internal errors: some pass, like those of calls during an upgrade
+        return FetchworkError(f"database failed over the call: {message}")
+    if kind is None:
+        kind = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
+    if kind is SchemaMismatch:
+        return SchemaMismatch(f"database has another schema than this fetchwork wants: {message}")
+    if kind is DatabaseUnavailable:
+        return DatabaseUnavailable(f"database can't take the call now: {message}")
+    # the schema's own words need no introduction
+    return kind(message if state.startswith("FW") else f"database refused the call: {message}")
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Inside this block a psycopg error becomes one of fetchwork's."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error) from error
