@@ -5,6 +5,7 @@ A pid alone is given out again; with the start time, in the kernel's ticks since
 
 import os
 import pwd
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -71,13 +72,11 @@ class Process:
         """What the kernel calls it: the first 15 characters of its program's name."""
         return _read(self.pid, "comm").decode(errors="replace").rstrip("\n")
 
-    def is_rooted_in(self, directory: Path) -> bool:
-        """Whether that is its root directory, by whatever name; False if we may not know."""
-        return _is(self.pid, "root", directory)
-
-    def mounted(self, directory: Path) -> bool:
-        """Whether something is mounted at that place of its own root."""
-        return f" {directory} ".encode() in _read(self.pid, "mounts")
+    def mounts(self) -> dict[str, str]:
+        """The sources of its mounts by directory, as seen from its own root; none if it has gone."""
+        lines = _read(self.pid, "mounts").decode("utf-8", "surrogateescape").splitlines()
+        pairs = [[_without_escapes(word) for word in line.split(" ")[:2]] for line in lines]
+        return {directory: source for source, directory in pairs}
 
     def environment(self) -> list[bytes]:
         """The environment that it was started with; empty when it has gone or we may not know."""
@@ -135,6 +134,11 @@ def _read(pid: int, name: str) -> bytes:
 
 def _stat(pid: int) -> list[str]:
     return _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
+
+
+def _without_escapes(word: str) -> str:
+    """A word of /proc/PID/mounts, in which the kernel writes blanks and backslashes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
 def _boot_id() -> str:

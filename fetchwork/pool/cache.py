@@ -1,17 +1,23 @@
 """The cache folder: what a pool needs and takes long to make is made once and kept.
 
-An entry is a directory. It is built under another name and renamed when it is whole, so that an entry that
-exists is complete, and a lock makes two builders of one entry take turns.
+An entry is a directory that nobody changes. It is built under another name and renamed when it is whole, so
+an entry that exists is complete, and a lock makes two builders of one entry take turns. Beside it lies its
+manifest, a line for each file with its owner, mode, size and time; an entry that no longer agrees with its
+manifest was spoiled, and is made anew.
 """
 
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 PARTIAL = ".partial"
+MANIFEST = ".manifest"
+
+Say = Callable[[str], None]
 
 
 def cache_directory() -> Path:
@@ -30,23 +36,30 @@ def cache_directory() -> Path:
     return folder
 
 
-def cached(name: str, build: Callable[[Path], None]) -> Path:
+def cached(name: str, build: Callable[[Path], None], say: Say = lambda _: None) -> Path:
     """The cache entry ``name``; if it is not there ``build`` fills the directory that it is given.
 
-    What ``build`` raises is raised here, and leaves no entry.
+    An entry that was spoiled is put aside and made anew, which ``say`` gets a line about. An exception of
+    ``build`` is raised here, and leaves no entry.
     """
     entry = cache_directory() / name
-    if entry.is_dir():
+    if entry.is_dir() and spoiled(entry) is None:
         return entry
     with _lock(entry):
-        if entry.is_dir():  # another builder was first
-            return entry
+        if entry.is_dir():
+            change = spoiled(entry)
+            if change is None:  # another builder was first
+                return entry
+            aside = _free_name(entry)
+            say(f"'{entry}' was spoiled: {change}; making it anew (the old one is '{aside}': delete it)")
+            entry.rename(aside)
         partial = entry.with_name(name + PARTIAL)
         shutil.rmtree(partial, ignore_errors=True)  # of a builder that was killed: the lock says it is gone
         partial.mkdir()
         partial.chmod(0o755)
         try:
             build(partial)
+            _manifest_of(entry).write_text(manifest(partial), errors="surrogateescape")
             partial.rename(entry)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -54,8 +67,51 @@ def cached(name: str, build: Callable[[Path], None]) -> Path:
     return entry
 
 
+def manifest(directory: Path) -> str:
+    """A line for each file and directory below ``directory``, in an order that is always the same."""
+    return "".join(f"{line}\n" for line in sorted(_describe(directory, "")))
+
+
+def spoiled(entry: Path) -> str | None:
+    """Return in what way an entry differs from what was made, None if it does not."""
+    try:
+        made = _manifest_of(entry).read_text(errors="surrogateescape")
+    except FileNotFoundError:
+        return "an older fetchwork made it, whose pools could change it"
+    now = manifest(entry)
+    if now == made:
+        return None
+    different = sorted({*now.splitlines()} ^ {*made.splitlines()})
+    return f"'{different[0].partition(chr(0))[0]}' is not as it was made"
+
+
+def _describe(directory: Path, below: str) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for each in entries:
+            path = f"{below}/{each.name}"
+            status = each.stat(follow_symlinks=False)
+            words = [path, f"{status.st_mode:o}", f"{status.st_uid}:{status.st_gid}"]
+            if stat.S_ISDIR(status.st_mode):
+                yield from _describe(Path(each.path), path)
+            else:
+                words += [str(status.st_size), str(status.st_mtime_ns)]
+            # no name has a NUL in it, and names with line breaks are shown as Python would
+            yield "\0".join(words).replace("\n", "\\n")
+
+
+def _manifest_of(entry: Path) -> Path:
+    return entry.with_name(entry.name + MANIFEST)
+
+
+def _free_name(entry: Path) -> Path:
+    number = 1
+    while (aside := entry.with_name(f"{entry.name}.spoiled-{number}")).exists():
+        number += 1
+    return aside
+
+
 @contextmanager
 def _lock(entry: Path) -> Iterator[None]:
-    with entry.with_name(entry.name + ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with entry.with_name(entry.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""A private HTCondor: one master with a collector, a startd, and what the host file adds.
+"""A private HTCondor: one master with a collector, a startd, and the daemons that the host file adds.
 
 All of it lives in one directory and listens on loopback; its tools and daemons prove by a file that they run
 as root, as HTCondor's account, or as the account that started the pool.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fetchwork.errors import PoolError
-from fetchwork.pool.place import Place
+from fetchwork.pool.machine import Machine
 from fetchwork.pool.ports import free_port
 from fetchwork.process import Process, wait_all
 
@@ -66,29 +66,29 @@ DAEMON_LIST = MASTER COLLECTOR STARTD
 
 
 class Condor:
-    """HTCondor in ``directory``, run at a place that is found when something is to run there."""
+    """HTCondor in ``directory``; ``find_machine`` is called when a program is to run."""
 
-    def __init__(self, directory: Path, find_place: Callable[[], Place]) -> None:
+    def __init__(self, directory: Path, find_machine: Callable[[], Machine]) -> None:
         self.directory = directory
-        self._find_place = find_place
+        self._find_machine = find_machine
         self.config_file = directory / "condor_config"
         self.log = directory / "log"
         self._pid_file = directory / "master.process"
 
     @property
-    def place(self) -> Place:
-        """Where it runs."""
-        return self._find_place()
+    def machine(self) -> Machine:
+        """The machine that it runs on."""
+        return self._find_machine()
 
     # ---- configuration
 
     def configure(self, generated: str, *, domain: str, settings: str = "") -> None:
-        """Write its configuration: ours, what is generated from the host file, and settings of the caller.
+        """Write its configuration: the pool's, that generated from the host file, and the caller's settings.
 
-        The port stays what it was at the first time.
+        The port is chosen the first time and then kept.
         """
         self.directory.mkdir(exist_ok=True)
-        ids = self.place.condor_ids()
+        ids = self.machine.condor_ids()
         for name in _DIRECTORIES:
             path = self.directory / name
             path.mkdir(exist_ok=True)
@@ -112,15 +112,15 @@ class Condor:
         self.config_file.write_text(f"{text}\n{generated}\n{last}")
 
     def version(self) -> tuple[int, ...]:
-        """The version of the HTCondor that is installed at the place."""
-        (told,) = self._ask("CONDOR_VERSION")
-        return tuple(map(int, told.split(".")))
+        """The version of the HTCondor that is installed on the machine."""
+        (version,) = self._ask("CONDOR_VERSION")
+        return tuple(map(int, version.split(".")))
 
     def _ask(self, *names: str) -> list[str]:
-        """What the HTCondor that is installed at the place has for some settings."""
+        """The values that the machine's own HTCondor has for some settings."""
         asked = subprocess.run(
-            [*self.place.inside(None), "condor_config_val", *names],
-            env=self.place.environment(),
+            [*self.machine.inside(None), "condor_config_val", *names],
+            env=self.machine.environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -147,7 +147,7 @@ class Condor:
     def start(self, *, sweep: bool = True) -> None:
         """Start the master and wait until the startd is there; nothing happens if it runs.
 
-        What a master that was killed left behind is ended first, unless ``sweep`` is false.
+        The processes that a killed master left behind are ended first, unless ``sweep`` is false.
         """
         if self.running:
             return
@@ -157,7 +157,7 @@ class Condor:
         address.unlink(missing_ok=True)
         environment = {**self._environment(), "LC_ALL": "C.UTF-8"}
         output = self.log / "master.out"
-        process = self.place.launch(["condor_master", "-f"], environment, output)
+        process = self.machine.launch(["condor_master", "-f"], environment, output)
         self._pid_file.write_text(str(process))
         deadline = time.monotonic() + START_TIMEOUT_S
         while not address.exists():
@@ -168,10 +168,10 @@ class Condor:
             time.sleep(0.05)
 
     def stop(self, how: Literal["graceful", "fast"] = "fast") -> None:
-        """Stop it, and end whatever of it is left; a graceful stop lets jobs end by their own signal."""
+        """Stop it and end every process of it; in a graceful stop jobs end by their own signal."""
         master = self.master
         if master:
-            family = self.place.family(master)
+            family = self.machine.family(master)
             master.signal(_STOP_SIGNALS[how])
             if not master.wait(STOP_TIMEOUT_S[how]):
                 master.signal(signal.SIGKILL)
@@ -193,10 +193,10 @@ class Condor:
             return None
 
     def _sweep(self) -> None:
-        """End what a master that has ended left behind: the job of a killed master lives on."""
+        """End the processes that an ended master left behind: the job of a killed master lives on."""
         recorded = self._recorded()
         deadline = time.monotonic() + _KILL_TIMEOUT_S
-        while family := self.place.family(recorded):
+        while family := self.machine.family(recorded):
             for process in family:
                 process.signal(signal.SIGKILL)
             if time.monotonic() > deadline:
@@ -212,14 +212,14 @@ class Condor:
         return f"see '{self.log}'"
 
     def _environment(self) -> dict[str, str]:
-        return {**self.place.environment(), "CONDOR_CONFIG": str(self.config_file)}
+        return {**self.machine.environment(), "CONDOR_CONFIG": str(self.config_file)}
 
     # ---- its tools
 
     def run(
         self, command: Sequence[str], *, user: str | None = None, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command where HTCondor runs, with its configuration; ``user`` is an account of that place.
+        """Run a command on HTCondor's machine, with its configuration, as ``user`` of that machine.
 
         ``options`` are those of subprocess.run; output is captured unless they say otherwise.
         """
@@ -230,5 +230,5 @@ class Condor:
         if "input" in options:
             del defaults["stdin"]
         return subprocess.run(
-            [*self.place.inside(self.master, user), *command], env=environment, **{**defaults, **options}
+            [*self.machine.inside(self.master, user), *command], env=environment, **{**defaults, **options}
         )

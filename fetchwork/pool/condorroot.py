@@ -1,8 +1,8 @@
 """A pool root: a Debian root directory with HTCondor in it, for a machine that has no HTCondor.
 
-It is made once by debootstrap, kept in the cache folder, and never written to by a pool. Beside it, and apart
-from it because they change at different times, lies a virtual environment with fetchwork's dependencies for
-the root's own Python: the agent and the hooks' direct mode run inside the root.
+It is made once by debootstrap and kept in the cache folder, and no pool can change it: whatever runs in it
+sees it through OWN_ROOT. Beside it, because it changes at other times, lies a virtual environment with
+fetchwork's dependencies for the root's own Python: the agent and the hooks' direct mode run inside the root.
 """
 
 import hashlib
@@ -29,8 +29,44 @@ SOURCE = "/opt/fetchwork/src"
 # accounts for jobs, beside Debian's own; numbers that Debian gives to nobody by itself
 ACCOUNTS = {"alice": 21001, "bob": 21002}
 
-# a new number for whatever is installed in another way: roots of the old number are not used any more
-_RECIPE = 1
+# A new number whenever a root is made in another way. Roots of number 1 could be changed by the pools that
+# ran in them, and in those that pytest had made HTCondor's log directory was missing.
+_RECIPE = 2
+
+#: the source of the mount at "/" of whatever runs in a pool root
+ROOT_MOUNT = "fetchwork-root"
+
+# `own_root ROOT VENV LAYERS`, run with mounts of its own, replaces ROOT by a view of it with VENV read-only
+# in it. Behind the view nothing changes: changes stay in memory, and end with the last process that has these
+# mounts. LAYERS is `overlay` or `copies`; where overlays do not work `copies` is taken in any case.
+OWN_ROOT = """
+own_root() {
+    (
+        umask 022
+        cd "$1"
+        mount -t tmpfs -o mode=755 fetchwork-root mnt
+        mkdir mnt/upper mnt/work mnt/copies
+        if [ "$3" != overlay ] || ! mount -t overlay -o lowerdir=.,upperdir=mnt/upper,workdir=mnt/work \\
+            fetchwork-root "$1" 2>/dev/null
+        then
+            for entry in *; do
+                case $entry in
+                    dev | mnt | proc | sys) mkdir "mnt/copies/$entry" ;;
+                    usr)
+                        mkdir mnt/copies/usr
+                        mount --bind usr mnt/copies/usr
+                        mount -o remount,bind,ro mnt/copies/usr
+                        ;;
+                    *) cp -a "$entry" mnt/copies/ ;;
+                esac
+            done
+            mount --rbind mnt/copies "$1"
+        fi
+    )
+    mount --bind "$2" "$1/opt/fetchwork/venv"
+    mount -o remount,bind,ro "$1/opt/fetchwork/venv"
+}
+"""
 
 # Runs with mounts and processes of its own, so that nothing of it stays mounted or running, whatever ends it.
 # policy-rc.d keeps packages from starting services; sid's Release files expire within a week
@@ -58,13 +94,16 @@ done
 mkdir -p "$root/opt/fetchwork/venv" "$root/opt/fetchwork/src"
 """
 
-_IN_ROOT = """
+_IN_ROOT = f"""
 set -e
 root=$1 venv=$2
 shift 2
+{OWN_ROOT}
+own_root "$root" "$venv" overlay
+# the one program that may write to it is the one that makes it
+mount -o remount,bind,rw "$root/opt/fetchwork/venv"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-mount --bind "$venv" "$root/opt/fetchwork/venv"
 exec chroot "$root" "$@"
 """
 
@@ -82,11 +121,11 @@ class CondorRoot:
             fields = line.split(":")
             if fields[0] == name:
                 return int(fields[2]), int(fields[3])
-        raise PoolError(f"no account '{name}' in pool root '{self.path}'")
+        raise PoolError(f"pool root '{self.path}' has no account '{name}'")
 
 
 def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda _: None) -> CondorRoot:
-    """The pool root of a Debian suite, made if it is not there; ``say`` is told what takes long.
+    """The pool root of a Debian suite, made if it is not there or was spoiled; ``say`` gets progress.
 
     Raises HTCondorUnavailable where it can't be made.
     """
@@ -95,7 +134,7 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
             "no HTCondor here: 'condor_master' is not on PATH, and only root can install one for the pool"
         )
     name = f"condor-{suite}-{_RECIPE}"
-    root = cached(name, lambda partial: _build_root(suite, partial, say))
+    root = cached(name, lambda partial: _build_root(suite, partial, say), say)
     requirements, constraints = _requirements()
     wanted = "\n".join([root.name, *requirements, *constraints])
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
@@ -104,7 +143,7 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
         say(f"installing fetchwork's dependencies for {root}")
         _build_venv(root, partial, requirements, constraints)
 
-    return CondorRoot(root, cached(f"{name}-venv-{digest}", build_venv))
+    return CondorRoot(root, cached(f"{name}-venv-{digest}", build_venv, say))
 
 
 def _require_debootstrap(say: Callable[[str], None]) -> None:
@@ -157,8 +196,16 @@ def _build_venv(root: Path, partial: Path, requirements: list[str], constraints:
     _run([*inside, f"{VENV}/bin/python", "-m", "compileall", "-q", f"{VENV}/lib"], log)
 
 
+def _environment() -> dict[str, str]:
+    """Our environment without HTCondor's settings: its package's scripts would heed them.
+
+    The Python bindings set CONDOR_CONFIG to the null device where they find no configuration.
+    """
+    return {name: value for name, value in os.environ.items() if "CONDOR" not in name.upper()}
+
+
 def _requirements() -> tuple[list[str], list[str]]:
-    """What fetchwork requires, that of a pool included, and the versions that are installed here."""
+    """The requirements of fetchwork and its extra 'pool', and the versions that are installed here."""
     requirements = []
     for requirement in importlib.metadata.requires("fetchwork") or []:
         text, _, marker = requirement.partition(";")
@@ -172,19 +219,19 @@ def _requirements() -> tuple[list[str], list[str]]:
 
 def _closure(requirements: list[str], installed: dict[str, importlib.metadata.Distribution]) -> set[str]:
     """The names of the installed distributions that the requirements lead to."""
-    found: set[str] = set()
+    names: set[str] = set()
     ahead = list(requirements)
     while ahead:
         requirement = ahead.pop()
         name, extras = _name_and_extras(requirement)
-        if f"{name}{sorted(extras)}" in found or name not in installed:
+        if f"{name}{sorted(extras)}" in names or name not in installed:
             continue
-        found |= {name, f"{name}{sorted(extras)}"}
+        names |= {name, f"{name}{sorted(extras)}"}
         for further in installed[name].requires or []:
             marker = re.search(r"""extra\s*==\s*['"]([^'"]+)['"]""", further)
             if marker is None or marker[1] in extras:
                 ahead.append(further)
-    return found
+    return names
 
 
 def _name_and_extras(requirement: str) -> tuple[str, set[str]]:
@@ -198,11 +245,16 @@ def _plain(name: str) -> str:
 
 
 def _run(command: list[str], log: str) -> None:
-    """Run a command that takes long; what it prints is kept in the cache folder."""
+    """Run a command that takes long; its output is kept in the cache folder."""
     path = cache_directory() / f"{log}.log"
     with path.open("w") as output:
         ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False
+            command,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
         )
     if ended.returncode:
         last = path.read_text(errors="replace").strip().splitlines()[-3:]

@@ -1,6 +1,6 @@
-"""The demonstration: 20 jobs enter by SQL and by submit description, real slots run them, the database tells.
+"""The demonstration: real slots run 20 jobs, submitted by SQL and by submit description.
 
-Each job says in an attribute of its own what its exit code will be, so the demonstration can check itself.
+Each job has its expected exit code in an attribute of its own, so the demonstration can check itself.
 """
 
 import os
@@ -126,7 +126,7 @@ def _parts(pool: PersonalPool) -> str:
 
 
 def _submit(pool: PersonalPool, database: Database, say: Any) -> None:
-    owners = pool.place.job_owners()
+    owners = pool.machine.job_owners()
     by_sql = database.query(SUBMIT_BY_SQL, [owners, owners])
     say(f"{len(by_sql)} jobs by SQL: SELECT fetchwork.submit(cmd => '/bin/sh', ...)")
     description = pool.directory / "demo.sub"

@@ -1,8 +1,8 @@
 """A private pool in one directory: a PostgreSQL server, the fetchwork agent, and an HTCondor that fetches.
 
-The directory is all there is to a pool: another process that names it has the same pool. Everything that
-runs is known by files in it, which hold pids with their start times, so a pool that is started twice runs
-once, and stopping it ends what belongs to it and nothing else.
+A pool is nothing but its directory: two processes that name the same directory have the same pool. Files in
+it hold the pids of everything that runs, with their start times, so a pool that is started twice runs once,
+and stopping it ends its own processes and no others.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ from fetchwork.errors import PoolError
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import host_tables
-from fetchwork.pool.place import InRoot, Machine, Place, machine_has_condor, machine_name
+from fetchwork.pool.machine import Machine, RootMachine, ThisMachine, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.process import Process
 
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a pool is made like; kept in its directory."""
+    """The settings that a pool was made with; kept in its directory."""
 
     slots: int = 4
     partitionable: bool = False
@@ -66,9 +66,9 @@ class PersonalPool:
     ``agent``: False for direct mode, where each hook connects to the database by itself.
     ``suite``: run an HTCondor of this Debian suite (``trixie``, ``sid``) in a root directory, which needs
     root; without it the machine's HTCondor is taken, and where there is none, Debian 13's.
-    ``host``: tables of a host file that go before the pool's own. ``config``: more HTCondor configuration.
+    ``host``: tables of a host file; they override the pool's own. ``config``: more HTCondor configuration.
     ``database``: a connection string; the pool then has no PostgreSQL of its own.
-    ``say`` is told what takes long.
+    ``say`` gets a line about each step that takes long.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class PersonalPool:
         self.settings = Settings(slots, partitionable, agent, suite, host or {}, config, database)
         self._say = say
         self._detached = False
-        self._place: Place | None = None
+        self._machine: Machine | None = None
 
     # ---- in the manner of htcondor2.personal
 
@@ -105,13 +105,13 @@ class PersonalPool:
 
     @classmethod
     def open(cls, directory: Path | str, *, say: Say = lambda _: None, **settings: Any) -> "PersonalPool":
-        """The pool that is in ``directory``, or a new one; what is not set is as it was at the last start."""
+        """The pool in ``directory``, or a new one; settings not given are those of the last start."""
         try:
             kept = json.loads((Path(directory) / "pool.json").read_text())
         except FileNotFoundError:
             kept = {}
         except PermissionError:
-            raise PoolError(f"the pool in '{directory}' is another account's") from None
+            raise PoolError(f"the pool in '{directory}' belongs to another account") from None
         return cls(directory, say=say, **{**kept, **settings})
 
     def detach(self) -> "PersonalPool":
@@ -146,29 +146,30 @@ class PersonalPool:
     @property
     def condor(self) -> Condor:
         """The pool's HTCondor, with its tools."""
-        return Condor(self.directory / "condor", lambda: self.place)
+        return Condor(self.directory / "condor", lambda: self.machine)
 
     @property
-    def place(self) -> Place:
-        """Where HTCondor, hooks and agent run; of a pool that was started, where it was started."""
-        if self._place is None:
+    def machine(self) -> Machine:
+        """The machine of HTCondor, hooks and agent; that of the last start, if the pool was ever started."""
+        if self._machine is None:
             try:
-                kept = json.loads((self.directory / "place.json").read_text())
+                kept = json.loads((self.directory / "machine.json").read_text())
             except FileNotFoundError:
-                self._place = self._find_place()
+                self._machine = self._find_machine()
             else:
                 paths = {name: Path(path) for name, path in kept.items()}
                 root = CondorRoot(**paths) if paths else None
-                self._place = (
-                    InRoot(self.directory, root, self.host_name) if root else Machine(self.directory)
-                )
-        return self._place
+                self._machine = self._root_machine(root) if root else ThisMachine(self.directory)
+        return self._machine
 
-    def _find_place(self) -> Place:
+    def _find_machine(self) -> Machine:
         suite = self.settings.suite
         if suite is None and machine_has_condor():
-            return Machine(self.directory)
-        return InRoot(self.directory, condor_root(suite or DEFAULT_SUITE, self._say), self.host_name)
+            return ThisMachine(self.directory)
+        return self._root_machine(condor_root(suite or DEFAULT_SUITE, self._say))
+
+    def _root_machine(self, root: CondorRoot) -> RootMachine:
+        return RootMachine(self.directory, root, self.host_name)
 
     @property
     def conninfo(self) -> str:
@@ -192,24 +193,24 @@ class PersonalPool:
 
     def processes(self) -> dict[str, int | None]:
         """The first process of each part, None for a part that does not run."""
-        found = {}
+        parts = {}
         if self.settings.database is None:
-            found["postgres"] = self.postgres.postmaster
-        found["condor"] = self.condor.master
+            parts["postgres"] = self.postgres.postmaster
+        parts["condor"] = self.condor.master
         if self._has_agent:
-            found["agent"] = self._agent()
-        return {part: process.pid if process else None for part, process in found.items()}
+            parts["agent"] = self._agent()
+        return {part: process.pid if process else None for part, process in parts.items()}
 
     def run_command(
         self, command: Sequence[str], *, user: str | None = None, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command where the pool's HTCondor runs, with its configuration, as ``user`` of that place."""
+        """Run a command on the pool's machine, with its HTCondor configuration, as an account there."""
         return self.condor.run(command, user=user, **options)
 
     # ---- its life
 
     def start(self) -> "PersonalPool":
-        """Start what does not run; raises PoolError if it runs with other settings."""
+        """Start the parts that do not run; raises PoolError if the pool runs with other settings."""
         self._make_directory()
         with self._alone():
             kept = self.directory / "pool.json"
@@ -221,10 +222,10 @@ class PersonalPool:
                 self.postgres.start()
                 self._make_database()
             if not self.condor.running:
-                self._place = self._find_place()
-                root = self._place.kept()
-                (self.directory / "place.json").write_text(json.dumps(root))
-                self._place.prepare()
+                self._machine = self._find_machine()
+                root = self._machine.kept()
+                (self.directory / "machine.json").write_text(json.dumps(root))
+                self._machine.prepare()
                 self._configure()
                 self._say("starting HTCondor")
                 self.condor.start()
@@ -232,7 +233,7 @@ class PersonalPool:
         return self
 
     def stop(self, how: Literal["graceful", "fast"] = "fast") -> None:
-        """Stop all of it: HTCondor first, so that the agent hears of the jobs' ends."""
+        """Stop all of it, HTCondor first, so that the agent gets the reports of the jobs' ends."""
         if not self.directory.exists():
             return
         with self._alone():
@@ -253,14 +254,14 @@ class PersonalPool:
         if not self.directory.is_dir():
             self.directory.mkdir(parents=True)
             self.directory.chmod(0o755)
-        # not run: it is to be the agent's own, and 'hooks install' makes it so
+        # not 'run': 'hooks install' makes that, as a directory of the agent's own
         (self.directory / "hooks").mkdir(exist_ok=True)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One process at a time starts or stops a pool."""
-        with (self.directory / "lock").open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with (self.directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def _make_database(self) -> None:
@@ -295,7 +296,7 @@ class PersonalPool:
             time.sleep(0.05)
 
     def _agent_conninfo(self) -> str:
-        """What agent and hooks connect with; a new password each time."""
+        """The connection string of agent and hooks, with a new password each time."""
         if self.settings.database:
             return self.settings.database
         password = secrets.token_urlsafe(24)
@@ -306,10 +307,10 @@ class PersonalPool:
 
     def _configure(self) -> None:
         """Write the host file, install the hooks, generate HTCondor's configuration."""
-        ids = self.place.condor_ids()
+        ids = self.machine.condor_ids()
         tables = host_tables(
             self.directory,
-            venv=self.place.venv,
+            venv=self.machine.venv,
             user="condor" if ids else "",
             conninfo=self._agent_conninfo(),
             slots=self.settings.slots,
@@ -325,7 +326,7 @@ class PersonalPool:
             os.chown(self.host_file, 0, ids[1])
         self.host_file.chmod(0o640 if self.settings.agent else 0o644)
         install = [
-            str(self.place.venv / "bin/fetchwork"),
+            str(self.machine.venv / "bin/fetchwork"),
             "hooks",
             "install",
             "--config",

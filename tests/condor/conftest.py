@@ -16,7 +16,7 @@ import pytest
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
-from fetchwork.pool.place import machine_has_condor
+from fetchwork.pool.machine import machine_has_condor
 from tests.conftest import NOT_TESTED
 
 MACHINE = "machine"

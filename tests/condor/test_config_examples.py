@@ -19,7 +19,7 @@ from fetchwork.deploy.condorconfig import CondorConfig, parse_settings
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import CondorRoot
-from fetchwork.pool.place import InRoot
+from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
@@ -36,12 +36,12 @@ def read_by_htcondor(root: CondorRoot, public_directory: Callable[[], Path]) -> 
 
     def read(text: str) -> CondorConfig:
         directory = public_directory()
-        place = InRoot(directory, root, HOST)
-        place.prepare()
-        condor = Condor(directory / "condor", lambda: place)
+        machine = RootMachine(directory, root, HOST)
+        machine.prepare()
+        condor = Condor(directory / "condor", lambda: machine)
         condor.configure(text, domain=HOST)
         environment = f"CONDOR_CONFIG={condor.config_file}"
-        return CondorConfig((*place.inside(None), "env", environment, "condor_config_val"))
+        return CondorConfig((*machine.inside(None), "env", environment, "condor_config_val"))
 
     return read
 
@@ -231,7 +231,7 @@ def test_pilot_without_collector_runs_jobs_and_listens_on_loopback_only(start: S
     assert started.slots_of("FETCHWORK", jobs)
     master = started.pool.condor.master
     assert master is not None
-    family = started.pool.place.family(master)
+    family = started.pool.machine.family(master)
     names = {process.name for process in family}
     assert "condor_startd" in names
     assert not names & {"condor_collector", "condor_shared_port", "condor_negotiator", "condor_schedd"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.pool.condorroot import CondorRoot
+from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
 from tests.matching_table import pairs
 
 # a process for each pair: each has its own slot, and condor_q counts slots
@@ -23,7 +23,9 @@ for job in *.job; do
 done
 """
 # the machine's own name has to be found without a name server, which may be slow
-IN_ROOT = """
+IN_ROOT = f"""
+{OWN_ROOT}
+own_root "$2" "$4" overlay
 echo "127.0.0.1 $(hostname) localhost" > "$1/hosts"
 mount --bind "$1" "$2/mnt"
 mount --bind "$1/hosts" "$2/etc/hosts"
@@ -32,7 +34,8 @@ exec chroot "$2" sh -c "$3"
 
 
 def ask(root: CondorRoot, directory: Path) -> None:
-    command = ["unshare", "--mount", "--", "sh", "-ec", IN_ROOT, "sh", str(directory), str(root.path), ASK]
+    arguments = [str(directory), str(root.path), ASK, str(root.venv)]
+    command = ["unshare", "--mount", "--", "sh", "-ec", IN_ROOT, "sh", *arguments]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 

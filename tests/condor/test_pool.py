@@ -13,7 +13,7 @@ from fetchwork.db.database import Database
 from fetchwork.errors import PoolError
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
-from fetchwork.pool.place import InRoot
+from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
@@ -146,12 +146,12 @@ def test_machine_with_htcondor_has_a_pool_of_any_user(
     root: CondorRoot, public_directory: Callable[[], Path], user: str
 ) -> None:
     """The root directory is that machine."""
-    place = InRoot(public_directory(), root, "machine.example")
-    place.prepare()
+    machine = RootMachine(public_directory(), root, "machine.example")
+    machine.prepare()
 
     def on_machine(*words: str) -> "subprocess.CompletedProcess[str]":
         environment = ["PATH=/usr/bin:/bin", "HOME=/home/alice", "FETCHWORK_POOL=/tmp/pool"]
-        command = [*place.inside(None, user), "env", "-i", *environment, f"{VENV}/bin/fetchwork", *words]
+        command = [*machine.inside(None, user), "env", "-i", *environment, f"{VENV}/bin/fetchwork", *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     up = on_machine("pool", "up", "--slots", "1", "--json")
@@ -171,4 +171,4 @@ def test_machine_with_htcondor_has_a_pool_of_any_user(
     finally:
         down = on_machine("pool", "down")
     assert down.returncode == 0, down.stderr
-    assert place.family(None) == []
+    assert machine.family(None) == []

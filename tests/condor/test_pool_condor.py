@@ -2,16 +2,19 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fetchwork.errors import PoolError
+from fetchwork.pool.cache import manifest
 from fetchwork.pool.condor import Condor
-from fetchwork.pool.condorroot import CondorRoot
-from fetchwork.pool.place import InRoot
+from fetchwork.pool.condorroot import ROOT_MOUNT, VENV, CondorRoot
+from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process
 
 HOST = "test-host.example"
@@ -40,18 +43,25 @@ FetchWorkDelay = 1
 
 @pytest.fixture
 def condor(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[Condor]:
-    directory = public_directory()
-    place = InRoot(directory, root, HOST)
-    place.prepare()
-    condor = Condor(directory / "condor", lambda: place)
+    with condor_on(RootMachine(public_directory(), root, HOST)) as condor:
+        yield condor
+
+
+@contextmanager
+def condor_on(machine: RootMachine) -> Iterator[Condor]:
+    directory, root = machine.pool, machine.root
+    machine.prepare()
+    condor = Condor(directory / "condor", lambda: machine)
     (directory / "handed-out").mkdir()
     fetch = directory / "fetch"
     fetch.write_text(FETCH.format(pool=directory))
     fetch.chmod(0o755)
     os.chown(directory / "handed-out", *root.account_ids("condor"))
     condor.configure(CONFIG.format(pool=directory), domain=HOST)
-    yield condor
-    condor.stop()
+    try:
+        yield condor
+    finally:
+        condor.stop()
 
 
 def until(found: Callable[[], object], timeout_s: float = 30) -> None:
@@ -65,7 +75,7 @@ def family_member(condor: Condor, program: str) -> Process | None:
     """The first process of the pool that runs the program."""
     master = condor._recorded()
     assert master
-    return next((each for each in condor.place.family(master) if each.name == program), None)
+    return next((each for each in condor.machine.family(master) if each.name == program), None)
 
 
 def sleeping_job(condor: Condor) -> Process | None:
@@ -83,7 +93,7 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: Cond
     condor.start()
     until(lambda: sleeping_job(condor))
     job = sleeping_job(condor)
-    assert job and job.is_rooted_in(root.path)
+    assert job and job.mounts()["/"] == ROOT_MOUNT
     assert Path(f"/proc/{job.pid}").stat().st_uid == root.account_ids("alice")[0]
 
 
@@ -112,7 +122,7 @@ def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     assert master
     condor.stop(how)  # type: ignore[arg-type]
     assert not condor.running
-    assert condor.place.family(master) == []
+    assert condor.machine.family(master) == []
 
 
 def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> None:
@@ -154,7 +164,47 @@ def test_start_that_fails_says_why_and_leaves_nothing(condor: Condor) -> None:
     assert not condor.running
 
 
-def test_root_directory_itself_is_not_written_to_by_a_job(condor: Condor, root: CondorRoot) -> None:
+# a root's own files and directories, each changed in another way; failing is as good
+SPOIL = """
+mkdir -p /var/lib/fetchwork /run/fetchwork /made-by-root
+for directory in / /etc /opt /root /run /srv /usr/bin /usr/lib /var/lib /var/log {venv} {venv}/bin; do
+    echo spoiled > "$directory/spoiled"
+done
+echo spoiled >> /etc/passwd
+echo spoiled >> /usr/bin/condor_version
+echo spoiled >> {venv}/pyvenv.cfg
+chown bob /etc/condor /usr/bin/condor_version {venv}
+chmod 700 /etc /usr {venv}
+rm -rf /usr/share/doc /var/lib/dpkg {venv}/lib
+touch /tmp/mark
+"""
+
+
+@pytest.mark.parametrize("overlays", [True, False], ids=["overlay", "copies"])
+def test_root_that_writes_everywhere_leaves_the_cached_root_as_it_was(
+    root: CondorRoot, public_directory: Callable[[], Path], overlays: bool
+) -> None:
+    directory = public_directory()
+    before = manifest(root.path), manifest(root.venv)
+    machine = RootMachine(directory, root, HOST, overlays=overlays)
+    machine.prepare()
+    spoil = [*machine.inside(None), "sh", "-c", SPOIL.format(venv=VENV)]
+
+    subprocess.run(spoil, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+    assert (manifest(root.path), manifest(root.venv)) == before
+    assert (directory / "tmp/mark").exists(), "it came to its end"
+
+
+def test_pool_without_overlays_runs_jobs(root: CondorRoot, public_directory: Callable[[], Path]) -> None:
+    with condor_on(RootMachine(public_directory(), root, HOST, overlays=False)) as condor:
+        condor.start()
+        until(lambda: sleeping_job(condor))
+        job = sleeping_job(condor)
+        assert job and Path(f"/proc/{job.pid}").stat().st_uid == root.account_ids("alice")[0]
+
+
+def test_home_and_tmp_of_a_job_are_directories_of_the_pool(condor: Condor, root: CondorRoot) -> None:
     condor.run(["touch", "/tmp/mark", "/var/tmp/mark2", "/home/alice/mark3"], user="alice")
     assert not any((root.path / path).exists() for path in ("tmp/mark", "var/tmp/mark2", "home/alice"))
     pool = condor.directory.parent

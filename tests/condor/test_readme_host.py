@@ -1,5 +1,6 @@
 """The README's commands for an execute host, run one after the other on a Debian with HTCondor, and a job."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -12,28 +13,24 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fetchwork.cli import run
 from fetchwork.db.database import Database
-from fetchwork.pool.condorroot import CondorRoot
-from fetchwork.pool.place import InRoot
+from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
+from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
 
 README = Path(__file__).parents[2] / "README.md"
 HOST = "ep.example.org"
 
-# A Debian of its own: what is written stays in memory, and all of it ends with the shell. HTCondor is what
-# the package makes it, an execute host of a pool whose central manager is away.
+# A Debian of its own: its changes stay in memory, and all of it ends with the shell. HTCondor has its
+# package's configuration: an execute host of a pool whose central manager is away.
 MACHINE = r"""
 set -e
-root=$1 venv=$2 source=$3 work=$4 name=$5
-mount -t tmpfs machine "$work"
-mkdir "$work/upper" "$work/workdir" "$work/root"
-machine=$work/root
-mount -t overlay -o "lowerdir=$root,upperdir=$work/upper,workdir=$work/workdir" overlay "$machine"
+machine=$1 venv=$2 source=$3 name=$4
+# the environment is there as after "python3 -m venv" and "pip install"
+own_root "$machine" "$venv" overlay
 mount -t proc proc "$machine/proc"
 mount --rbind /dev "$machine/dev"
 echo "$name" > /proc/sys/kernel/hostname
 echo "127.0.0.1 $name ${name%%.*} localhost" > "$machine/etc/hosts"
-# what "python3 -m venv" and "pip install" would do
-mount --bind "$venv" "$machine/opt/fetchwork/venv"
 mount --bind "$source" "$machine/opt/fetchwork/src"
 ln -s venv/bin "$machine/opt/fetchwork/bin"
 # what Debian does when it boots
@@ -50,7 +47,15 @@ MOUNT_UNDER_SCRATCH =
 USE_SHARED_PORT = False
 END
 chroot "$machine" condor_master
-while [ ! -e "$machine/var/log/condor/.startd_address" ]; do sleep 0.1; done
+waited=0
+while [ ! -e "$machine/var/log/condor/.startd_address" ]; do
+    if [ $waited = 1200 ]; then
+        tail -n 50 "$machine"/var/log/condor/*
+        exit 1
+    fi
+    waited=$((waited + 1))
+    sleep 0.1
+done
 # each line from outside is a command
 exec chroot "$machine" /bin/sh
 """
@@ -65,8 +70,10 @@ class Debian:
     def run(self, command: str) -> tuple[int, str]:
         """The exit status and output of a command line."""
         assert self._shell.stdin and self._shell.stdout
-        self._shell.stdin.write(f'{{ {command}\n}} 2>&1; echo; echo "ended: $?"\n')
-        self._shell.stdin.flush()
+        # a machine that ended has said why: that is read below
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stdin.write(f'{{ {command}\n}} 2>&1; status=$?; echo; echo "ended: $status"\n')
+            self._shell.stdin.flush()
         lines = []
         for line in self._shell.stdout:
             if ended := re.fullmatch(r"ended: (\d+)\n", line):
@@ -78,13 +85,12 @@ class Debian:
 @pytest.fixture
 def debian(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[Debian]:
     directory = public_directory()
-    InRoot(directory, root, HOST).prepare()
-    work = public_directory()
+    RootMachine(directory, root, HOST).prepare()
     shell = subprocess.Popen(
         [
             *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
-            *("sh", "-c", MACHINE, "machine"),
-            *map(str, (root.path, root.venv, directory / "src", work, HOST)),
+            *("sh", "-c", OWN_ROOT + MACHINE, "machine"),
+            *map(str, (root.path, root.venv, directory / "src", HOST)),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -93,11 +99,17 @@ def debian(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[D
         env={"PATH": "/opt/fetchwork/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     assert shell.stdin and shell.stdout
-    yield Debian(shell)
-    shell.stdin.close()
-    shell.kill()
-    shell.wait()
-    shell.stdout.close()
+    debian = Debian(shell)
+    try:
+        status, output = debian.run("true")
+        assert status == 0, output
+        yield debian
+    finally:
+        shell.kill()
+        with contextlib.suppress(BrokenPipeError):
+            shell.stdin.close()
+        shell.stdout.close()
+        shell.wait()
 
 
 def commands() -> list[str]:
@@ -126,21 +138,21 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs(
     assert run(["--dsn", administrator, *words[1].split(), role]) == 0
     password = re.search(rf"role {role}, password (\S+)", capsys.readouterr().out)
     assert password
-    place = {name: str(value) for name, value in conninfo_to_dict(administrator).items()}
+    server = {name: str(value) for name, value in conninfo_to_dict(administrator).items()}
     conninfo = make_conninfo(
-        host=place["host"], port=place["port"], dbname=dbname, user=role, password=password[1]
+        host=server["host"], port=server["port"], dbname=dbname, user=role, password=password[1]
     )
     with Database(administrator) as database:
         try:
             file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
             assert "host=db.example.org" not in file
             for command in (file, install, restart):
-                status, told = debian.run(command)
-                assert status == 0, told
+                status, output = debian.run(command)
+                assert status == 0, output
             job = database.scalar(
                 "submit", cmd="/bin/sh", arguments="-c 'exit 7'", owner="nobody", iwd="/tmp"
             )
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 300
             while not (
                 ended := database.query("SELECT exitcode FROM fetchwork.history WHERE jobid = %s", [job])
             ):
@@ -151,8 +163,8 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs(
             while "slots fetch" not in (doctor := debian.run("/opt/fetchwork/bin/fetchwork doctor"))[1]:
                 assert time.monotonic() < deadline, doctor[1]
                 time.sleep(1)
-            status, told = doctor
-            assert (status, "FAIL" in told, "warn" in told) == (0, False, False), told
+            status, output = doctor
+            assert (status, "FAIL" in output, "warn" in output) == (0, False, False), output
         finally:
             debian.run("condor_off -fast -master; sleep 2")
             database.query(

@@ -169,7 +169,7 @@ class WorstDay:
         assert recorded
         # the kernel knows 15 characters of a name
         cut = {name[:15] for name in names}
-        return [each for each in self.pool.place.family(recorded) if each.name in cut]
+        return [each for each in self.pool.machine.family(recorded) if each.name in cut]
 
     def kill(self, name: str) -> float:
         """kill -9 of the one process of that name; tells when."""

@@ -123,6 +123,33 @@ class TestCache:
         second.join()
         assert built == ["first"]
 
+    def test_entry_that_was_changed_is_made_anew(self, cache: Path) -> None:
+        def build(entry: Path) -> None:
+            (entry / "directory").mkdir()
+            (entry / "directory" / "file").write_text("x")
+
+        entry = cached("thing", build)
+        (entry / "directory" / "file").chmod(0o600)
+        lines: list[str] = []
+
+        assert cached("thing", build, lines.append) == entry
+
+        assert (entry / "directory" / "file").stat().st_mode & 0o777 != 0o600
+        assert len(lines) == 1
+        assert "'/directory/file' is not as it was made" in lines[0]
+        assert (cache / "thing.spoiled-1" / "directory" / "file").exists()
+        cached("thing", build, lines.append)
+        assert len(lines) == 1
+
+    def test_entry_of_an_older_fetchwork_is_made_anew(self, cache: Path) -> None:
+        (cache / "thing").mkdir(parents=True)
+        lines: list[str] = []
+
+        entry = cached("thing", lambda partial: (partial / "new").touch(), lines.append)
+
+        assert [path.name for path in entry.iterdir()] == ["new"]
+        assert "an older fetchwork made it" in lines[0]
+
     def test_every_account_may_look_into_the_cache(self, cache: Path) -> None:
         before = os.umask(0o077)
         try:

@@ -1,8 +1,8 @@
-"""Where a pool's HTCondor runs: on the machine itself, or in a pool root.
+"""The machine that a pool's HTCondor runs on: this one, or one made from a pool root.
 
-A pool root is entered with mounts of its own: the pool's directory at the path that it has outside, so that
-one configuration file is right on both sides, and over the root's /tmp, /var/tmp and /home directories of the
-pool, so that the root itself is never written to.
+A machine made from a pool root has mounts of its own: the root itself, which programs there can change in
+memory only and for themselves only; the pool's directory at the path that it has outside, so that one
+configuration file is right on both sides; and directories of the pool over /tmp, /var/tmp and /home.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fetchwork.errors import PoolError
-from fetchwork.pool.condorroot import ACCOUNTS, SOURCE, VENV, CondorRoot
+from fetchwork.pool.condorroot import ACCOUNTS, OWN_ROOT, ROOT_MOUNT, SOURCE, VENV, CondorRoot
 from fetchwork.process import Process, account, processes
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -27,64 +27,65 @@ _LAUNCH = """
 exec setsid --fork sh -c 'log=$1; shift; echo $$; exec env --default-signal=INT,QUIT "$@" </dev/null >"$log" 2>&1' sh "$@"
 """  # noqa: E501
 
-_ENTER = """
+_ENTER = f"""
 set -e
-root=$1 pool=$2 venv=$3 name=$4
-shift 4
+root=$1 pool=$2 venv=$3 name=$4 layers=$5
+shift 5
+{OWN_ROOT}
+own_root "$root" "$venv" "$layers"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --bind "$pool/etc/hosts" "$root/etc/hosts"
 mount --bind "$pool/home" "$root/home"
 mount --bind "$pool/tmp" "$root/tmp"
 mount --bind "$pool/tmp" "$root/var/tmp"
-mkdir -p "$root$pool"
+(umask 022; mkdir -p "$root$pool")
 mount --bind "$pool" "$root$pool"
-mount --bind "$venv" "$root/opt/fetchwork/venv"
 mount --bind "$pool/src" "$root/opt/fetchwork/src"
 here=$(cat /proc/sys/kernel/hostname)
-[ "${here%%.*}" = "${name%%.*}" ] || echo "$name" > /proc/sys/kernel/hostname
+[ "${{here%%.*}}" = "${{name%%.*}}" ] || echo "$name" > /proc/sys/kernel/hostname
 exec "$@"
 """
 
 
-class Place(Protocol):
-    """Where programs of the pool run, and who they can be."""
+class Machine(Protocol):
+    """The machine that programs of the pool run on."""
 
     @property
     def venv(self) -> Path:
-        """The environment that fetchwork is installed in, as seen from there."""
+        """The environment that fetchwork is installed in, as seen on the machine."""
 
     def environment(self) -> dict[str, str]:
-        """What programs need there to find HTCondor and its own configuration."""
+        """The environment in which programs find HTCondor and its own configuration."""
 
     def prepare(self) -> None:
-        """Make what has to be there before anything runs."""
+        """Make the files that must exist before a program runs."""
 
     def kept(self) -> dict[str, str]:
-        """The directories that it consists of beside the pool's own."""
+        """The directories that the machine consists of beside the pool's own."""
 
     def launch(self, command: list[str], environment: dict[str, str], log: Path) -> Process:
-        """Start a program that goes on when we end."""
+        """Start a program that outlives the caller."""
 
     def inside(self, master: Process | None, user: str | None = None) -> list[str]:
-        """What to put before a command so that it runs there, beside ``master``, as ``user``."""
+        """The words before a command with which it runs there, beside ``master``, as ``user``."""
 
     def condor_ids(self) -> tuple[int, int] | None:
-        """The uid and gid of HTCondor's account there; None where it runs as we do."""
+        """The uid and gid of HTCondor's account there; None where HTCondor runs as the caller."""
 
     def job_owners(self) -> list[str]:
-        """Accounts there that jobs can run as."""
+        """The accounts there that can own jobs."""
 
     def family(self, master: Process | None) -> list[Process]:
-        """All processes that came from ``master``, whether it lives or not, itself not included.
+        """All processes that descend from ``master``, dead or alive, without itself.
 
-        Without a master it is what can be known to be the pool's.
+        Without a master: all processes that are certainly the pool's.
         """
 
 
 @dataclass
-class Machine:
-    """The machine's own HTCondor."""
+class ThisMachine:
+    """This machine, with its own HTCondor."""
 
     pool: Path
 
@@ -93,11 +94,11 @@ class Machine:
         return Path(sys.prefix)
 
     def environment(self) -> dict[str, str]:
-        found = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}"}
+        environment = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}"}
         # the bindings set it to the null device where they find no configuration
         if os.environ.get("CONDOR_CONFIG", os.devnull) != os.devnull:
-            found["CONDOR_CONFIG"] = os.environ["CONDOR_CONFIG"]
-        return found
+            environment["CONDOR_CONFIG"] = os.environ["CONDOR_CONFIG"]
+        return environment
 
     def prepare(self) -> None:
         pass
@@ -130,12 +131,17 @@ class Machine:
 
 
 @dataclass
-class InRoot:
-    """A pool root, entered by root."""
+class RootMachine:
+    """A machine made from a pool root; only root can make one.
+
+    The root is the lowest layer of an overlay. ``overlays=False`` does without, as is necessary where
+    the kernel does not allow them: /usr is then read-only, and the rest of the root is copied to memory.
+    """
 
     pool: Path
     root: CondorRoot
     host_name: str
+    overlays: bool = True
 
     @property
     def venv(self) -> Path:
@@ -179,13 +185,18 @@ class InRoot:
         return [*ACCOUNTS, "nobody"]
 
     def family(self, master: Process | None) -> list[Process]:
-        # nobody else is below this root with our directory mounted in it
-        there = [each for each in processes() if each != master]
-        return [each for each in there if each.is_rooted_in(self.root.path) and each.mounted(self.pool)]
+        # only the pool's own processes have such a root with the pool's directory mounted in it
+        others = [each for each in processes() if each != master]
+        return [each for each in others if self._runs(each)]
+
+    def _runs(self, process: Process) -> bool:
+        mounts = process.mounts()
+        return mounts.get("/") == ROOT_MOUNT and str(self.pool) in mounts
 
     def _enter(self, *, chroot: bool = True) -> list[str]:
         into = ["chroot", str(self.root.path)] if chroot else []
-        arguments = [str(self.root.path), str(self.pool), str(self.root.venv), self.host_name]
+        layers = "overlay" if self.overlays else "copies"
+        arguments = [str(self.root.path), str(self.pool), str(self.root.venv), self.host_name, layers]
         return ["unshare", "--mount", "--uts", "--", "sh", "-c", _ENTER, "sh", *arguments, *into]
 
 
@@ -196,7 +207,7 @@ def machine_has_condor() -> bool:
 
 
 def machine_name() -> str:
-    """What this machine calls itself, with a domain: HTCondor 23's tools know no host without."""
+    """This machine's name, with a domain: HTCondor 23's tools do not find a host without."""
     name, full = socket.gethostname(), socket.getfqdn()
     if "." in name:
         return name
@@ -224,10 +235,10 @@ def _launch(command: list[str], environment: dict[str, str]) -> Process:
 
 
 def _copy_source(target: Path) -> None:
-    """Copy the package that runs now, with what it needs, readable for every account of the root.
+    """Copy the package that runs now, with its SQL and hooks, readable for every account of the root.
 
-    It is not mounted: a checkout may be closed to other accounts, and what daemons run must not change under
-    them.
+    It is not mounted: other accounts may not be able to enter a checkout, and the daemons' programs must not
+    change while they run.
     """
     package = Path(__file__).resolve().parents[1]
     ignored = shutil.ignore_patterns("__pycache__")
