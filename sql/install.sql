@@ -5,9 +5,6 @@
 
 -- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
-\ir migrations/0002_attributes.sql
-\ir migrations/0003_event_logs.sql
-\ir migrations/0004_restore.sql
 
 -- functions/access: Who is asking, whose jobs that role sees and changes, and who administers.
 \ir functions/access/invoker.sql

@@ -1,29 +1,35 @@
--- 0001: types, tables, constraints and indexes of the schema "fetchwork".
+-- The schema "fetchwork": roles, types, tables, constraints and indexes, with the rows that come with them.
 --
 -- Apply with `fetchwork db init`, or by hand in one transaction:
 --     psql -1 -v ON_ERROR_STOP=1 -f sql/install.sql
 --
--- Tables are singular and hold the truth; nothing but the functions of this schema writes them. Views are plural, have HTCondor's
--- attribute names as columns, and are what people read. PostgreSQL folds unquoted names, and ClassAd names ignore case, so
--- `SELECT ClusterId, JobStatus FROM fetchwork.jobs` is right in both languages.
+-- Tables are singular and hold the truth; only the functions of this schema write them. Views are plural, have
+-- HTCondor's attribute names as columns, and are what people read. PostgreSQL folds unquoted names, and ClassAd names
+-- ignore case, so `SELECT ClusterId, JobStatus FROM fetchwork.jobs` is right in both languages.
+--
+-- In this order: the schema and its versions, roles, types; what an administrator decides; job attributes; who gets
+-- what (submitters, autoclusters); hosts and slots; jobs, runs and the queue; counts; history; events; maintenance.
+-- Then how the busy tables are vacuumed.
 
 CREATE SCHEMA fetchwork;
 
 COMMENT ON SCHEMA fetchwork IS 'job queue for HTCondor''s fetch-work hooks';
 
 CREATE TABLE fetchwork.migration (
-    version integer PRIMARY KEY,
-    name text NOT NULL,
+    version integer PRIMARY KEY,                -- number of the file
+    name text NOT NULL,                         -- the rest of its name
     applied_at timestamptz NOT NULL DEFAULT now(),
     applied_by text NOT NULL DEFAULT session_user
 );
 
-COMMENT ON TABLE fetchwork.migration IS 'one row for each file of sql/migrations that was applied; the file itself writes it';
+COMMENT ON TABLE fetchwork.migration IS
+    'one row for each file of sql/migrations that was applied; the file itself writes it';
 
 INSERT INTO fetchwork.migration (version, name) VALUES (1, 'base');
 
--- Roles ---------------------------------------------------------------------------------------------------------------------------
--- Roles belong to the whole cluster of databases, so another database may have made them already.
+-- Roles -------------------------------------------------------------------------------------------------------------
+-- sql/grants.sql says what each may do. Roles belong to the whole cluster of databases, so another database may have
+-- made them already.
 
 DO $roles$
 DECLARE
@@ -40,58 +46,82 @@ BEGIN
 END
 $roles$;
 
--- Types ---------------------------------------------------------------------------------------------------------------------------
+-- Types -------------------------------------------------------------------------------------------------------------
+-- JobStatus stays HTCondor's number (1 Idle, 2 Running, 3 Removed, 4 Completed, 5 Held, 7 Suspended), because people
+-- compare it in constraints. What a run is has no number in HTCondor.
 
+-- How far a live run has come. An ended run keeps the last state, and has an outcome.
 CREATE TYPE fetchwork.run_state AS ENUM (
-    'reserved',  -- claimed for a slot by FETCH_WORK; -> accepted | running | ended
-    'accepted',  -- REPLY_FETCH said accept: the startd is willing; -> running | ended
-    'running'    -- PREPARE_JOB passed the fence: a starter lives; -> ended
+    'reserved',         -- claimed for a slot by FETCH_WORK                           -> accepted | running | ended
+    'accepted',         -- REPLY_FETCH said accept: the startd is willing             -> running | ended
+    'running'           -- PREPARE_JOB passed the fence (start): a starter lives      -> ended
 );
 
+-- How a run ended. It has no way out: the job's next run is another one.
 CREATE TYPE fetchwork.run_outcome AS ENUM (
-    'completed',        -- the job ended by itself
-    'evicted',          -- HTCondor ended it: vacate, drain, preemption, shutdown
-    'could_not_start',  -- accepted, but the starter did not get the job to run
-    'rejected',         -- REPLY_FETCH said reject
-    'expired',          -- the offer ran out before the startd answered
-    'withdrawn',        -- the job was removed or held before it started
-    'removed',          -- the job was removed while it ran
-    'held',             -- the job was held while it ran
-    'vacated',          -- ended because someone asked fetchwork to (vacate, preemption from the database)
-    'lost'              -- starter or host fell silent
+    'completed',        -- running -> the job ended by itself
+    'evicted',          -- running -> HTCondor ended it: vacate, drain, preemption, shutdown
+    'could_not_start',  -- reserved | accepted -> the starter did not get the job to run
+    'rejected',         -- reserved | accepted -> REPLY_FETCH said reject
+    'expired',          -- reserved -> the offer ran out before the startd answered
+    'withdrawn',        -- any state -> the job was removed, held or vacated before it started
+    'removed',          -- running -> the job was removed while it ran
+    'held',             -- running -> the job was held while it ran
+    'vacated',          -- running -> fetchwork was asked to end it (vacate, preemption from the database)
+    'lost'              -- running -> starter or host fell silent
 );
 
--- Rules that an administrator sets --------------------------------------------------------------------------------------------------
+-- What an administrator decides -------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.setting (
     name text PRIMARY KEY,
     value numeric NOT NULL,
-    unit text NOT NULL,
-    meaning text NOT NULL
+    unit text NOT NULL,                         -- for people; no function reads it
+    meaning text NOT NULL                       -- for people
 );
 
+COMMENT ON TABLE fetchwork.setting IS 'numbers that hold for the whole pool; functions read them at each use';
+
 INSERT INTO fetchwork.setting (name, value, unit, meaning) VALUES
-    ('max_ad_bytes', 10240, 'bytes', 'what the startd reads of a fetched ad (HTCondor''s PIPE_BUFFER_MAX)'),
-    ('max_not_started', 3, 'runs', 'a job that could not start so often is held'),
-    ('max_lost', 10, 'runs', 'a job whose host or starter was lost so often is held'),
-    ('retry_delay', 2, 'seconds', 'first delay after a run that could not start; doubles with each'),
-    ('max_retry_delay', 600, 'seconds', 'longest such delay'),
-    ('refusal_rest', 10, 'seconds', 'how long a slot that refused an autocluster is not offered it; doubles with each refusal'),
-    ('max_refusal_rest', 3600, 'seconds', 'longest such rest'),
-    ('host_lease', 60, 'seconds', 'an agent that is silent so long has lost its runs'),
-    ('priority_halflife', 86400, 'seconds', 'half-life of usage (HTCondor''s PRIORITY_HALFLIFE)'),
-    ('default_prio_factor', 1000, 'factor', 'priority factor of a submitter that has none (DEFAULT_PRIO_FACTOR)'),
-    ('black_hole_runs', 6, 'runs', 'a host with so many bad starts in a row, of at least two autoclusters, is taken for a black hole'),
-    ('black_hole_rest', 60, 'seconds', 'first pause between the probes that a black hole is offered; doubles with each that fails'),
-    ('max_black_hole_rest', 3600, 'seconds', 'longest such pause'),
-    ('quick_failure', 2, 'seconds', 'a run that fails within so long counts as a bad start of its host'),
-    ('history_days', 365, 'days', 'ended jobs and runs are kept so long'),
-    ('event_days', 90, 'days', 'events are kept so long');
+    ('max_ad_bytes', 10240, 'bytes',
+        'what the startd reads of a fetched ad (HTCondor''s PIPE_BUFFER_MAX)'),
+    ('max_not_started', 3, 'runs',
+        'a job that could not start so often is held'),
+    ('max_lost', 10, 'runs',
+        'a job whose host or starter was lost so often is held'),
+    ('retry_delay', 2, 'seconds',
+        'first delay after a run that could not start; doubles with each'),
+    ('max_retry_delay', 600, 'seconds',
+        'longest such delay'),
+    ('refusal_rest', 10, 'seconds',
+        'how long a slot that refused an autocluster is not offered it; doubles with each refusal'),
+    ('max_refusal_rest', 3600, 'seconds',
+        'longest such rest'),
+    ('host_lease', 60, 'seconds',
+        'an agent that is silent so long has lost its runs'),
+    ('priority_halflife', 86400, 'seconds',
+        'half-life of usage (HTCondor''s PRIORITY_HALFLIFE)'),
+    ('default_prio_factor', 1000, 'factor',
+        'priority factor of a submitter that has none (DEFAULT_PRIO_FACTOR)'),
+    ('black_hole_runs', 6, 'runs',
+        'a host with so many bad starts in a row, of at least two autoclusters, is taken for a black hole'),
+    ('black_hole_rest', 60, 'seconds',
+        'first pause between the probes that a black hole is offered; doubles with each that fails'),
+    ('max_black_hole_rest', 3600, 'seconds',
+        'longest such pause'),
+    ('quick_failure', 2, 'seconds',
+        'a run that fails within so long counts as a bad start of its host'),
+    ('history_days', 365, 'days',
+        'ended jobs and runs are kept so long'),
+    ('event_days', 90, 'days',
+        'events are kept so long');
 
 CREATE TABLE fetchwork.queue (
+    -- FetchWorkQueue of its jobs
     name text PRIMARY KEY CONSTRAINT queue_name_is_plain CHECK (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$'),
     paused boolean NOT NULL DEFAULT false,      -- offers nothing
     draining boolean NOT NULL DEFAULT false,    -- takes no new jobs, works off what it has
+    -- so many live runs at once; null: no maximum
     max_running integer CONSTRAINT queue_max_running_is_positive CHECK (max_running >= 0),
     -- a waiting job whose submitter's effective priority is this many times better may end a running one; null: never
     preempt_ratio double precision CONSTRAINT queue_preempt_ratio_above_one CHECK (preempt_ratio > 1),
@@ -99,82 +129,301 @@ CREATE TABLE fetchwork.queue (
     preempt_prio integer CONSTRAINT queue_preempt_prio_is_positive CHECK (preempt_prio > 0)
 );
 
+COMMENT ON TABLE fetchwork.queue IS 'queues; a slot draws from those that its hook keyword names';
+
 INSERT INTO fetchwork.queue (name) VALUES ('default');
 
+CREATE TABLE fetchwork.concurrency_limit (
+    name text PRIMARY KEY CONSTRAINT concurrency_limit_is_lower CHECK (name = lower(name)),
+    -- what all live runs that name it may take together
+    maximum double precision NOT NULL CONSTRAINT concurrency_limit_is_positive CHECK (maximum >= 0)
+);
+
+COMMENT ON TABLE fetchwork.concurrency_limit IS '<NAME>_LIMIT in HTCondor; a name without a row is unlimited';
+
 CREATE TABLE fetchwork.owner_grant (
-    role text NOT NULL,   -- a database role, or a role it is a member of
-    owner text NOT NULL,  -- an account on the execute hosts that this role may name as Owner
+    role text NOT NULL,                         -- a database role, or a role it is a member of
+    owner text NOT NULL,                        -- an account on the execute hosts that this role may name as Owner
     PRIMARY KEY (role, owner),
     CONSTRAINT owner_grant_never_root CHECK (lower(owner) NOT IN ('root', 'toor'))
 );
 
-COMMENT ON TABLE fetchwork.owner_grant IS 'who may submit jobs as which Owner, and see and change the jobs of that Owner';
+COMMENT ON TABLE fetchwork.owner_grant IS
+    'who may submit jobs as which Owner, and see and change the jobs of that Owner';
+
+-- Job attributes ----------------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.attribute (
-    key text PRIMARY KEY,   -- the name in lower case
-    name text NOT NULL,     -- as HTCondor writes it
+    key text PRIMARY KEY,                       -- the name in lower case, for look-ups: ClassAd names ignore case
+    name text NOT NULL,                         -- as HTCondor writes it
     rule text NOT NULL CONSTRAINT attribute_rule_is_known CHECK (rule IN (
-        'plain',       -- goes to the starter
-        'kept',        -- matching and policy: stays here, is not printed for the starter
-        'ours',        -- set by fetchwork; dropped at submit, since HTCondor's own submit writes it too
-        'forbidden',   -- set by fetchwork; refused at submit
-        'unhonoured'   -- fetched work does not do it: refused at submit unless it has the harmless value
+        'plain',                                -- goes to the starter
+        'kept',                                 -- matching and policy: stays here, is not printed for the starter
+        'ours',                                 -- set by fetchwork; dropped at submit, as HTCondor's submit writes it
+        'forbidden',                            -- set by fetchwork; refused at submit
+        'unhonoured'                            -- fetched work does not do it: refused unless the value is harmless
     )),
-    harmless jsonb,         -- for unhonoured: values that ask for nothing
-    note text,              -- for unhonoured: why, in the message
+    harmless jsonb,                             -- for unhonoured: values that ask for nothing
+    note text,                                  -- for unhonoured: why, in the message
     CONSTRAINT attribute_key_is_name CHECK (key = lower(name))
 );
 
-COMMENT ON TABLE fetchwork.attribute IS 'job attributes that submit treats specially, with their spelling';
+COMMENT ON TABLE fetchwork.attribute IS
+    'job attributes that submit treats specially, with their spelling; one that is not here goes to the starter as it is';
+
+-- Go to the starter; listed for their spelling.
+INSERT INTO fetchwork.attribute (key, name, rule)
+SELECT lower(a.name), a.name, 'plain'
+FROM unnest(ARRAY[
+    -- what runs
+    'JobUniverse', 'Owner', 'Cmd', 'Args', 'Arguments', 'Env', 'Environment', 'Iwd', 'In', 'Out', 'Err',
+    'JobDescription',
+    -- what it asks for
+    'RequestCpus', 'RequestMemory', 'RequestDisk', 'RequestGPUs', 'CoreSize',
+    -- when it starts, and how it ends
+    'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
+    'KillSigTimeout', 'JobMaxVacateTime', 'WantGracefulRemoval',
+    -- what is told of it
+    'StarterUserLog', 'FetchWorkTailBytes'
+]) AS a (name);
+
+-- Stay here: the starter gets an ad of limited size, and has no use for them.
+INSERT INTO fetchwork.attribute (key, name, rule)
+SELECT lower(a.name), a.name, 'kept'
+FROM unnest(ARRAY[
+    -- matching
+    'Requirements', 'Rank', 'ConcurrencyLimits', 'DiskUsage', 'ExecutableSize', 'FileSystemDomain',
+    -- order and share
+    'FetchWorkQueue', 'JobPrio', 'AcctGroup', 'AcctGroupUser', 'AccountingGroup', 'JobBatchName',
+    -- policy
+    'OnExitHold', 'OnExitHoldReason', 'OnExitHoldSubCode', 'OnExitRemove', 'OnExitRemoveReason',
+    'PeriodicHold', 'PeriodicHoldReason', 'PeriodicHoldSubCode', 'PeriodicRelease', 'PeriodicReleaseReason',
+    'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
+    'AllowedJobDuration',
+    -- retries
+    'JobMaxRetries', 'SuccessExitCode', 'JobSuccessExitCode', 'FetchWorkRetryDelay', 'FetchWorkMaxRetryDelay',
+    -- event logs and DAGs
+    'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames'
+]) AS a (name);
+
+-- Dropped at submit: fetchwork sets them where they mean something, and HTCondor's submit writes them into every ad.
+INSERT INTO fetchwork.attribute (key, name, rule)
+SELECT lower(a.name), a.name, 'ours'
+FROM unnest(ARRAY[
+    -- identity
+    'User', 'OsUser', 'ClusterId', 'ProcId', 'GlobalJobId', 'MyType', 'TargetType', 'CondorVersion',
+    'CondorPlatform', 'JobSubmitMethod', 'JobSubmitFile',
+    -- status
+    'JobStatus', 'LastJobStatus', 'QDate', 'EnteredCurrentStatus', 'CompletionDate', 'HoldReason',
+    'HoldReasonCode', 'HoldReasonSubCode', 'ReleaseReason', 'RemoveReason', 'LastHoldReason',
+    'LastHoldReasonCode',
+    -- counts
+    'NumCkpts', 'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',
+    'NumHolds', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
+    -- use
+    'ImageSize', 'RemoteSysCpu', 'RemoteUserCpu', 'RemoteWallClockTime', 'CommittedTime',
+    'CommittedSlotTime', 'CommittedSuspensionTime', 'CumulativeSlotTime', 'CumulativeRemoteSysCpu',
+    'CumulativeRemoteUserCpu', 'CumulativeSuspensionTime', 'LastSuspensionTime',
+    -- runs
+    'JobStartDate', 'JobCurrentStartDate', 'JobFinishedHookDone', 'JobLeaseDuration', 'LastMatchTime',
+    'LastMatchListLength', 'ScheddInterval', 'RemoteHost', 'LastRemoteHost', 'RemoteSlotID', 'ExitBySignal',
+    'ExitCode', 'ExitSignal', 'ExitStatus',
+    -- what submit writes about files and the standard universe
+    'TransferInputSizeMB', 'WhenToTransferOutput', 'TransferIn', 'TransferOut', 'TransferErr',
+    'TransferExecutable', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser', 'WantRemoteIO',
+    'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize', 'ContainerImageSource'
+]) AS a (name);
+
+-- Refused at submit: they would make a job pass for a run, or for another hook's.
+INSERT INTO fetchwork.attribute (key, name, rule)
+SELECT lower(a.name), a.name, 'forbidden'
+FROM unnest(ARRAY[
+    -- of the claim and the run
+    'HookKeyword', 'ClaimId', 'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy'
+]) AS a (name);
+
+-- Refused at submit unless the value asks for nothing, so that no job runs otherwise than its ad says. The note is the
+-- reason that the submitter reads.
+INSERT INTO fetchwork.attribute (key, name, rule, harmless, note)
+SELECT lower(a.name), a.name, 'unhonoured', r.harmless::jsonb, r.note
+FROM (
+    VALUES
+        ('fetched work has no container support: HTCondor would run the job bare on the host', '[false]',
+            ARRAY['WantContainer', 'WantDocker', 'WantDockerImage', 'WantSIF']),
+        ('fetched work has no container support: HTCondor would run the job bare on the host', '[]',
+            ARRAY['ContainerImage', 'DockerImage', 'SingularityImage', 'ContainerServiceNames',
+            'DockerNetworkType']),
+        ('fetched work has no file transfer; jobs see the file system of the execute host', '["NO", "IF_NEEDED"]',
+            ARRAY['ShouldTransferFiles']),
+        ('fetched work has no file transfer; jobs see the file system of the execute host', '[""]',
+            ARRAY['TransferInput', 'TransferOutput', 'TransferInputRemaps', 'TransferOutputRemaps',
+            'TransferPlugins', 'OutputDestination', 'TransferCheckpoint', 'PublicInputFiles']),
+        ('fetched work has no file transfer; jobs see the file system of the execute host', '[false]',
+            ARRAY['PreserveRelativePaths', 'ManifestDesired']),
+        ('fetched work has no file transfer; jobs see the file system of the execute host', '[]',
+            ARRAY['FileRemaps', 'BufferFiles', 'FetchFiles', 'CompressFiles', 'AppendFiles', 'LocalFiles',
+            'RemoteIwd', 'MaxTransferInputMB', 'MaxTransferOutputMB', 'DontEncryptInputFiles',
+            'DontEncryptOutputFiles', 'ManifestDir', 'TransferContainer', 'ContainerTargetDir']),
+        ('the starter of fetched work truncates the files at each start', '[true]',
+            ARRAY['EraseOutputAndErrorOnRestart']),
+        ('fetched work has no shadow to talk to (chirp)', '[false]',
+            ARRAY['WantIOProxy']),
+        ('there is no self-checkpoint without a shadow', '[]',
+            ARRAY['CheckpointExitCode', 'CheckpointExitSignal', 'CheckpointExitBySignal',
+            'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal',
+            'CheckpointDestination']),
+        ('there is no credential to send with fetched work', '[""]',
+            ARRAY['X509UserProxy', 'x509userproxysubject', 'OAuthServicesNeeded', 'SendCredential']),
+        ('HTCondor 25 ignores it for fetched work', '[""]',
+            ARRAY['PreCmd', 'PreArguments', 'PreArgs', 'PreEnvironment', 'PostCmd', 'PostArguments',
+            'PostArgs', 'PostEnvironment']),
+        ('the starter of fetched work does not do it', '[false]',
+            ARRAY['EncryptExecuteDirectory', 'JobStarterDebug', 'SkipIfDataflow', 'WantJobNetworking',
+            'RunAsOwner', 'LoadProfile', 'WantFTOnCheckpoint']),
+        ('the starter of fetched work does not do it', '[""]',
+            ARRAY['JobStarterLog', 'MountUnderScratch', 'OutputDirectory']),
+        ('the starter of fetched work does not do it', '[]',
+            ARRAY['JarFiles', 'ToolDaemonCmd', 'PrimaryUnixGroup']),
+        ('the starter of fetched work ignores it', '[0]',
+            ARRAY['JobNice']),
+        ('there is no schedd that would compute the next run', '[]',
+            ARRAY['CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'CronWindow',
+            'CronPrepTime']),
+        ('there is no schedd that would wait', '[0]',
+            ARRAY['NextJobStartDelay', 'KeepClaimIdle']),
+        ('there is no schedd that would record it', '[""]',
+            ARRAY['JobMachineAttrs', 'JobAdInformationAttrs', 'UserLogExecuteEventAttrs']),
+        ('a fetched job runs in one slot', '[0, 1]',
+            ARRAY['MinHosts', 'MaxHosts']),
+        ('the job would run all the same', '[false]',
+            ARRAY['IsNoopJob']),
+        ('use JobPrio, or an accounting group with a large priority factor', '[false]',
+            ARRAY['NiceUser']),
+        ('use JobBatchName', '[]',
+            ARRAY['JobSetName']),
+        ('event logs are written in the classic form', '[false]',
+            ARRAY['UserLogUseXML']),
+        ('fetchwork sends no mail; follow the events', '[0]',
+            ARRAY['JobNotification']),
+        ('fetchwork sends no mail; follow the events', '[""]',
+            ARRAY['EmailAttributes']),
+        ('ended jobs are in the view "history"', '[false]',
+            ARRAY['LeaveJobInQueue']),
+        ('fetchwork keeps what the jobs of a cluster have in common once by itself', '[]',
+            ARRAY['JobMaterializeLimit', 'JobMaterializeMaxIdle', 'JobMaterializeDigestFile'])
+) AS r (note, harmless, names)
+CROSS JOIN LATERAL unnest(r.names) AS a (name);
+
+
+-- Who gets what -----------------------------------------------------------------------------------------------------
+
+CREATE TABLE fetchwork.submitter (
+    name text PRIMARY KEY,                      -- accounting group, or else the owner
+    -- what multiplies its use (condor_userprio -setfactor); null: the setting default_prio_factor
+    prio_factor double precision CONSTRAINT submitter_factor_is_at_least_one CHECK (prio_factor >= 1),
+    usage double precision NOT NULL DEFAULT 0,  -- weighted slot seconds of ended runs, decayed to usage_at
+    usage_at timestamptz NOT NULL DEFAULT now(),
+    total_usage double precision NOT NULL DEFAULT 0,  -- the same, never decayed
+    -- so many live runs at once; null: no maximum
+    max_running integer CONSTRAINT submitter_max_running_is_positive CHECK (max_running >= 0)
+);
+
+COMMENT ON TABLE fetchwork.submitter IS 'who is charged for runs, and how much was used';
 
 CREATE TABLE fetchwork.significant_attribute (
+    -- in lower case, as ClassAd names ignore case
     key text PRIMARY KEY CONSTRAINT significant_attribute_is_lower CHECK (key = lower(key))
 );
 
 COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster, as SIGNIFICANT_ATTRIBUTES is for a schedd';
 
--- Who gets what -----------------------------------------------------------------------------------------------------------------------
-
-CREATE TABLE fetchwork.submitter (
-    name text PRIMARY KEY,                      -- accounting group, or else the owner
-    prio_factor double precision CONSTRAINT submitter_factor_is_at_least_one CHECK (prio_factor >= 1),
-    usage double precision NOT NULL DEFAULT 0,  -- weighted slot seconds, decayed to usage_at
-    usage_at timestamptz NOT NULL DEFAULT now(),
-    total_usage double precision NOT NULL DEFAULT 0,
-    max_running integer CONSTRAINT submitter_max_running_is_positive CHECK (max_running >= 0)
-);
-
-CREATE TABLE fetchwork.concurrency_limit (
-    name text PRIMARY KEY CONSTRAINT concurrency_limit_is_lower CHECK (name = lower(name)),
-    maximum double precision NOT NULL CONSTRAINT concurrency_limit_is_positive CHECK (maximum >= 0)
-);
+-- what START expressions commonly look at; agents add what those of their slots do
+INSERT INTO fetchwork.significant_attribute (key) VALUES
+    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup');
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    signature uuid NOT NULL,                    -- md5 of what follows
+    signature uuid NOT NULL,                    -- md5 of queue, submitter and ad, to find an equal row
     queue text NOT NULL REFERENCES fetchwork.queue (name),
-    owner text NOT NULL,
+    owner text NOT NULL,                        -- the account that its jobs run as
     submitter text NOT NULL REFERENCES fetchwork.submitter (name),
-    -- null: an expression, which only a slot's ad can tell
+    -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a slot's ad
+    -- can answer.
     request_cpus double precision,
     request_memory_mib double precision,
     request_disk_kib double precision,
     request_gpus double precision,
-    concurrency_limits text,
+    concurrency_limits text,                    -- ConcurrencyLimits in lower case; null: none
     ad jsonb NOT NULL                           -- all that matching looks at
 );
 
--- Not unique: a submitter with the first such job must not wait for another's long transaction that has one too; two equal rows do no harm
+COMMENT ON TABLE fetchwork.autocluster IS
+    'distinct sets of what matching looks at; rows never change, so agents keep them for ever';
+
+-- Not unique: a submitter with the first such job must not wait for another's long transaction that has one too; two
+-- equal rows do no harm.
 CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
 
-COMMENT ON TABLE fetchwork.autocluster IS 'distinct sets of what matching looks at; rows never change';
+-- Hosts and slots ---------------------------------------------------------------------------------------------------
 
--- Jobs ----------------------------------------------------------------------------------------------------------------------------------
+CREATE TABLE fetchwork.host (
+    host_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL UNIQUE,                  -- as its agent calls itself
+    agent_version text,                         -- null: direct mode only
+    agent_id uuid,                              -- the agent process that holds the lease
+    lease interval,                             -- as its agent wants it; null: setting host_lease
+    lease_until timestamptz,                    -- null: no agent, so no lease of the host; its runs have their own
+    seen_at timestamptz NOT NULL DEFAULT now(),
+    -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at once.
+    bad_starts integer NOT NULL DEFAULT 0,      -- in a row
+    bad_autoclusters integer [] NOT NULL DEFAULT '{}',  -- of them the last eight
+    bad_reason text,                            -- of the last one
+    black_hole_since timestamptz,               -- null: it is not taken for one
+    probes integer NOT NULL DEFAULT 0,          -- single jobs that failed since then
+    next_probe_at timestamptz                   -- before that it is offered nothing
+);
+
+COMMENT ON TABLE fetchwork.host IS 'execute hosts that ever asked for work';
+
+CREATE TABLE fetchwork.slot (
+    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
+    name text NOT NULL,                         -- Name of its ad
+    state text,                                 -- State, Activity and SlotType of its ad
+    activity text,
+    slot_type text,
+    cpus double precision,                      -- its resources, as preempt compares them
+    memory_mib double precision,
+    disk_kib double precision,
+    gpus double precision,
+    last_fetch_at timestamptz NOT NULL DEFAULT now(),
+    last_answer text,                           -- what that fetch got
+    queues text [],                             -- which it draws from, in this order; null: not reported
+    ad jsonb,                                   -- the slot ad as FETCH_WORK brought it, without the startd's secrets
+    PRIMARY KEY (host_id, name)
+);
+
+COMMENT ON TABLE fetchwork.slot IS 'what slots reported of themselves; people read it, and preempt';
+
+CREATE TABLE fetchwork.slot_rest (
+    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
+    slot text NOT NULL,
+    autocluster_id integer NOT NULL,
+    refusals integer NOT NULL DEFAULT 1,        -- in a row; each doubles the rest
+    rest_until timestamptz NOT NULL,
+    PRIMARY KEY (host_id, slot, autocluster_id)
+);
+
+COMMENT ON TABLE fetchwork.slot_rest IS
+    'pairs that the startd refused: the slot is not offered that autocluster for a while';
+
+-- Jobs, runs and the queue ------------------------------------------------------------------------------------------
+-- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are columns.
+-- A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
 
 CREATE SEQUENCE fetchwork.cluster_id AS integer;
 CREATE SEQUENCE fetchwork.run_id;
--- positions only grow; a cache would hand out old ones late and let a claimer's hint step over them
+-- Positions only grow; a cache would hand out old ones late, and a claimer's hint would step over them.
 CREATE SEQUENCE fetchwork.position;
 
 CREATE TABLE fetchwork.cluster (
@@ -184,36 +433,39 @@ CREATE TABLE fetchwork.cluster (
     submitted_at timestamptz NOT NULL DEFAULT now()
 );
 
+COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept as long as a job of it is in the queue or in the history';
+
 CREATE TABLE fetchwork.batch (
     batch_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text NOT NULL,
-    name text NOT NULL,
+    name text NOT NULL,                         -- JobBatchName
     UNIQUE (owner, name)
 );
 
--- Live runs. Narrow, and written by every claim.
+COMMENT ON TABLE fetchwork.batch IS 'named batches, so that counts have a short key';
+
 CREATE TABLE fetchwork.run (
     run_id bigint PRIMARY KEY DEFAULT nextval('fetchwork.run_id'),
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    autocluster_id integer NOT NULL,
+    autocluster_id integer NOT NULL,            -- its job's, to count limits and shares without a look at "job"
     host_id integer NOT NULL,
     state fetchwork.run_state NOT NULL DEFAULT 'reserved',
     -- JobStatus of its job: a run may outlive its job's being Held or Removed for as long as it takes to end
     job_status smallint NOT NULL DEFAULT 1,
     weight real NOT NULL DEFAULT 1,             -- what a second of it costs its submitter (SlotWeight)
-    token uuid NOT NULL DEFAULT gen_random_uuid(),
+    token uuid NOT NULL DEFAULT gen_random_uuid(),  -- who knows it may report for the run; no view shows it
     slot text NOT NULL,                         -- slot name; the dynamic slot's from the start on
-    lease interval NOT NULL,                    -- any contact renews the deadline by so much
-    deadline timestamptz NOT NULL,
+    lease interval NOT NULL,                    -- any contact moves the deadline so far ahead
+    deadline timestamptz NOT NULL,              -- of the offer, then of the next sign of life; past it the run is given up
     claimed_at timestamptz NOT NULL DEFAULT now(),
     accepted_at timestamptz,
     started_at timestamptz,
-    contact_at timestamptz,
-    starter text,                               -- identity of the starter that passed the fence: pid and start time
+    contact_at timestamptz,                     -- when a hook last reported
+    starter text,                               -- the starter that passed the fence: pid and start time
     job_pid integer,
     end_requested text CONSTRAINT run_end_requested_is_known CHECK (end_requested IN ('remove', 'hold', 'vacate')),
-    end_reason text,
+    end_reason text,                            -- of that request
     signalled_at timestamptz,                   -- when a hook was first told to end the job
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     CONSTRAINT run_one_live_run_per_job UNIQUE (cluster_id, proc_id),
@@ -221,33 +473,36 @@ CREATE TABLE fetchwork.run (
     CONSTRAINT run_status_fits_state CHECK (state = 'running' OR job_status IN (1, 3, 5))
 );
 
+COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, and written by every claim; ended ones are in run_history';
+
 CREATE INDEX run_slot ON fetchwork.run (host_id, slot);
 
 CREATE TABLE fetchwork.job (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL CONSTRAINT job_proc_id_not_negative CHECK (proc_id >= 0),
-    job_status smallint NOT NULL DEFAULT 1 CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 5, 7)),
-    has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: someone must evaluate them
+    job_status smallint NOT NULL DEFAULT 1
+        CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 5, 7)),
+    has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: an agent must evaluate them
     job_prio integer NOT NULL DEFAULT 0,
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     batch_id integer REFERENCES fetchwork.batch (batch_id),
-    position bigint,                            -- where it last waited
+    position bigint,                            -- where it last waited, to find its row of "waiting"
     run_id bigint,                              -- the run that passed the fence, while it lives
     q_date timestamptz NOT NULL DEFAULT now(),
-    status_at timestamptz NOT NULL DEFAULT now(),
+    status_at timestamptz NOT NULL DEFAULT now(),  -- EnteredCurrentStatus
     not_before timestamptz,                     -- an Idle job with this set does not wait in the queue yet
     first_start_at timestamptz,
     last_start_at timestamptz,
     num_starts integer NOT NULL DEFAULT 0,
     num_completions integer NOT NULL DEFAULT 0,
     num_holds integer NOT NULL DEFAULT 0,
-    num_not_started integer NOT NULL DEFAULT 0, -- in a row
+    num_not_started integer NOT NULL DEFAULT 0,  -- in a row; at max_not_started it is held
     num_evicted integer NOT NULL DEFAULT 0,
-    num_lost integer NOT NULL DEFAULT 0,
-    wall_s double precision NOT NULL DEFAULT 0, -- of ended runs
+    num_lost integer NOT NULL DEFAULT 0,        -- since its last release; at max_lost it is held
+    wall_s double precision NOT NULL DEFAULT 0,  -- of ended runs, and so the next two
     user_cpu_s double precision NOT NULL DEFAULT 0,
     sys_cpu_s double precision NOT NULL DEFAULT 0,
-    owner text NOT NULL,
+    owner text NOT NULL,                        -- here and not only in the ad: every view asks for it
     queue text NOT NULL,
     hold_reason text,
     hold_code integer,
@@ -259,9 +514,12 @@ CREATE TABLE fetchwork.job (
     -- Running or Suspended means that a run which passed the fence is alive
     CONSTRAINT job_running_has_run CHECK (job_status NOT IN (2, 7) OR run_id IS NOT NULL),
     CONSTRAINT job_run_is_live FOREIGN KEY (run_id) REFERENCES fetchwork.run (run_id) DEFERRABLE INITIALLY DEFERRED,
-    CONSTRAINT job_held_has_reason CHECK ((job_status = 5) = (hold_reason IS NOT NULL AND hold_code IS NOT NULL)),
+    CONSTRAINT job_held_has_reason
+        CHECK ((job_status = 5) = (hold_reason IS NOT NULL AND hold_code IS NOT NULL)),
     CONSTRAINT job_not_before_only_idle CHECK (not_before IS NULL OR job_status = 1)
 );
+
+COMMENT ON TABLE fetchwork.job IS 'jobs in the queue; a job that has ended is in job_history';
 
 CREATE INDEX job_run ON fetchwork.job (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX job_owner ON fetchwork.job (owner);
@@ -270,109 +528,75 @@ CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX job_held ON fetchwork.job (owner) WHERE job_status = 5;
 CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 
--- What the claim reads: one narrow row for each job that may be claimed now. A claim deletes it and touches no row of "job".
+-- One narrow row for each job that may be claimed now. A claim deletes it and touches no row of "job".
 CREATE TABLE fetchwork.waiting (
     autocluster_id integer NOT NULL,
     job_prio integer NOT NULL,
-    position bigint NOT NULL,
+    position bigint NOT NULL,                   -- jobs of an autocluster and priority are claimed in this order
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
     PRIMARY KEY (autocluster_id, job_prio, position)
 );
 
--- Which (autocluster, priority) has rows in "waiting", so that asking costs the number of autoclusters and not of jobs. A row may be
--- there with nothing waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
--- round: see functions/matching/ensure_demand.sql.
+COMMENT ON TABLE fetchwork.waiting IS 'what a claim reads: the jobs that may be claimed now';
+
+-- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing waiting
+-- (the claimer that finds that deletes it), or twice (two submitters at once), never the other way round: see
+-- functions/matching/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     job_prio integer NOT NULL
 );
 
+COMMENT ON TABLE fetchwork.demand IS 'which autoclusters have rows in "waiting", and at which priorities';
+
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 
--- Counts as changes, folded now and then: writers of equal jobs never wait for each other, and nobody counts a million
--- rows. What is Running is counted from the live runs, which are as few as the slots; a claim changes no count.
+-- Counts ------------------------------------------------------------------------------------------------------------
+-- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait for each
+-- other, and no reader counts a million rows. What is Running is counted from the live runs, which are as few as the
+-- slots; a claim changes no count.
+
 CREATE TABLE fetchwork.tally_change (
     autocluster_id integer NOT NULL,
-    batch_id integer,
+    batch_id integer,                           -- null: the job is in no batch
     jobs integer NOT NULL DEFAULT 0,            -- rows of "job"
     held integer NOT NULL DEFAULT 0,            -- of them Held
-    completed integer NOT NULL DEFAULT 0,
-    removed integer NOT NULL DEFAULT 0,
+    completed integer NOT NULL DEFAULT 0,       -- ended by themselves, ever
+    removed integer NOT NULL DEFAULT 0,         -- ended by removal, ever
     usage double precision NOT NULL DEFAULT 0   -- weighted slot seconds of runs that ended
 );
 
+COMMENT ON TABLE fetchwork.tally_change IS 'changes of the counts and of usage that are not folded yet';
+
 CREATE TABLE fetchwork.tally (
     autocluster_id integer NOT NULL,
-    batch_id integer NOT NULL,                  -- 0: none
-    jobs bigint NOT NULL,
+    batch_id integer NOT NULL,                  -- 0: none, as a key has no nulls
+    jobs bigint NOT NULL,                       -- the sums of tally_change
     held bigint NOT NULL,
     completed bigint NOT NULL,
     removed bigint NOT NULL,
     PRIMARY KEY (autocluster_id, batch_id)
 );
 
--- Hosts and slots -----------------------------------------------------------------------------------------------------------------------
+COMMENT ON TABLE fetchwork.tally IS 'jobs counted by autocluster and batch, without what is in tally_change';
 
-CREATE TABLE fetchwork.host (
-    host_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name text NOT NULL UNIQUE,
-    agent_version text,                         -- null: direct mode only
-    agent_id uuid,                              -- the agent process that holds the lease
-    lease interval,                             -- as its agent wants it; null: setting host_lease
-    lease_until timestamptz,                    -- null: no agent, so no lease of the host; its runs have their own
-    seen_at timestamptz NOT NULL DEFAULT now(),
-    bad_starts integer NOT NULL DEFAULT 0,      -- in a row
-    bad_autoclusters integer[] NOT NULL DEFAULT '{}',
-    bad_reason text,
-    black_hole_since timestamptz,
-    probes integer NOT NULL DEFAULT 0,          -- failed since then
-    next_probe_at timestamptz
-);
-
-CREATE TABLE fetchwork.slot (
-    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
-    name text NOT NULL,
-    state text,
-    activity text,
-    slot_type text,
-    cpus double precision,
-    memory_mib double precision,
-    disk_kib double precision,
-    gpus double precision,
-    last_fetch_at timestamptz NOT NULL DEFAULT now(),
-    last_answer text,
-    queues text[],                              -- which it draws from, in this order; null: not told
-    ad jsonb,                                   -- the slot ad as FETCH_WORK brought it
-    PRIMARY KEY (host_id, name)
-);
-
-CREATE TABLE fetchwork.slot_rest (
-    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
-    slot text NOT NULL,
-    autocluster_id integer NOT NULL,
-    refusals integer NOT NULL DEFAULT 1,
-    rest_until timestamptz NOT NULL,
-    PRIMARY KEY (host_id, slot, autocluster_id)
-);
-
-COMMENT ON TABLE fetchwork.slot_rest IS 'pairs that the startd refused: the slot is not offered that autocluster for a while';
-
--- What was -------------------------------------------------------------------------------------------------------------------------------
--- Partitioned by time; functions/maintenance/maintain_tables.sql makes partitions ahead and drops old ones. The default partition catches what no
--- partition was made for, so that a database whose maintenance stopped goes on working.
+-- History -----------------------------------------------------------------------------------------------------------
+-- Partitioned by time, and so are events; functions/maintenance/maintain_tables.sql makes partitions ahead and drops
+-- old ones. The default partition catches what no partition was made for, so that a database whose maintenance stopped
+-- goes on working.
 
 CREATE TABLE fetchwork.run_history (
     run_id bigint NOT NULL,
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
     autocluster_id integer NOT NULL,
-    host_id integer NOT NULL,
+    host_id integer NOT NULL,                   -- its row of "host" may be gone
     state fetchwork.run_state NOT NULL,         -- how far it came
     outcome fetchwork.run_outcome NOT NULL,
-    reason text,
+    reason text,                                -- in a sentence
     weight real NOT NULL,
-    token uuid NOT NULL,
+    token uuid NOT NULL,                        -- so that a late report is told from a forged one
     slot text NOT NULL,
     claimed_at timestamptz NOT NULL,
     accepted_at timestamptz,
@@ -380,17 +604,20 @@ CREATE TABLE fetchwork.run_history (
     ended_at timestamptz NOT NULL DEFAULT now(),
     starter text,
     job_pid integer,
-    usage jsonb,
-    report jsonb,                               -- what JOB_EXIT told
-    late_report jsonb,                          -- what it told after the run had been given up; changed nothing
+    usage jsonb,                                -- last report of UPDATE_JOB_INFO
+    report jsonb,                               -- what JOB_EXIT reported
+    late_report jsonb,                          -- what it reported after the run had been given up; changed nothing
     output jsonb                                -- the end of the job's stdout and stderr, where the job asked for it
 ) PARTITION BY RANGE (ended_at);
+
+COMMENT ON TABLE fetchwork.run_history IS 'runs that have ended';
 
 CREATE TABLE fetchwork.run_history_default PARTITION OF fetchwork.run_history DEFAULT;
 
 CREATE INDEX run_history_run ON fetchwork.run_history (run_id);
 CREATE INDEX run_history_job ON fetchwork.run_history (cluster_id, proc_id);
 
+-- Columns that "job" has too mean the same there.
 CREATE TABLE fetchwork.job_history (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
@@ -400,7 +627,7 @@ CREATE TABLE fetchwork.job_history (
     batch_id integer,
     run_id bigint,                              -- the last one that started
     q_date timestamptz NOT NULL,
-    completed_at timestamptz NOT NULL DEFAULT now(),
+    completed_at timestamptz NOT NULL DEFAULT now(),  -- when it ended, Removed or Completed
     first_start_at timestamptz,
     last_start_at timestamptz,
     num_starts integer NOT NULL,
@@ -412,15 +639,17 @@ CREATE TABLE fetchwork.job_history (
     wall_s double precision NOT NULL,
     user_cpu_s double precision NOT NULL,
     sys_cpu_s double precision NOT NULL,
-    exit_by_signal boolean,
+    exit_by_signal boolean,                     -- of its last run, from the report of JOB_EXIT, as the next two
     exit_code integer,
     exit_signal integer,
-    slot text,
+    slot text,                                  -- LastRemoteHost
     owner text NOT NULL,
     queue text NOT NULL,
     last_reason text,
     ad jsonb NOT NULL
 ) PARTITION BY RANGE (completed_at);
+
+COMMENT ON TABLE fetchwork.job_history IS 'jobs that have ended';
 
 CREATE TABLE fetchwork.job_history_default PARTITION OF fetchwork.job_history DEFAULT;
 
@@ -428,58 +657,100 @@ CREATE INDEX job_history_job ON fetchwork.job_history (cluster_id, proc_id);
 CREATE INDEX job_history_owner ON fetchwork.job_history (owner, completed_at);
 CREATE INDEX job_history_at ON fetchwork.job_history (completed_at);
 
--- Readers follow (xid, event_id): identities are given before commit, so "event_id > last" would step over a slower transaction.
--- They read only below the oldest transaction still open, so what they have passed can't get company.
+-- To find the jobs of an event log by the log's path. Only rows that have the attribute are in them, so other jobs pay
+-- nothing.
+CREATE INDEX cluster_user_log ON fetchwork.cluster ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
+CREATE INDEX job_user_log ON fetchwork.job ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
+CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
+
+-- Events ------------------------------------------------------------------------------------------------------------
+-- Readers follow (xid, event_id): identities are given before commit, so "event_id > last" would step over a slower
+-- transaction. They read only below the oldest transaction still open, so nothing can appear behind what they passed.
+--
+-- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to an earlier
+-- point they are given out twice: a reader's cursor would lie ahead of the events to come, and step over them. So what
+-- an event keeps is the transaction id plus an offset, which functions/maintenance/after_restore.sql raises above all
+-- that was.
+
 CREATE TABLE fetchwork.event (
     event_id bigint GENERATED ALWAYS AS IDENTITY,
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),  -- the transaction that wrote it, plus the offset
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     event_type smallint NOT NULL,               -- HTCondor's ULogEventNumber
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    run_id bigint,
+    run_id bigint,                              -- null: of the job and no run
     info jsonb                                  -- the event's own attributes, with the names of JobEventLog
 ) PARTITION BY RANGE (at);
+
+COMMENT ON TABLE fetchwork.event IS 'what happened to jobs, in the transaction in which it happened';
 
 CREATE TABLE fetchwork.event_default PARTITION OF fetchwork.event DEFAULT;
 
 CREATE INDEX event_cursor ON fetchwork.event (xid, event_id);
 CREATE INDEX event_job ON fetchwork.event (cluster_id, proc_id, event_id);
 
--- Events up to here were dropped: a reader that stands before it has missed some, and is told.
 CREATE TABLE fetchwork.event_floor (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT event_floor_is_one_row CHECK (single),
-    xid xid8 NOT NULL,
-    event_id bigint NOT NULL
+    xid xid8 NOT NULL,                          -- the last event that was dropped
+    event_id bigint NOT NULL,
+    xid_offset bigint NOT NULL DEFAULT 0        -- what events add to a transaction id
 );
+
+COMMENT ON TABLE fetchwork.event_floor IS
+    'events up to here were dropped: a reader that stands before it has missed some, and is told';
 
 INSERT INTO fetchwork.event_floor (xid, event_id) VALUES ('0', 0);
 
--- The last time someone looked for silent hosts: after a pause of the database everyone gets a whole lease again.
+-- Maintenance -------------------------------------------------------------------------------------------------------
+
 CREATE TABLE fetchwork.heartbeat (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
-    reaped_at timestamptz NOT NULL
+    reaped_at timestamptz NOT NULL,             -- after a longer pause every host gets a whole lease again
+    server text                                 -- who wrote this database last: another one means a restore or a standby
 );
+
+COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';
 
 INSERT INTO fetchwork.heartbeat (reaped_at) VALUES (now());
 
--- What one agent does for all, and when it was done last (functions/maintenance/take_leader_task.sql).
 CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,
     taken_at timestamptz NOT NULL
 );
 
--- Autovacuum ------------------------------------------------------------------------------------------------------------------------------
--- The claim walks the head of "waiting", where dead rows gather: vacuum after a fixed number of them, not a share of the table.
-ALTER TABLE fetchwork.waiting SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
--- every run is a row that comes and goes; updates of its state stay on its page
-ALTER TABLE fetchwork.run SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
--- emptied by every fold
-ALTER TABLE fetchwork.tally_change SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
--- few rows, rewritten all the time
-ALTER TABLE fetchwork.demand SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-ALTER TABLE fetchwork.tally SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-ALTER TABLE fetchwork.host SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-ALTER TABLE fetchwork.slot SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
--- a job's status changes a few times in its life, in place
-ALTER TABLE fetchwork.job SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
+COMMENT ON TABLE fetchwork.leader_task IS 'what one agent does for all, and when one last took it';
+
+-- Vacuum ------------------------------------------------------------------------------------------------------------
+
+-- The claim walks the head of "waiting", where dead rows gather: vacuum after a fixed number of them, not a share of
+-- the table, and without pauses.
+ALTER TABLE fetchwork.waiting SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+-- Every run is a row that comes and goes; updates of its state stay on its page.
+ALTER TABLE fetchwork.run SET (
+    fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+-- Emptied by every fold.
+ALTER TABLE fetchwork.tally_change SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+-- Few rows, rewritten all the time.
+ALTER TABLE fetchwork.demand SET (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+ALTER TABLE fetchwork.tally SET (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500
+);
+ALTER TABLE fetchwork.host SET (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+ALTER TABLE fetchwork.slot SET (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000
+);
+-- A job's status changes a few times in its life, on its page.
+ALTER TABLE fetchwork.job SET (
+    fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02
+);

@@ -1,8 +1,13 @@
 """A host on a database of another schema version: a later one is no matter, an earlier one is told."""
 
+from pathlib import Path
+
+import pytest
+
 from fetchwork.db import schema
 from fetchwork.db.database import Database
 from tests.agent.conftest import Hooks, JobOf, Submit
+from tests.later_schema import MIGRATIONS, later_schema
 
 
 async def test_host_goes_on_with_a_schema_later_than_its_own(
@@ -19,20 +24,13 @@ async def test_host_goes_on_with_a_schema_later_than_its_own(
 
 
 async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on_afterwards(
-    hooks: Hooks, submit: Submit, database: Database
+    hooks: Hooks, submit: Submit, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit()
-    latest = database.query(
-        "DELETE FROM fetchwork.migration WHERE version = %s RETURNING version, name", [schema.latest()]
-    )
+    later = later_schema(tmp_path, MIGRATIONS[0])
+    monkeypatch.setattr(schema, "sql_directory", lambda: later)
     answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')
     assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
-    assert answer.reply.message.endswith(
-        f"has schema {schema.latest() - 1}, this fetchwork wants {schema.latest()}:"
-        " run 'fetchwork db upgrade'"
-    )
-    database.query(
-        "INSERT INTO fetchwork.migration (version, name) VALUES (%s, %s) RETURNING version",
-        list(latest[0].values()),
-    )
+    assert answer.reply.message.endswith("has schema 1, this fetchwork wants 2: run 'fetchwork db upgrade'")
+    assert schema.upgrade(conninfo) == [2]
     assert await hooks.fetch()

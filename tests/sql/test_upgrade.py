@@ -17,6 +17,7 @@ from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatc
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.conftest import Connect
 from tests.direct_queue import EXITED, DirectQueue
+from tests.later_schema import MIGRATIONS, later_schema
 
 MakeDatabase = Callable[[], str]
 
@@ -143,37 +144,85 @@ def test_two_upgrades_at_once_while_people_work_are_harmless(conninfo: str, conn
     queue.check()
 
 
-def before_the_latest(queue: DirectQueue) -> None:
-    """Make the schema as it was before migration 4."""
-    queue.connection.execute("DELETE FROM fetchwork.migration WHERE version = 4")
-    queue.connection.execute("DROP FUNCTION fetchwork.event_window")
-    queue.connection.execute("ALTER TABLE fetchwork.event_floor DROP COLUMN xid_offset")
-    queue.connection.execute("ALTER TABLE fetchwork.heartbeat DROP COLUMN server")
+@pytest.fixture
+def later_fetchwork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """This fetchwork has two migrations more than the database."""
+    copy = later_schema(tmp_path, *MIGRATIONS)
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "sql_directory", lambda: copy)
+        yield copy
 
 
-def test_two_upgrades_at_once_apply_a_migration_once(conninfo: str, connect: Connect) -> None:
+def pending(conninfo: str) -> tuple[int, ...]:
+    """The versions that an upgrade would apply."""
+    return schema.status(conninfo).pending
+
+
+def test_two_upgrades_at_once_apply_a_migration_once(
+    conninfo: str, connect: Connect, later_fetchwork: Path
+) -> None:
     queue = DirectQueue(connect())
     queue.submit()
     run = queue.started()
-    before_the_latest(queue)
     results = at_once(lambda: schema.upgrade(conninfo), lambda: schema.upgrade(conninfo))
-    assert sorted(results, key=str) == [[4], []]
-    assert schema.status(conninfo).pending == ()
+    assert sorted(results, key=str) == [[2, 3], []]
+    assert pending(conninfo) == ()
     assert queue.finish(run) == "completed"
     queue.check()
 
 
-def test_migrations_apply_to_a_database_that_is_full_of_jobs(conninfo: str, connect: Connect) -> None:
+def test_migrations_apply_to_a_database_that_is_full_of_jobs(
+    conninfo: str, connect: Connect, later_fetchwork: Path
+) -> None:
     queue = DirectQueue(connect())
     queue.submit_many([{} for _ in range(50)])
     queue.finish(queue.started("slot1@h1"), **EXITED, ExitCode=0)
     run = queue.started("slot2@h1")
-    before_the_latest(queue)
-    assert schema.status(conninfo).pending == (4,)
-    assert schema.upgrade(conninfo) == [4]
-    assert schema.status(conninfo).pending == ()
+    assert pending(conninfo) == (2, 3)
+    assert schema.upgrade(conninfo) == [2, 3]
+    assert pending(conninfo) == ()
+    assert queue.rows("SELECT name FROM fetchwork.rack") == [("of h1",)]
     assert queue.finish(run) == "completed"
     queue.check()
+
+
+def test_a_new_database_gets_all_migrations(empty_database: MakeDatabase, later_fetchwork: Path) -> None:
+    conninfo = empty_database()
+    assert schema.init(conninfo) == [1, 2, 3]
+    assert pending(conninfo) == ()
+
+
+def test_a_migration_that_is_missing_in_between_is_applied(
+    conninfo: str, connect: Connect, later_fetchwork: Path
+) -> None:
+    connect().execute("INSERT INTO fetchwork.migration (version, name) VALUES (3, 'by hand')")
+    assert schema.upgrade(conninfo) == [2]
+
+
+def test_an_upgrade_replaces_views(conninfo: str, connect: Connect, later_fetchwork: Path) -> None:
+    (later_fetchwork / "views/settings.sql").write_text(
+        "CREATE OR REPLACE VIEW fetchwork.settings AS"
+        " SELECT s.name, s.value, s.unit, s.meaning, 'later' AS version FROM fetchwork.setting AS s;"
+    )
+    schema.upgrade(conninfo)
+    assert DirectQueue(connect()).rows("SELECT DISTINCT version FROM fetchwork.settings") == [("later",)]
+
+
+def test_a_migration_that_fails_takes_those_before_it_back(
+    conninfo: str, connect: Connect, later_fetchwork: Path
+) -> None:
+    (later_fetchwork / "migrations/0003_of_tests.sql").write_text("SELECT 1 / 0;")
+    with pytest.raises(
+        DatabaseRefused, match=r"^cannot apply 'migrations/0003_of_tests.sql': .*division by zero$"
+    ):
+        schema.upgrade(conninfo)
+    assert pending(conninfo) == (2, 3)
+    assert (
+        DirectQueue(connect()).rows(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'fetchwork' AND column_name = 'rack'"
+        )
+        == []
+    )
 
 
 def test_a_schema_of_a_later_fetchwork_is_left_alone(conninfo: str, connect: Connect) -> None:

@@ -1,4 +1,4 @@
--- Puts the events to come behind all that readers may have seen, when the database has moved to another server or back in time (migrations/0004_restore.sql).
+-- Puts the events to come behind all that readers may have seen, when the database has moved to another server or back in time (migrations/0001_base.sql, Events).
 -- Called by reap as soon as it finds itself on another server, and by an administrator who wants no event written before that; repeating it is harmless.
 --
 -- Events that were written since the move and before this are put behind as well. They are told by their ids where the old server's transaction ids lie
