@@ -50,11 +50,11 @@ class DatabaseUnavailable(FetchworkError):
 
 
 class DatabaseRefused(FetchworkError):
-    """The database refused the call, and would again: rights, or a value that it does not allow."""
+    """The database refused the call and would refuse it again: a missing right, or a bad value."""
 
 
 class InsufficientPrivilege(DatabaseRefused):
-    """The database role lacks a right; the same call will do once an administrator has granted it."""
+    """The database role lacks a right; the same call will succeed once an administrator has granted it."""
 
 
 class JobStateConflict(FetchworkError):

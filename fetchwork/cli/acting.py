@@ -18,7 +18,9 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
     @click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
     @options.constraint_option
     @click.option("-all", "--all", "everything", is_flag=True, help="All jobs that you may change.")
-    @click.option("-reason", "--reason", metavar="TEXT", help="Why; kept with the job and in its events.")
+    @click.option(
+        "-reason", "--reason", metavar="TEXT", help="The reason, kept with the job and in its events."
+    )
     @options.json_option
     @options.connected
     @click.pass_context
@@ -36,7 +38,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         if not jobs and not constraints and not everything:
             raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")
         if everything and (jobs or constraints):
-            raise click.UsageError("option '-all' goes without jobs and constraints")
+            raise click.UsageError("option '-all' can't be combined with jobs or constraints")
         targets: list[tuple[str, Any]] = []
         if everything:
             targets.append(("all jobs", "true"))

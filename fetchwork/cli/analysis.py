@@ -9,7 +9,7 @@ from fetchwork.explain.job import VERDICTS, Analysis
 def show(found: Analysis) -> None:
     """Print one analysis."""
     output.echo(f"-- Job {found.job} of {found.owner}, queue {found.queue}")
-    for reason in found.reasons or ["Nothing speaks against it."]:
+    for reason in found.reasons or ["Nothing prevents it from running."]:
         output.echo(f"   {reason}")
     if found.verdicts:
         output.echo(f"\nOf {found.slots} slots")

@@ -87,9 +87,9 @@ def generate(host_file_path: Path | None, output: Path | None, unit_output: Path
     help="HTCondor's directory for configuration files.  [default: the last of its LOCAL_CONFIG_DIR]",
 )
 def install(host_file_path: Path | None, output: Path | None) -> None:
-    """Put everything of a host file in its place: hooks, spool, HTCondor configuration, the agent's unit.
+    """Install what a host file describes: hooks, spool, HTCondor configuration, the agent's unit.
 
-    It is `fetchwork hooks install` and `fetchwork config generate` in one, can be repeated after each change
+    It combines `fetchwork hooks install` and `fetchwork config generate`, can be repeated after each change
     of the file, and restarts nothing. Run it on the host, as root where HTCondor is run by root.
 
     \b
@@ -127,13 +127,13 @@ def settings() -> None:
 
 @cli.command()
 @FILE
-@click.option("--offline", is_flag=True, help="Look at the file alone: it is meant for another machine.")
+@click.option("--offline", is_flag=True, help="Check the file alone: it is meant for another machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(host_file_path: Path | None, offline: bool, as_json: bool) -> None:
-    """Say what is wrong with a host file, the paths it names, and HTCondor's use of it.
+    """Check a host file, the paths it names, and HTCondor's use of it.
 
-    One line for each thing: where it is, what is wrong, what is allowed. The exit status is 1 if there is
-    any, warnings apart.
+    Prints one line for each problem: where it is, what is wrong, what is allowed. The exit status is 1 if
+    there is a problem that is not a warning.
 
     \b
     Example:

@@ -30,15 +30,15 @@ def cli(context: click.Context, dsn: str | None) -> None:
 @click.option(
     "--agent-role",
     metavar="ROLE",
-    help="Make a role too that the agents of hosts log in as; its password is made up and printed.",
+    help="Also make a role that the agents of hosts log in as; its password is generated and printed.",
 )
 @options.json_option
 @click.pass_obj
 def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
     """Make the schema in a database that has none.
 
-    Needs the right to create a schema, and roles where the four of fetchwork are not there. In a database
-    that has the schema it does what upgrade does.
+    This needs the right to create a schema, and to create roles if fetchwork's four roles do not exist. In a
+    database that has the schema it does what upgrade does.
 
     \b
     Example:
@@ -57,7 +57,7 @@ def _make_agent_role(conninfo: str, role: str) -> str:
     from fetchwork.db.database import Database
 
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", role):
-        raise click.UsageError(f"'{role}' is no name for a role; allowed: small letters, digits and '_'")
+        raise click.UsageError(f"'{role}' is not a name for a role; allowed: small letters, digits and '_'")
     password = secrets.token_urlsafe(24)
     with Database(conninfo) as database:
         database.query(f'CREATE ROLE "{role}" LOGIN PASSWORD %s IN ROLE fetchwork_agent', [password])
@@ -70,7 +70,7 @@ def _make_agent_role(conninfo: str, role: str) -> str:
 def upgrade(conninfo: str, as_json: bool) -> None:
     """Bring the schema to the version that this fetchwork speaks.
 
-    Older agents go on working meanwhile; upgrade the database first, then the hosts.
+    Older agents keep working; upgrade the database first, then the hosts.
 
     \b
     Example:
@@ -137,10 +137,10 @@ def sql() -> None:
 @cli.command()
 @click.pass_obj
 def maintain(conninfo: str) -> None:
-    """Do now what agents do each second and each hour.
+    """Run the maintenance that agents run every second and every hour.
 
-    That is: give up runs of silent hosts, wake delayed jobs, add up counters; make partitions for the next
-    days, drop those past their time.
+    It gives up runs of silent hosts, wakes delayed jobs, adds up counters, makes partitions for the next
+    days, and drops expired ones.
 
     \b
     Example:
@@ -156,7 +156,7 @@ def maintain(conninfo: str) -> None:
 @cli.command()
 @click.argument("role")
 @click.argument("owners", metavar="OWNER...", nargs=-1, required=True)
-@click.option("--revoke", is_flag=True, help="Take the right away instead.")
+@click.option("--revoke", is_flag=True, help="Revoke the right instead.")
 @click.pass_obj
 def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> None:
     """Let a database role submit jobs that run as OWNER, an account on the execute hosts.
@@ -180,7 +180,7 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> No
 @options.json_option
 @click.pass_obj
 def setting(conninfo: str, name: str | None, value: float | None, as_json: bool) -> None:
-    """Show the rules that hold for every queue, or set one.
+    """Show the settings that apply to every queue, or change one.
 
     \b
     Example:

@@ -19,8 +19,8 @@ def cli(
 ) -> None:
     """Change attributes of jobs in the queue.
 
-    VALUE is a ClassAd expression: a string wants its double quotes. What matching looks at may change too;
-    a job keeps its place in the queue.
+    VALUE is a ClassAd expression; strings need their double quotes. Attributes that matching uses may change
+    too; the job keeps its position in the queue.
 
     \b
     Example:

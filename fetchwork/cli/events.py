@@ -12,17 +12,19 @@ from fetchwork.queue import Queue
 
 @click.command()
 @click.argument("jobs", metavar="[JOB]...", nargs=-1)
-@click.option("-f", "--follow", is_flag=True, help="Go on as events come.")
-@click.option("--after", metavar="CURSOR", help="Only events behind this cursor; 'now' for those to come.")
+@click.option("-f", "--follow", is_flag=True, help="Keep waiting for new events.")
+@click.option(
+    "--after", metavar="CURSOR", help="Show only events after this cursor; 'now' for new events only."
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Wait so long for events to come, then end.",
+    help="Wait this long for new events, then end.",
 )
 @click.option("--cursor", "show_cursor", is_flag=True, help="Print each event's cursor first.")
 @click.option("--log-format", is_flag=True, help="Print entries of an HTCondor event log.")
-@click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON, an event a line.")
+@click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON, one event per line.")
 @options.connected
 def cli(
     queue: Queue,
@@ -36,7 +38,7 @@ def cli(
 ) -> None:
     """Show what happened to jobs, in order.
 
-    Every event has a cursor: with --after a later call, on whatever machine, goes on behind it.
+    Every event has a cursor. Given to --after, it lets a later call on any machine continue after that event.
 
     \b
     Example:

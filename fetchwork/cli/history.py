@@ -31,7 +31,7 @@ PROJECTION = [
 @click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
 @options.constraint_option
 @options.autoformat_note
-@click.option("-limit", "-match", "--limit", type=click.IntRange(0), help="At most so many jobs.")
+@click.option("-limit", "-match", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
 @click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
 @options.json_option
 @options.connected
@@ -45,9 +45,9 @@ def cli(
     since: str | None,
     as_json: bool,
 ) -> None:
-    """Show jobs that have left the queue, the last first.
+    """Show jobs that have left the queue, most recent first.
 
-    EXIT is the exit code, or the signal that ended the job with a minus before it.
+    EXIT is the exit code or, with a minus sign, the signal that ended the job.
 
     \b
     Example:

@@ -8,7 +8,7 @@ cli = command(
     "held already, or being removed",
     """Hold jobs.
 
-A job that runs is ended at its next update. Release lets held jobs wait for a slot again.
+A running job is ended at its next update. Held jobs wait for a slot again after `fetchwork release`.
 
 \b
 Example:

@@ -37,7 +37,8 @@ TELL_S = 1.0
 def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
     """Run one hook without an agent: its ads on stdin, its answer on stdout.
 
-    The hooks call this where no agent answers. They tell the rest in FETCHWORK_DIRECT_CONFIG,
+    The hooks call this where no agent answers. They pass the rest in the environment:
+    FETCHWORK_DIRECT_CONFIG,
     FETCHWORK_KEYWORD, FETCHWORK_SLOT, FETCHWORK_DEADLINE_MS and FETCHWORK_CHECK.
 
     \b

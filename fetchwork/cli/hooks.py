@@ -28,7 +28,9 @@ def cli() -> None:
     "--keyword", "-k", help="With DIRECTORY: whose hooks these are.  [default: the file's only one]"
 )
 @click.option(
-    "--python", type=click.Path(path_type=Path), help="What runs the hooks.  [default: /usr/bin/python3]"
+    "--python",
+    type=click.Path(path_type=Path),
+    help="The interpreter that runs the hooks.  [default: /usr/bin/python3]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def install(
@@ -37,7 +39,7 @@ def install(
     """Install the hooks of the host file's keywords, and make the agent's spool.
 
     Each keyword has its own directory, named in the host file; with DIRECTORY only the hooks of one keyword
-    are installed, there. It can be repeated at any time, also while slots are running jobs.
+    are installed, there. It can be repeated at any time, even while slots are running jobs.
 
     \b
     Example:

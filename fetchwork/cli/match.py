@@ -11,14 +11,19 @@ from fetchwork.queue import Queue
 @click.command()
 @click.argument("slot")
 @click.option(
-    "-limit", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many kinds."
+    "-limit",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Show at most this many autoclusters.",
 )
 @options.json_option
 @options.connected
 def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
-    """Show which kinds of waiting jobs a slot would get if it asked now, in order.
+    """Show which waiting jobs a slot would get if it asked now, in order, by autocluster.
 
-    Nothing is claimed. DECIDED_BY tells what puts a line below the one before it: the slot's Rank, the order
+    Nothing is claimed. DECIDED_BY says why a line comes after the one before it: the slot's Rank, the order
     of queues in the host file, the submitter's share (effective priority + factor x (slots in use + 1): the
     lowest is next), JobPrio among the jobs of one submitter, age.
 
@@ -61,6 +66,6 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
     elif not found.passed_over:
         output.echo("Nothing waits in its queues.")
     if found.passed_over:
-        output.echo("\nKinds of waiting jobs that are not for it")
+        output.echo("\nWaiting jobs that are not for it, by autocluster")
         for name, number in found.passed_over.items():
             output.echo(f"{number:>6} {slotmatch.REASONS[name]}")

@@ -46,7 +46,7 @@ class HTCondorCommand(click.Command):
     def _again(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in args:
             if _FORMAT.match(word):
-                raise click.UsageError("option '-af' is there twice", ctx)
+                raise click.UsageError("option '-af' is given twice", ctx)
         return args
 
 
@@ -83,7 +83,7 @@ def constraint_option(function: Function) -> Function:
         "constraints",
         metavar="EXPR",
         multiple=True,
-        help="Only jobs for which this ClassAd expression is true; all of them, where there are several.",
+        help="Only jobs for which this ClassAd expression is true. With several, all must be true.",
     )(function)
 
 
@@ -103,9 +103,9 @@ def autoformat_note(function: Function) -> Function:
         "unused_autoformat",
         metavar="ATTR...",
         expose_value=False,
-        help="Print these attributes, a job a line. -af:h with a heading, :j with the job id first,"
-        " :l as 'Attr = value', :t or :, between values, :n a line each, :V strings in quotes, :r"
-        " unevaluated.",
+        help="Print these attributes, one job per line. -af:h adds a heading, :j puts the job id first, :l"
+        " prints 'Attr = value', :t or :, separates values by tabs or commas, :n prints one value per"
+        " line, :V quotes strings, :r prints expressions unevaluated.",
     )(function)
 
 
@@ -121,6 +121,8 @@ def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
         elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", word):
             named.append(f'Owner =?= "{word}"')
         else:
-            raise click.UsageError(f"{word!r} is no job; allowed: 42.0, 42 for a cluster, or an owner's name")
+            raise click.UsageError(
+                f"{word!r} is not a job; allowed: 42.0, 42 for a cluster, or an owner's name"
+            )
     parts = [" || ".join(f"({part})" for part in named)] if named else []
     return joined([*parts, *constraints])

@@ -38,18 +38,24 @@ def cli(context: click.Context, directory: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--slots", type=click.IntRange(1, 1024), help="Cores, each a slot.  [default: 4]")
-@click.option("--partitionable/--static", default=None, help="All cores in one slot that is cut to each job.")
-@click.option("--direct/--agent", default=None, help="No agent: each hook connects to the database itself.")
+@click.option("--slots", type=click.IntRange(1, 1024), help="Cores; each becomes a slot.  [default: 4]")
+@click.option(
+    "--partitionable/--static", default=None, help="One partitionable slot with all cores, or static slots."
+)
+@click.option(
+    "--direct/--agent",
+    default=None,
+    help="Run without an agent (each hook connects to the database itself), or with one.",
+)
 @click.option(
     "--suite",
-    help="HTCondor of this Debian suite (trixie, sid) in a root directory.  [default: the machine's HTCondor,"
-    " and where there is none that of trixie]",
+    help="HTCondor of this Debian suite (trixie, sid) in a root directory.  [default: the machine's"
+    " HTCondor, or else that of trixie]",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A file of more HTCondor configuration.",
+    help="A file with additional HTCondor configuration.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
@@ -62,9 +68,9 @@ def up(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Start the pool, having made it if it is not there.
+    """Start the pool; make it first if it does not exist.
 
-    What no option says is as it was at the last start.
+    Settings without an option stay as they were at the last start.
 
     \b
     Example:
@@ -89,7 +95,7 @@ def up(
 @click.pass_obj
 @click.pass_context
 def status(context: click.Context, directory: Path, as_json: bool) -> None:
-    """Show what runs; the exit status is 1 if something does not.
+    """Show which parts run; the exit status is 1 if one does not.
 
     \b
     Example:

@@ -15,10 +15,10 @@ from fetchwork.queue import Queue
 @click.option(
     "--factor", type=click.FloatRange(1), help="Priority factor: twice the factor is half the share."
 )
-@click.option("--max-running", metavar="N", help="At most so many running jobs; 'none' for no limit.")
-@click.option("--reset-usage", is_flag=True, help="Forget what was used so far.")
+@click.option("--max-running", metavar="N", help="Run at most this many jobs at once; 'none' for no limit.")
+@click.option("--reset-usage", is_flag=True, help="Reset the recorded usage.")
 @click.option("--limits", is_flag=True, help="Show the concurrency limits instead.")
-@click.option("--limit", "limit", metavar="NAME=N", help="Set a concurrency limit; NAME= takes it away.")
+@click.option("--limit", "limit", metavar="NAME=N", help="Set a concurrency limit; NAME= removes it.")
 @options.json_option
 @options.connected
 def cli(

@@ -42,15 +42,20 @@ MOST_ANALYZED = 10
 @click.option("-hold", "--hold", "held", is_flag=True, help="Held jobs, with the reason.")
 @click.option("-run", "--run", "running", is_flag=True, help="Running jobs, with the slot.")
 @click.option(
-    "-better-analyze", "-analyze", "--better-analyze", "analyzed", is_flag=True, help="Why jobs do not run."
+    "-better-analyze",
+    "-analyze",
+    "--better-analyze",
+    "analyzed",
+    is_flag=True,
+    help="Explain why jobs do not run.",
 )
-@click.option("-totals", "--totals", "only_totals", is_flag=True, help="Only how many there are.")
+@click.option("-totals", "--totals", "only_totals", is_flag=True, help="Print only the totals.")
 @click.option(
     "--by",
     type=click.Choice(["owner", "autocluster", "queue"]),
     help="Totals by owner, autocluster or queue.",
 )
-@click.option("-limit", "--limit", type=click.IntRange(0), help="At most so many jobs.")
+@click.option("-limit", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
 @options.json_option
 @options.connected
 @click.pass_context
@@ -70,7 +75,7 @@ def cli(
 ) -> None:
     """Show the jobs in the queue.
 
-    Without options: yours and whichever else your role may see, a line for each batch or cluster.
+    Without options, all jobs that your role may see, one line for each batch or cluster.
 
     \b
     Example:
@@ -86,7 +91,7 @@ def cli(
     at_most = -1 if limit is None else limit
     everything = not jobs and not constraints and not held and not running
     if by is not None and not everything:
-        raise click.UsageError("option '--by' goes without jobs and constraints: it counts all")
+        raise click.UsageError("option '--by' can't be combined with jobs or constraints: it counts all jobs")
     if by is not None or (only_totals and everything):
         rows = queue.run(summaries.totals(by))
         if as_json:

@@ -13,18 +13,24 @@ from fetchwork.queue import Queue
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--pause/--resume", "paused", default=None, help="Offer none of its jobs; offer them again.")
-@click.option("--drain/--open", "draining", default=None, help="Take no new jobs; take them again.")
-@click.option("--max-running", metavar="N", help="At most so many of its jobs at once; 'none' for no limit.")
+@click.option(
+    "--pause/--resume", "paused", default=None, help="Stop offering its jobs to slots, or offer them again."
+)
+@click.option("--drain/--open", "draining", default=None, help="Refuse new jobs, or accept them again.")
+@click.option(
+    "--max-running", metavar="N", help="Run at most this many of its jobs at once; 'none' for no limit."
+)
 @click.option(
     "--preempt-ratio",
     metavar="X",
-    help="A waiting job whose submitter's priority is X times better may end a running one; 'none'.",
+    help="A waiting job whose submitter's priority is X times better may end a running one; 'none'"
+    " turns this off.",
 )
 @click.option(
     "--preempt-prio",
     metavar="N",
-    help="A waiting job whose JobPrio is N higher may end a running one of its submitter; 'none'.",
+    help="A waiting job whose JobPrio is N higher may end a running one of its submitter; 'none'"
+    " turns this off.",
 )
 @options.json_option
 @options.connected
@@ -40,8 +46,7 @@ def cli(
 ) -> None:
     """Show, make and change queues.
 
-    A host's keyword says which queues its slots draw from. With a NAME that does not exist yet the queue is
-    made.
+    A host's keyword says which queues its slots draw from. A queue NAME that does not exist yet is created.
 
     \b
     Example:

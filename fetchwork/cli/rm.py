@@ -8,7 +8,7 @@ cli = command(
     "being removed already",
     """Remove jobs.
 
-A job that waits is gone at once; one that runs is ended at its next update, and leaves the queue then.
+A waiting job is removed at once. A running job is ended at its next update, and then leaves the queue.
 
 \b
 Example:

@@ -17,9 +17,10 @@ from fetchwork.queue import Queue
 @options.json_option
 @options.connected
 def cli(queue: Queue, jobs: tuple[str, ...], constraints: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Show every try at a job, the last first: where it ran, how it ended, and why.
+    """Show every run of a job, most recent first: where it ran, how it ended, and why.
 
-    Constraints are about the run: Outcome, Host, RemoteHost, State, ExitCode, Owner, ClusterId, ...
+    Constraints refer to attributes of the run: Outcome, Host, RemoteHost, State, ExitCode, Owner, ClusterId,
+    ...
 
     \b
     Example:

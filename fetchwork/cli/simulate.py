@@ -49,18 +49,18 @@ Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times 
     type=click.Choice(sorted(BEHAVIOURS)),
     default="25.14",
     show_default=True,
-    help="The version that is played.",
+    help="The HTCondor version to simulate.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), help="Stop after so long.  [default: at --jobs, or ^C]"
+    "--seconds", type=click.FloatRange(0.1), help="Stop after this time.  [default: at --jobs, or ^C]"
 )
-@click.option("--jobs", type=click.IntRange(1), help="Stop when so many jobs have ended.")
+@click.option("--jobs", type=click.IntRange(1), help="Stop when this many jobs have ended.")
 @click.option(
     "--scale",
     type=click.FloatRange(0.01, 1000),
     default=1.0,
     show_default=True,
-    help="How much faster than the clock HTCondor and its jobs are.",
+    help="How many times faster than the clock simulated time runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cli(
@@ -76,13 +76,14 @@ def cli(
     scale: float,
     as_json: bool,
 ) -> None:
-    """Play startd and starter of many slots, for load tests.
+    """Simulate the startds and starters of many slots, for load tests.
 
-    The slots fetch from the queue as those of HTCondor would, by the agent's socket, and the jobs that they
-    get are marked as having run: use a queue that is there for this. Nothing is executed; a job takes as long
-    as its SimulatedSeconds or its '/bin/sleep N' say. Jobs run as an account of this machine.
+    The slots fetch from the queue as HTCondor's would, through the agent's socket, and the jobs that they get
+    are recorded as having run: use a separate queue for this. Nothing is executed; a job lasts as long as its
+    SimulatedSeconds or its '/bin/sleep N' says. Owners of jobs need accounts on this machine.
 
-    Rates and latencies are printed at the end. This account must be the agent's own, the startd's, or root.
+    Rates and latencies are printed at the end. Run this as the agent's account, the startd's account, or
+    root.
     """
     host_config = config.load(file)
     keyword = _keyword(host_config, keyword)

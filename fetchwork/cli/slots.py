@@ -21,10 +21,10 @@ from fetchwork.queue import Queue
 @options.json_option
 @options.connected
 def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> None:
-    """Show the slots that fetch jobs, as their last fetch told.
+    """Show the slots that fetch jobs, as of their last fetch.
 
-    LAST_ANSWER: the job that was offered; waiting, while the agent lets the fetch wait; nothing; busy;
-    or why else the slot could not be given a job.
+    LAST_ANSWER: the job that was offered; 'waiting' while the agent lets the fetch wait for work; 'nothing';
+    'busy'; or another reason why the slot got no job.
 
     \b
     Example:

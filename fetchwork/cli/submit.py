@@ -25,13 +25,13 @@ from fetchwork.queue import Queue
 @click.option(
     "--queue", "queue_name", metavar="NAME", help="The queue that the jobs go into.  [default: default]"
 )
-@click.option("-batch-name", "--batch-name", metavar="NAME", help="What these jobs are called together.")
+@click.option("-batch-name", "--batch-name", metavar="NAME", help="The name of this batch of jobs.")
 @click.option(
     "--ads",
     "are_ads",
     is_flag=True,
-    help="FILE holds job ads: JSON, or old-syntax ads with blank lines between them. Taken for"
-    " granted for *.ad, *.ads and *.json.",
+    help="FILE holds job ads: JSON, or old-syntax ads separated by blank lines. Assumed for *.ad, *.ads"
+    " and *.json.",
 )
 @click.option("-dry-run", "--dry-run", is_flag=True, help="Print the ads as JSON and submit nothing.")
 @options.json_option
@@ -49,8 +49,8 @@ def cli(
 ) -> None:
     """Put jobs into the queue.
 
-    FILE is an HTCondor submit description, '-' standard input. What fetched work can't honour is refused by
-    name: all jobs of FILE go in, or none.
+    FILE is an HTCondor submit description, '-' standard input. Commands that fetched work can't honour are
+    refused by name; either all jobs of FILE are submitted, or none.
 
     \b
     Example:
@@ -71,7 +71,7 @@ def cli(
         extra["JobBatchName"] = batch_name
     if as_ads:
         if lines:
-            raise click.UsageError("option '--append' goes with a submit description, not with ads")
+            raise click.UsageError("option '--append' works with a submit description, not with ads")
         what: object = submit.read_ads(text)
     else:
         what = submit.with_commands(text, lines)

@@ -11,16 +11,16 @@ from fetchwork.queue import Queue
 
 @click.command()
 @click.argument("job", metavar="JOB")
-@click.option("--stdout/--stderr", "only_stdout", default=None, help="Only one of the two.")
+@click.option("--stdout/--stderr", "only_stdout", default=None, help="Show only one of the two.")
 @click.option(
-    "--run", "run_id", type=int, metavar="RUN", help="Of this run.  [default: the last one that has some]"
+    "--run", "run_id", type=int, metavar="RUN", help="The run to show.  [default: the last one with output]"
 )
 @options.json_option
 @options.connected
 def cli(queue: Queue, job: str, only_stdout: bool | None, run_id: int | None, as_json: bool) -> None:
     """Show the end of a job's stdout and stderr, as it was when its run ended.
 
-    It is kept with the run where the job asks for that: FetchWorkTailBytes says how much of each.
+    It is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each.
 
     \b
     Example:

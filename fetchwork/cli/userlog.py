@@ -13,12 +13,12 @@ from fetchwork.queue import Queue
 
 @click.command()
 @click.argument("jobs", metavar="[JOB]...", nargs=-1)
-@click.option("-f", "--follow", is_flag=True, help="Go on as events come.")
+@click.option("-f", "--follow", is_flag=True, help="Keep waiting for new events.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Wait so long for events to come, then end.",
+    help="Wait this long for new events, then end.",
 )
 @click.option(
     "-o",
@@ -29,12 +29,12 @@ from fetchwork.queue import Queue
 @click.option(
     "--after",
     metavar="CURSOR",
-    help="Where to begin the first time.  [default: the first event that is kept]",
+    help="Where to begin the first time.  [default: the oldest event that is kept]",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The file that remembers how far it came.  [default: one in ~/.local/state/fetchwork; root:"
+    help="The file that records how far it has come.  [default: one in ~/.local/state/fetchwork; root:"
     " /var/lib/fetchwork]",
 )
 @options.connected
@@ -52,8 +52,9 @@ def cli(
     """Write HTCondor job event logs from the events.
 
     Each job's events go to the file that its submit description names with 'log', as a schedd would write
-    it; real condor_wait, condor_watch_q and JobEventLog read it. Started again, it goes on where it was:
-    every event is written once. Root writes each log as the job's owner; others write the logs of their own
+    it; real condor_wait, condor_watch_q and JobEventLog read it. When restarted, it continues where it
+    stopped; every event is written once. Root writes each log as the job's owner; others write the logs of
+    their own
     jobs.
 
     \b

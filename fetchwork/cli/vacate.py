@@ -8,7 +8,8 @@ cli = command(
     "not running",
     """End the runs of running jobs, so that they run again.
 
-The job is ended at its next update, by its own signal and within its own time, and waits again.
+Each job is ended at its next update, with its own kill signal and within its own vacate time, and then waits
+again.
 
 \b
 Example:

@@ -22,7 +22,7 @@ TIME_IS_OVER = 124
     "--timeout",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Wait no longer; exit status 124 then.",
+    help="Stop waiting after this time, with exit status 124.",
 )
 @click.option(
     "-n",
@@ -32,7 +32,7 @@ TIME_IS_OVER = 124
     metavar="N",
     help="Wait until N of them have ended.  [default: all]",
 )
-@click.option("--held", is_flag=True, help="A held job counts as ended, and failed.")
+@click.option("--held", is_flag=True, help="Count a held job as ended and failed.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @options.json_option
 @options.connected
@@ -50,7 +50,7 @@ def cli(
     """Wait until jobs have ended.
 
     The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, 124 if the
-    time was over first.
+    timeout came first.
 
     \b
     Example:
@@ -59,7 +59,7 @@ def cli(
     """
     for word in jobs:
         if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word):
-            raise click.UsageError(f"{word!r} is no job; allowed: 42.0, or 42 for a cluster")
+            raise click.UsageError(f"{word!r} is not a job; allowed: 42.0, or 42 for a cluster")
     words = [word for word in dict.fromkeys(jobs) if "." not in word or word.partition(".")[0] not in jobs]
     states = follow(queue, words, timeout)
     shown = states if quiet or as_json else _bar(states) if sys.stderr.isatty() else _lines(states)

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between updates.",
 )
 @click.option("--until-empty", is_flag=True, help="End when no job is left.")
 @options.connected
 def cli(
     queue: Queue, jobs: tuple[str, ...], constraints: tuple[str, ...], interval: float, until_empty: bool
 ) -> None:
-    """Show the queue, and go on showing it; Ctrl-C ends it.
+    """Show the queue and keep it up to date; Ctrl-C ends it.
 
-    All jobs by owner, DONE counted from now on; or with jobs, owners or a constraint these by batch. Where
-    there is no terminal, a line for every change.
+    Without arguments, all jobs by owner, with DONE counted from now on; otherwise the selected jobs by batch.
+    Without a terminal, a line for every change.
 
     \b
     Example:

@@ -144,7 +144,7 @@ class AsyncDatabase:
             async with asyncio.timeout(_left(end)):
                 await self._turn.acquire()
         except TimeoutError:
-            raise DatabaseUnavailable("database call found no free connection in its time") from None
+            raise DatabaseUnavailable("no database connection became free in time") from None
         try:
             while True:
                 connection = await self._connection(end)
@@ -188,7 +188,7 @@ class AsyncDatabase:
                     error = await self._attempt_or_freed()
                     if error and (not isinstance(error, DatabaseUnavailable) or self._retry_at >= end):
                         raise error
-                raise DatabaseUnavailable("database is not asked any more")
+                raise DatabaseUnavailable("database connection is closed")
         except TimeoutError:
             problem = self.problem or "database does not answer: no connection in the time of the call"
             raise DatabaseUnavailable(problem) from None

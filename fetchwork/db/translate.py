@@ -52,11 +52,11 @@ def translate(error: psycopg.Error) -> FetchworkError:
     kind = _BY_SQLSTATE.get(state)
     if kind is None and state.startswith("XX"):
         # internal errors: some pass, like those of calls during an upgrade
-        return FetchworkError(f"database failed over the call: {message}")
+        return FetchworkError(f"database failed during the call: {message}")
     if kind is None:
         kind = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
     if kind is SchemaMismatch:
-        return SchemaMismatch(f"database has another schema than this fetchwork wants: {message}")
+        return SchemaMismatch(f"database schema does not fit this fetchwork: {message}")
     if kind is DatabaseUnavailable:
         return DatabaseUnavailable(f"database can't take the call now: {message}")
     # the schema's own words need no introduction

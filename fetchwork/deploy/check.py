@@ -258,7 +258,7 @@ def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> 
         elif re.fullmatch(r"SLOT_TYPE_\d+_JOB_HOOK_KEYWORD|SLOT\d+(_\d+)?_FETCHWORKDELAY", name):
             yield _Difference(name, "has no effect in HTCondor", "[slots.keyword] and fetch_delay_s", True)
         elif re.fullmatch(r"SLOT_TYPE_\d+_FETCHWORKDELAY", name):
-            yield _Difference(name, "goes before the FetchWorkDelay of the host file", "without this line")
+            yield _Difference(name, "overrides the FetchWorkDelay of the host file", "without this line")
 
 
 def _start(start: str | None) -> Iterator[_Difference]:

@@ -50,7 +50,7 @@ class CondorConfig:
         """Return the version of the HTCondor on this machine."""
         text = self._ask("CONDOR_VERSION").strip()
         if not re.fullmatch(r"\d+(\.\d+)+", text):
-            raise CondorConfigError(f"{PROGRAM} does not tell HTCondor's version but {text!r}")
+            raise CondorConfigError(f"{PROGRAM} does not print HTCondor's version but {text!r}")
         return tuple(map(int, text.split(".")))
 
     def settings(self) -> Settings:

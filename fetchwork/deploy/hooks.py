@@ -218,7 +218,7 @@ def _run(interpreter: Path, code: str, *args: str) -> str:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as exc:
-        raise FetchworkError(f"'{interpreter}' is no working Python 3: {exc}") from exc
+        raise FetchworkError(f"'{interpreter}' is not a working Python 3: {exc}") from exc
     return done.stdout
 
 

@@ -23,10 +23,12 @@ def check(config: HostConfig) -> Iterator[Line]:
         return
     version, host = state.get("version"), state.get("host")
     if version != __version__:
-        text = f"is version {version}, installed is {__version__}"
+        text = f"is version {version}; version {__version__} is installed"
         yield warned("agent", text, "restart it to run the new one")
     elif host != config.name:
-        yield warned("agent", f"calls this host '{host}', the host file '{config.name}'", "restart the agent")
+        yield warned(
+            "agent", f"calls this host '{host}'; the host file calls it '{config.name}'", "restart the agent"
+        )
     else:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
 

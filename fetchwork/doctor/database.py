@@ -90,7 +90,7 @@ def _clock(name: str, off: float, round_trip: float) -> Line:
     size = abs(off)
     if size <= _CLOCK_WARN_S + round_trip:
         return ok("clock", f"{name}: {size:.1f} s from the database's")
-    text = f"{name}: this host's clock is {size:.0f} s {'behind' if off > 0 else 'before'} the database's"
+    text = f"{name}: this host's clock is {size:.0f} s {'behind' if off > 0 else 'ahead of'} the database's"
     verdict = failed if size > _CLOCK_FAIL_S + round_trip else warned
     return verdict("clock", text, "synchronise the clocks of both (timedatectl, chronyc tracking)")
 
@@ -103,7 +103,7 @@ def _role(name: str, role: str, database: Database) -> Iterator[Line]:
     )[0]
     if not rights["member"] or not rights["schema"]:
         yield failed(
-            "role", f"{name}: role '{role}' has not the rights of an agent", f'GRANT {ROLE} TO "{role}"'
+            "role", f"{name}: role '{role}' does not have the rights of an agent", f'GRANT {ROLE} TO "{role}"'
         )
     elif rights["super"]:
         yield warned("role", f"{name}: role '{role}' is a superuser", f"a role of its own with GRANT {ROLE}")
@@ -132,7 +132,7 @@ def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]
     if len(unknown) > _SHOWN:
         yield failed("owners", f"{name}: and {len(unknown) - _SHOWN} more", "make their accounts")
     if not unknown:
-        who = ", ".join(str(row["owner"]) for row in rows[:_SHOWN]) or "nobody has jobs"
+        who = ", ".join(str(row["owner"]) for row in rows[:_SHOWN]) or "no owner has jobs"
         yield ok("owners", f"{name}: {who}{' ...' if len(rows) > _SHOWN else ''}")
 
 
@@ -150,7 +150,7 @@ def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line
         yield warned(
             "fetches",
             f"{name}: jobs fail here one after the other, so few are offered: {host[0]['bad_reason']}",
-            "put that right; a job is offered now and then, and the host recovers by itself",
+            "repair the cause; a job is offered now and then, and the host recovers by itself",
         )
     if not rows:
         others = database.query("SELECT machine FROM fetchwork.hosts ORDER BY seen_at DESC LIMIT 3")
@@ -170,7 +170,8 @@ def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> 
     silent = [row for row in idle if row["ago"] is None or row["ago"] > 3 * longest + _SILENT_S]
     if silent and config.workstation:
         return ok(
-            "fetches", f"{name}: {len(silent)} of {len(rows)} slots are quiet, as while somebody is here"
+            "fetches",
+            f"{name}: {len(silent)} of {len(rows)} slots are quiet, as is normal while the machine is in use",
         )
     if silent:
         worst = silent[0]
@@ -183,7 +184,7 @@ def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> 
     told = sorted((row for row in rows if row["ago"] is not None), key=lambda row: row["ago"])
     slots = ", ".join(f"{row['name'].partition('@')[0]} {_span(row['ago'])}" for row in told[:_SLOTS_SHOWN])
     rest = f" ... {_span(told[-1]['ago'])}" if len(told) > _SLOTS_SHOWN else ""
-    return ok("fetches", f"{name}: {len(rows)} slots fetch, the last time ago: {slots}{rest}")
+    return ok("fetches", f"{name}: {len(rows)} slots fetch; time since the last fetch: {slots}{rest}")
 
 
 def _queues(config: HostConfig, keyword: str, database: str) -> tuple[str, ...]:

@@ -83,5 +83,5 @@ def _crowds(spool: Path) -> Iterator[Line]:
             yield warned(
                 "spool",
                 f"'{directory}' holds {files} files, {of_one} of them of uid {uid}: {what}",
-                f"ls -ln '{directory}', see '{logged}' in the agent's log, and delete what nobody wants",
+                f"ls -ln '{directory}', see '{logged}' in the agent's log, and delete what is not needed",
             )

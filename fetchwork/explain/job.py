@@ -37,7 +37,7 @@ VERDICTS = {
     "resources": "with too little of what the job asks",
     "job_refuses": "rejected by the job's Requirements",
     "slot_refuses": "rejecting the job by their START or Requirements",
-    "resting": "that refused jobs of this kind, and are not offered it for a while",
+    "resting": "that refused jobs of this autocluster, and are not offered any for a while",
     "black_hole": "of hosts that fail to run jobs, offered a probe now and then",
     "busy": "matching, but busy",
     "free": "matching and free",
@@ -343,7 +343,7 @@ def _matching(found: Analysis, prospects: Mapping[str, Any]) -> Iterator[str]:
         number = prospects["ahead"]
         if number:
             more = " or more" if number >= MOST_AHEAD else ""
-            yield f"Jobs of its own kind that come before it: {number}{more}."
+            yield f"Jobs of its autocluster that come before it: {number}{more}."
         if found.ahead:
             yield f"Submitters with waiting jobs whose turn comes before: {len(found.ahead)}."
 

@@ -153,7 +153,7 @@ def _slot(database: Database, name: str) -> dict[str, Any]:
             f"'{name}' has {len(rows)} slots; allowed: one of them ({names}{', ...' * (len(rows) > 5)})"
         )
     if rows[0]["ad"] is None:
-        raise NotFound(f"the ad of slot '{name}' has not been told yet")
+        raise NotFound(f"the ad of slot '{name}' has not been reported yet")
     return rows[0]
 
 

@@ -51,7 +51,7 @@ async def handle(task: Task) -> Answer:
         return _failure("unknown_request", f"request '{one_line(task.request.name, 40)}' is not known")
     if task.request.name in STARTD_HOOKS and not task.caller.trusted:
         return _failure(
-            "denied", f"uid {task.caller.uid} may not ask {task.request.name}: the startd's account may"
+            "denied", f"uid {task.caller.uid} may not send {task.request.name}: only the startd's account may"
         )
     try:
         return await handler(task)
@@ -65,7 +65,7 @@ async def handle(task: Task) -> Answer:
     except FetchworkError as error:
         return _failure("failed", str(error))
     except Exception as error:
-        log.exception("%s failed over a request of uid %s", task.request.name, task.caller.uid)
+        log.exception("%s failed during a request of uid %s", task.request.name, task.caller.uid)
         return _failure("failed", f"{type(error).__name__} in {task.request.name}; the agent's log has more")
 
 

@@ -147,7 +147,7 @@ class Task:
         """The run of this id, if this process knows it; raises Denied if it is another account's."""
         run = self.runs.get(self.context.session, run_id)
         if run is not None and not self.caller.trusted and run.owner_uid not in (None, self.caller.uid):
-            raise Denied(f"run {run_id} is not of uid {self.caller.uid}")
+            raise Denied(f"run {run_id} does not belong to uid {self.caller.uid}")
         return run
 
     def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:

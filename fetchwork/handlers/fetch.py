@@ -266,7 +266,7 @@ async def _offer(
     task.runs.offered(run)
 
     async def undo() -> None:
-        await _withdraw(task, run, "the hook had gone before it was told")
+        await _withdraw(task, run, "the hook ended before it got the answer")
         session.shares.claimed(_submitter(task, claimed), -1.0)
 
     return Answer(Reply(printed), {**fields, "job": run.job, "run": run.run_id, "outcome": "offered"}, undo)

@@ -66,7 +66,7 @@ def run_key(ad: ClassAd) -> RunKey:
     try:
         return RunKey(run_id, str(uuid.UUID(token)))
     except ValueError:
-        raise ClassAdError("FetchWorkToken is no token") from None
+        raise ClassAdError("FetchWorkToken is not a token") from None
 
 
 def report(ad: ClassAd) -> dict[str, Any]:

@@ -88,8 +88,8 @@ class HostSession:
         )[0]
         if row["schema_version"] < schema.latest():
             raise SchemaMismatch(
-                f"database '{self.name}' has schema {row['schema_version']}, this fetchwork wants "
-                f"{schema.latest()}: run 'fetchwork db upgrade'"
+                f"database '{self.name}' has schema {row['schema_version']}, this fetchwork needs"
+                f" {schema.latest()}: run 'fetchwork db upgrade'"
             )
         kept = await self.database.query(
             "SELECT key FROM fetchwork.attribute WHERE rule = 'kept'", timeout_s=timeout_s

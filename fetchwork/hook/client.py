@@ -261,7 +261,7 @@ def signal_job(body: bytes, pid: int, number: int) -> None:
     known = line.rpartition(b" ")[2].strip()
     # 0 and negative numbers are groups, 1 is init: nothing that a job is
     if pid <= 1 or known != b"%d" % pid or not 1 <= number <= 64:
-        raise ProtocolError(f"agent wants signal {number} sent to process {pid}, which is not the job")
+        raise ProtocolError(f"agent asks to send signal {number} to process {pid}, which is not the job")
     try:
         posix.kill(pid, number)
     except ProcessLookupError:

@@ -202,9 +202,7 @@ def _show(console: Console, jobs: list[dict[str, Any]]) -> bool:
         table.add_row(job["jobid"], job["owner"], job["batch"], job["slot"], code, run_time, status)
     console.print(table)
     if good:
-        console.print(f"all {JOBS} jobs completed with the exit codes that they should have")
+        console.print(f"all {JOBS} jobs completed with the expected exit codes")
     else:
-        console.print(
-            f"[red]not all of {JOBS} jobs completed with the exit codes that they should have[/red]"
-        )
+        console.print(f"[red]not all of {JOBS} jobs completed with the expected exit codes[/red]")
     return good

@@ -342,5 +342,5 @@ def _check_reachable(directory: Path, name: str) -> None:
         if not parent.stat().st_mode & 0o001:
             raise PoolError(
                 f"PostgreSQL can't run in '{directory}': account '{name}' may not enter '{parent}'"
-                " (a directory is wanted whose parents all allow execute to others)"
+                " (choose a directory whose parents can all be entered by others)"
             )

@@ -231,7 +231,7 @@ def warnings_about(text: str) -> list[str]:
             name
         ):
             problems.append(
-                f"line {line}: '{name}' is no submit command and is used nowhere: is it misspelt?"
+                f"line {line}: '{name}' is not a submit command and is not used anywhere: is it misspelt?"
             )
     return problems
 

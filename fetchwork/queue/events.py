@@ -33,7 +33,7 @@ class Cursor:
         found = _CURSOR.fullmatch(text.strip())
         if found is None or int(found[1]) >= 2**64 or int(found[2]) >= 2**63:
             raise ValueError(
-                f"cursor {text!r} is none; allowed: the cursor of an event, such as '812.4071', or 'now'"
+                f"{text!r} is not a cursor; allowed: the cursor of an event, such as '812.4071', or 'now'"
             )
         return cls(int(found[1]), int(found[2]))
 

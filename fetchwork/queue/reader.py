@@ -119,7 +119,7 @@ def _filter(job: Any, log: str | None) -> tuple[str, list[Any]]:
     for item in job if isinstance(job, list | tuple | set | frozenset) else [job]:
         found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", str(item).strip())
         if found is None:
-            raise ValueError(f"job {item!r} is none; allowed: '42.0', or '42' for a whole cluster")
+            raise ValueError(f"{item!r} is not a job; allowed: '42.0', or '42' for a whole cluster")
         if found[2] is None:
             clusters.append(int(found[1]))
         else:

@@ -463,7 +463,7 @@ def edit(spec: Any, changes: Mapping[str, Any], memory: Memory) -> Steps[int]:
     """Change attributes; returns the number of jobs changed. ``changes`` is in HTCondor's JSON form."""
     found = yield from selected(spec, memory)
     if found.missing and not found.ids:
-        raise NotFound(f"no job in the queue is meant by {spec!r}")
+        raise NotFound(f"no job in the queue matches {spec!r}")
     changed = 0
     for start in range(0, len(found.ids), BATCH):
         changed += yield from _change(

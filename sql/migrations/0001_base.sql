@@ -86,9 +86,9 @@ INSERT INTO fetchwork.setting (name, value, unit, meaning) VALUES
     ('max_ad_bytes', 10240, 'bytes',
         'what the startd reads of a fetched ad (HTCondor''s PIPE_BUFFER_MAX)'),
     ('max_not_started', 3, 'runs',
-        'a job that could not start so often is held'),
+        'a job is held after so many runs that could not start'),
     ('max_lost', 10, 'runs',
-        'a job whose host or starter was lost so often is held'),
+        'a job is held after so many runs that lost their host or starter'),
     ('retry_delay', 2, 'seconds',
         'first delay after a run that could not start; doubles with each'),
     ('max_retry_delay', 600, 'seconds',
@@ -98,7 +98,7 @@ INSERT INTO fetchwork.setting (name, value, unit, meaning) VALUES
     ('max_refusal_rest', 3600, 'seconds',
         'longest such rest'),
     ('host_lease', 60, 'seconds',
-        'an agent that is silent so long has lost its runs'),
+        'the runs of an agent that is silent for so long are given up'),
     ('priority_halflife', 86400, 'seconds',
         'half-life of usage (HTCondor''s PRIORITY_HALFLIFE)'),
     ('default_prio_factor', 1000, 'factor',
@@ -112,9 +112,9 @@ INSERT INTO fetchwork.setting (name, value, unit, meaning) VALUES
     ('quick_failure', 2, 'seconds',
         'a run that fails within so long counts as a bad start of its host'),
     ('history_days', 365, 'days',
-        'ended jobs and runs are kept so long'),
+        'how long ended jobs and runs are kept'),
     ('event_days', 90, 'days',
-        'events are kept so long');
+        'how long events are kept');
 
 CREATE TABLE fetchwork.queue (
     -- FetchWorkQueue of its jobs
@@ -169,7 +169,7 @@ CREATE TABLE fetchwork.attribute (
 );
 
 COMMENT ON TABLE fetchwork.attribute IS
-    'job attributes that submit treats specially, with their spelling; one that is not here goes to the starter as it is';
+    'job attributes that submit treats specially, in their usual spelling; one that is not here goes to the starter as it is';
 
 -- Go to the starter; listed for their spelling.
 INSERT INTO fetchwork.attribute (key, name, rule)
@@ -359,7 +359,7 @@ CREATE TABLE fetchwork.autocluster (
 );
 
 COMMENT ON TABLE fetchwork.autocluster IS
-    'distinct sets of what matching looks at; rows never change, so agents keep them for ever';
+    'distinct sets of the attributes that matching uses; rows never change, so agents keep them for ever';
 
 -- Not unique: a submitter with the first such job must not wait for another's long transaction that has one too; two
 -- equal rows do no harm.

@@ -298,7 +298,7 @@ def test_doctor_finds_nothing_wrong_with_a_pool_that_runs_jobs(start: Start, sui
     assert "ok    HTCondor" in told.stdout
     assert "ok    keywords   slot4: SPECIAL" in told.stdout
     assert "ok    agent" in told.stdout
-    assert "8 slots fetch, the last time ago: slot" in told.stdout
+    assert "8 slots fetch; time since the last fetch: slot" in told.stdout
 
 
 def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Start, suite: str) -> None:

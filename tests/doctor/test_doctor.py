@@ -224,7 +224,7 @@ def test_owner_whose_jobs_are_in_a_queue_of_other_hosts_is_not_looked_for(host: 
     assert host.failures() == []
 
 
-@pytest.mark.parametrize(("off", "word"), [(60, "before"), (-60, "behind")])
+@pytest.mark.parametrize(("off", "word"), [(60, "ahead of"), (-60, "behind")])
 def test_clock_off_by_a_minute(host: TestHost, off: int, word: str) -> None:
     lines = database.check(config.load(host.file), clock=lambda: time.time() + off)
     line = only([line for line in lines if line.verdict == "FAIL"])
@@ -289,7 +289,7 @@ def test_last_fetch_of_each_slot_is_told(host: TestHost) -> None:
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
     # some seconds may pass meanwhile
-    told = re.fullmatch(r"main: 10 slots fetch, the last time ago: (.*) \.\.\. 1\d\d s", line.text)
+    told = re.fullmatch(r"main: 10 slots fetch; time since the last fetch: (.*) \.\.\. 1\d\d s", line.text)
     assert told
     slots = [re.sub(r"\d s$", "? s", slot) for slot in told[1].split(", ")]
     assert slots == [f"slot{number} {number}? s" for number in range(1, 9)]
@@ -353,4 +353,4 @@ def test_quiet_slot_of_a_workstation_is_no_wonder(host: TestHost) -> None:
     report(host, 7200)
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
-    assert "as while somebody is here" in line.text
+    assert "as is normal while the machine is in use" in line.text

@@ -144,7 +144,7 @@ def test_a_directory_that_job_users_can_not_enter_is_refused(place: Path) -> Non
 
 
 def test_an_interpreter_that_is_none_is_told(place: Path) -> None:
-    with pytest.raises(FetchworkError, match="'/bin/false' is no working Python 3"):
+    with pytest.raises(FetchworkError, match="'/bin/false' is not a working Python 3"):
         hookinstall.install(place / "hooks", keyword="FW", socket="/x", python="/bin/false")
 
 

@@ -117,7 +117,6 @@ LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py"}
 #: no longer there fails too.
 KNOWN: set[tuple[str, str]] = {
     ("fetchwork/explain/slot.py", "fetchwork.handlers.fetch"),
-    ("fetchwork/simulate/agents.py", "fetchwork.pool.hostfile"),
 }
 
 #: modules that import each other today; the same holds for them

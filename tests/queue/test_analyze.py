@@ -220,7 +220,7 @@ def test_who_is_ahead_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) ->
     job = slots.submit()
     found = look(queue, job)
     assert [(one["submitter"], one["kinds_waiting"]) for one in found.ahead] == [("alice", 1), ("bob", 1)]
-    assert "Jobs of its own kind that come before it: 3." in found.reasons
+    assert "Jobs of its autocluster that come before it: 3." in found.reasons
 
 
 def test_ad_that_can_not_be_read_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:

@@ -354,7 +354,7 @@ def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
     ("owner", "message"),
     [
         ("bob", "role 'fw_alice' may not submit as Owner 'bob'; allowed: alice"),
-        ("root", "Owner 'root' is refused: nobody may name root"),
+        ("root", "Owner 'root' is refused: no job runs as root"),
         ("Root", "Owner 'Root' is refused"),
         ("alice\nOwner = root", 'attribute "Owner" has a control character'),
         ("", 'attribute "Owner" is ""'),
@@ -382,7 +382,7 @@ def test_root_is_refused_to_administrators_too(
     root: DirectQueue, login: Callable[[str], DirectQueue]
 ) -> None:
     for queue in (login("fw_admin"), root):
-        assert "nobody may name root" in denied(
+        assert "no job runs as root" in denied(
             queue, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')"
         )
 
@@ -390,7 +390,7 @@ def test_root_is_refused_to_administrators_too(
 def test_who_was_granted_no_owner_submits_nothing(
     root: DirectQueue, login: Callable[[str], DirectQueue]
 ) -> None:
-    assert "allowed: nobody yet: an administrator calls fetchwork.grant_owner" in denied(
+    assert "allowed: none yet: an administrator calls fetchwork.grant_owner" in denied(
         login("fw_alice"), "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')"
     )
 
@@ -485,7 +485,7 @@ def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(
     assert "may not submit as Owner 'bob'" in denied(
         alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')"
     )
-    assert "nobody may name root" in denied(
+    assert "no job runs as root" in denied(
         alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')"
     )
     denied(alice, "SELECT fetchwork.remove(ARRAY['2.2'])")

@@ -38,7 +38,7 @@ def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(qu
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1
     assert queue.outcome(offer) == "could_not_start"
     assert queue.column("last_reason", offer.job) == (
-        "accepted by the startd, then silence: no starter came up; does the account alice exist there, does its universe 12 run there? see StarterLog"
+        "accepted by the startd, but no starter reported; does the account alice exist there, does its universe 12 run there? see StarterLog"
     )
 
 
@@ -49,7 +49,7 @@ def test_a_starter_that_is_gone_gives_its_job_back(queue: DirectQueue, run: Clai
     assert queue.of(run, "starter_gone") is True
     assert queue.of(run, "starter_gone") is False
     assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [
-        ("lost", "the starter ended without a word")
+        ("lost", "the starter ended without a report")
     ]
     assert queue.claim("slot2@h1") is not None
 

@@ -237,7 +237,7 @@ def test_a_late_report_of_a_lost_run_whose_job_still_waits_is_as_good_as_in_time
         (4, 4, run.run_id, 1)
     ]
     assert queue.rows("SELECT outcome, reason FROM fetchwork.runs") == [
-        ("completed", "reported after it had been taken for lost")
+        ("completed", "reported after it had been given up as lost")
     ]
     assert queue.claim("slot2@h1") is None
     assert queue.finish(run) == "duplicate"

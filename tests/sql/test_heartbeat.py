@@ -89,7 +89,7 @@ def test_a_run_that_was_given_up_hears_that_it_is_gone(queue: DirectQueue) -> No
     run = queue.started()
     queue.of(run, "starter_gone")
     told = queue.heartbeat(run)
-    assert (told["action"], told["reason"]) == ("gone", "the starter ended without a word")
+    assert (told["action"], told["reason"]) == ("gone", "the starter ended without a report")
 
 
 @pytest.mark.parametrize(

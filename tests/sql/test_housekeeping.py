@@ -72,9 +72,9 @@ def test_priorities_are_htcondors(queue: DirectQueue) -> None:
         (
             "set_limit",
             {"name": "a b", "maximum": 1},
-            "concurrency limit 'a b' is no name; allowed: letters, digits, _ .",
+            "'a b' is not the name of a concurrency limit; allowed: letters, digits, _ .",
         ),
-        ("hello", {"host": "a b"}, "host name 'a b' is not one; allowed: letters, digits, _ . -"),
+        ("hello", {"host": "a b"}, "'a b' is not a host name; allowed: letters, digits, _ . -"),
         (
             "grant_owner",
             {"role": "nobody_here", "owner": "alice"},

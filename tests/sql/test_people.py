@@ -86,12 +86,12 @@ def test_all_jobs_of_an_owner(queue: DirectQueue) -> None:
         (
             ["x"],
             "FWINV",
-            "job id 'x' is not one; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs",
+            "'x' is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs",
         ),
-        (["1.0; DROP TABLE job"], "FWINV", "job id '1.0; DROP TABLE job' is not one"),
-        (["-1.0"], "FWINV", "job id '-1.0' is not one"),
-        (["99999999999"], "FWINV", "job id '99999999999' is not one"),
-        ([None], "FWINV", "job id NULL is not one"),
+        (["1.0; DROP TABLE job"], "FWINV", "'1.0; DROP TABLE job' is not a job id"),
+        (["-1.0"], "FWINV", "'-1.0' is not a job id"),
+        (["99999999999"], "FWINV", "'99999999999' is not a job id"),
+        ([None], "FWINV", "NULL is not a job id"),
         (None, "FWINV", "no jobs named; allowed: job ids, an owner, or both"),
     ],
 )
@@ -174,7 +174,7 @@ def test_an_edit_of_a_running_job_keeps_the_counts(queue: DirectQueue) -> None:
     [
         ({"Owner": "bob"}, 'attribute "Owner" can\'t be edited; allowed: what a submitter sets'),
         ({"JobStatus": 4}, 'attribute "JobStatus" can\'t be edited'),
-        ({"HookKeyword": "x"}, 'attribute "HookKeyword" is set by fetchwork alone'),
+        ({"HookKeyword": "x"}, 'attribute "HookKeyword" is set by fetchwork only'),
         ({"TransferInput": "x"}, 'attribute "TransferInput" = "x" can\'t be honoured'),
         ({"Cmd": None}, 'attribute "Cmd" is null; allowed: a string'),
         ({"Cmd": ""}, 'attribute "Cmd" is missing or empty'),

@@ -48,21 +48,21 @@ REFUSED = [
     ({"Cmd": "/bin/true", "Owner": "a b"}, "FWINV", 'attribute "Owner" is "a b"; allowed: an account name'),
     ({"Cmd": "/bin/true", "Owner": "0"}, "FWINV", 'attribute "Owner" is "0"; allowed: an account name'),
     ({"Cmd": "/bin/true", "Owner": "bob\nUser"}, "FWINV", 'attribute "Owner" has a control character'),
-    ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: nobody may name root"),
+    ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: no job runs as root"),
     ({"Cmd": "/bin/true", "Owner": "ROOT"}, "FWDEN", "Owner 'ROOT' is refused"),
     ({**JOB, "FetchWorkQueue": "gpu"}, "FWINV", "queue 'gpu' does not exist; allowed: default"),
     (
         {**JOB, "a b": 1},
         "FWINV",
-        'attribute name "a b" is not one; allowed: letters, digits and _, not a digit first',
+        '"a b" is not an attribute name; allowed: letters, digits and _, not a digit first',
     ),
     (
         {**JOB, 'x = 1\nOwner = "root"\ny': 1},
         "FWINV",
-        'attribute name "x = 1\\nOwner = \\"root\\"\\ny" is not one',
+        '"x = 1\\nOwner = \\"root\\"\\ny" is not an attribute name',
     ),
-    ({**JOB, "1x": 1}, "FWINV", 'attribute name "1x" is not one'),
-    ({**JOB, "": 1}, "FWINV", 'attribute name "" is not one'),
+    ({**JOB, "1x": 1}, "FWINV", '"1x" is not an attribute name'),
+    ({**JOB, "": 1}, "FWINV", '"" is not an attribute name'),
     (
         {**JOB, "undefined": 1},
         "FWINV",
@@ -72,12 +72,12 @@ REFUSED = [
     (
         {**JOB, "HookKeyword": "X"},
         "FWINV",
-        'attribute "HookKeyword" is set by fetchwork alone; allowed: leave it out',
+        'attribute "HookKeyword" is set by fetchwork only; allowed: leave it out',
     ),
-    ({**JOB, "hookkeyword": "X"}, "FWINV", 'attribute "hookkeyword" is set by fetchwork alone'),
-    ({**JOB, "FetchWorkToken": "X"}, "FWINV", 'attribute "FetchWorkToken" is set by fetchwork alone'),
-    ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork alone'),
-    ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork alone'),
+    ({**JOB, "hookkeyword": "X"}, "FWINV", 'attribute "hookkeyword" is set by fetchwork only'),
+    ({**JOB, "FetchWorkToken": "X"}, "FWINV", 'attribute "FetchWorkToken" is set by fetchwork only'),
+    ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork only'),
+    ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork only'),
     (
         {**JOB, "ContainerImage": "debian"},
         "FWINV",
@@ -130,9 +130,9 @@ REFUSED = [
     (
         {**JOB, "Foo": 1, "foo": 2},
         "FWINV",
-        'attribute "Foo" is there twice, as "Foo" and "foo"; allowed: once',
+        'attribute "Foo" is given twice, as "Foo" and "foo"; allowed: once',
     ),
-    ({**JOB, "cmd": "/bin/sh"}, "FWINV", 'attribute "Cmd" is there twice'),
+    ({**JOB, "cmd": "/bin/sh"}, "FWINV", 'attribute "Cmd" is given twice'),
     ({**JOB, "Environment": "x" * 10000}, "FWINV", "the job ad is too large: up to 108"),
     ([], "FWINV", "a job ad is not a JSON object; allowed:"),
     ("x", "FWINV", "a job ad is not a JSON object"),
@@ -287,9 +287,9 @@ def test_a_reserved_cluster_takes_its_id_and_grows_in_the_transaction_that_made_
     assert queue.rows("SELECT JobId FROM fetchwork.jobs ORDER BY ProcId") == [("1.0",), ("1.1",), ("1.2",)]
     with pytest.raises(psycopg.Error, match="cluster 1 was not made in this transaction"):
         queue.value(submit, None, ["{}"], cluster)
-    with pytest.raises(psycopg.Error, match="cluster id 1 is not one that was reserved"):
+    with pytest.raises(psycopg.Error, match="cluster id 1 was not reserved"):
         queue.value(submit, Jsonb(JOB), ["{}"], cluster)
-    with pytest.raises(psycopg.Error, match="cluster id 99 is not one that was reserved"):
+    with pytest.raises(psycopg.Error, match="cluster id 99 was not reserved"):
         queue.value(submit, Jsonb(JOB), ["{}"], 99)
 
 

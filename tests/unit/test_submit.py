@@ -200,7 +200,7 @@ def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
         "executable = /bin/sleep\nargments = 4\nseconds = 3\narguments = $(seconds)\nnotify_user = x\nqueue\n"
     )
     assert submit.warnings_about(text) == [
-        "line 2: 'argments' is no submit command and is used nowhere: is it misspelt?"
+        "line 2: 'argments' is not a submit command and is not used anywhere: is it misspelt?"
     ]
 
 

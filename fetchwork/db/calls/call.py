@@ -61,9 +61,7 @@ class Record:
         try:
             return cls(*_reader(cls)(row))
         except KeyError as column:
-            raise SchemaMismatch(
-                f"database has another schema than this fetchwork wants: no column {column}"
-            ) from None
+            raise SchemaMismatch(f"database schema does not fit this fetchwork: no column {column}") from None
 
 
 #: by class: what takes the values of its fields out of a row

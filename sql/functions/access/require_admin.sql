@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT fetchwork.is_admin(fetchwork.invoker()) THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('role %L is no administrator; allowed: members of fetchwork_admin', fetchwork.invoker());
+        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('role %L is not an administrator; allowed: members of fetchwork_admin', fetchwork.invoker());
     END IF;
 END
 $$;

@@ -23,11 +23,11 @@ BEGIN
 
     SELECT CASE
         WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
-            THEN format('attribute name %s is not one; allowed: letters, digits and _, not a digit first', left(to_json(e.key)::text, 80))
+            THEN format('%s is not an attribute name; allowed: letters, digits and _, not a digit first', left(to_json(e.key)::text, 80))
         WHEN lower(e.key) IN ('true', 'false', 'undefined', 'error', 'is', 'isnt', 'parent')
             THEN format('attribute name "%s" is a word of the ClassAd language; allowed: any other name', e.key)
         WHEN a.rule = 'forbidden' OR (a.key IS NULL AND lower(e.key) LIKE 'fetchwork%')
-            THEN format('attribute "%s" is set by fetchwork alone; allowed: leave it out', e.key)
+            THEN format('attribute "%s" is set by fetchwork only; allowed: leave it out', e.key)
         WHEN a.rule = 'unhonoured' AND NOT a.harmless @> jsonb_build_array(e.value) AND e.value NOT IN ('null', '"/Expr(undefined)/"')
             THEN format('attribute "%s" = %s can''t be honoured: %s', a.name, left(e.value::text, 60), a.note)
         WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'starteruserlog', 'userlog', 'accountinggroup', 'acctgroup', 'fetchworkqueue', 'jobbatchname')
@@ -64,7 +64,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = problem;
     END IF;
 
-    SELECT format('attribute "%s" is there twice, as %s; allowed: once', min(e.key), string_agg(to_json(e.key)::text, ' and '))
+    SELECT format('attribute "%s" is given twice, as %s; allowed: once', min(e.key), string_agg(to_json(e.key)::text, ' and '))
     INTO problem
     FROM jsonb_object_keys(ad) AS e (key)
     GROUP BY lower(e.key)

@@ -32,12 +32,12 @@ BEGIN
             MESSAGE = format('attribute "Owner" is %s; allowed: an account name (letters, digits, _ . -)', left((ad -> 'Owner')::text, 60));
     END IF;
     IF lower(ad ->> 'Owner') IN ('root', 'toor') THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('Owner %L is refused: nobody may name root', ad ->> 'Owner');
+        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('Owner %L is refused: no job runs as root', ad ->> 'Owner');
     END IF;
     IF NOT fetchwork.is_admin(role) AND NOT ad ->> 'Owner' = ANY (fetchwork.own_owners(role)) THEN
         RAISE EXCEPTION USING ERRCODE = 'FWDEN',
             MESSAGE = format('role %L may not submit as Owner %L; allowed: %s', role, ad ->> 'Owner',
-                coalesce(nullif(array_to_string(fetchwork.own_owners(role), ', '), ''), 'nobody yet: an administrator calls fetchwork.grant_owner'));
+                coalesce(nullif(array_to_string(fetchwork.own_owners(role), ', '), ''), 'none yet: an administrator calls fetchwork.grant_owner'));
     END IF;
     IF ad ->> 'AccountingGroup' IS NOT NULL AND NOT fetchwork.is_admin(role) THEN
         -- GROUP.USER, or a name alone: whose share it is charged to

@@ -13,7 +13,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('host name %L is not one; allowed: letters, digits, _ . -', left(host, 80));
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('%L is not a host name; allowed: letters, digits, _ . -', left(host, 80));
     END IF;
     IF wanted_lease_s NOT BETWEEN 1 AND 86400 THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);

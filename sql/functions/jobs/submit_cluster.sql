@@ -51,7 +51,7 @@ BEGIN
         common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
         IF cluster IS NOT NULL AND (cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
                 OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)) THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster id %s is not one that was reserved; allowed: a fresh one from fetchwork.reserve_cluster()', cluster);
+            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster id %s was not reserved; allowed: an unused one from fetchwork.reserve_cluster()', cluster);
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
         VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, role)

@@ -55,7 +55,7 @@ BEGIN
         END IF;
         revived := true;
         UPDATE fetchwork.run_history AS h
-        SET outcome = 'completed', report = finish.report, late_report = NULL, reason = 'reported after it had been taken for lost'
+        SET outcome = 'completed', report = finish.report, late_report = NULL, reason = 'reported after it had been given up as lost'
         WHERE h.run_id = finish.run_id AND h.ended_at = past.ended_at;
         run_s := greatest(0, coalesce(fetchwork.number_of(finish.report -> 'JobDuration'), extract(epoch FROM past.ended_at - past.started_at), 0));
         its.run_id := past.run_id;

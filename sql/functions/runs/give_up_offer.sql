@@ -11,7 +11,7 @@ BEGIN
         PERFORM fetchwork.back_to_idle(its, its.end_reason);
     ELSIF its.state = 'accepted' THEN
         PERFORM fetchwork.could_not_start(its,
-            (SELECT format('accepted by the startd, then silence: no starter came up; does the account %s exist there, does its universe %s run there? see StarterLog',
+            (SELECT format('accepted by the startd, but no starter reported; does the account %s exist there, does its universe %s run there? see StarterLog',
                 j.owner, coalesce(fetchwork.whole_ad(j) ->> 'JobUniverse', '5'))
             FROM fetchwork.job AS j
             WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id));

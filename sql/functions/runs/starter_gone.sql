@@ -1,6 +1,6 @@
 -- Detector 2 of dead runs: the agent saw the starter process end, and no JOB_EXIT came within seconds. False if the run had ended.
 -- A run that did not pass the fence counts as one that could not start.
-CREATE OR REPLACE FUNCTION fetchwork.starter_gone(run_id bigint, token uuid, reason text DEFAULT 'the starter ended without a word')
+CREATE OR REPLACE FUNCTION fetchwork.starter_gone(run_id bigint, token uuid, reason text DEFAULT 'the starter ended without a report')
 RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER

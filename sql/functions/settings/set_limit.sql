@@ -8,7 +8,7 @@ AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
     IF name !~ '^[A-Za-z0-9_.]+$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('concurrency limit %L is no name; allowed: letters, digits, _ .', set_limit.name);
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('%L is not the name of a concurrency limit; allowed: letters, digits, _ .', set_limit.name);
     END IF;
     DELETE FROM fetchwork.concurrency_limit AS l WHERE l.name = lower(set_limit.name);
     IF maximum IS NOT NULL THEN

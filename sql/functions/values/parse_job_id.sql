@@ -7,7 +7,7 @@ AS $$
 BEGIN
     IF job IS NULL OR job !~ '^[0-9]{1,9}(\.[0-9]{1,9})?$' THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('job id %L is not one; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs', job);
+            MESSAGE = format('%L is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs', job);
     END IF;
     cluster_id := split_part(job, '.', 1)::integer;
     proc_id := nullif(split_part(job, '.', 2), '')::integer;
