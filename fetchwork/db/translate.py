@@ -49,18 +49,18 @@ def translate(error: psycopg.Error) -> FetchworkError:
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return DatabaseUnavailable(f"database does not answer: {message}")
         return DatabaseRefused(f"database call is wrong: {message}")
-    kind = _BY_SQLSTATE.get(state)
-    if kind is None and state.startswith("XX"):
+    error_type = _BY_SQLSTATE.get(state)
+    if error_type is None and state.startswith("XX"):
         # internal errors: some pass, like those of calls during an upgrade
         return FetchworkError(f"database failed during the call: {message}")
-    if kind is None:
-        kind = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
-    if kind is SchemaMismatch:
+    if error_type is None:
+        error_type = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
+    if error_type is SchemaMismatch:
         return SchemaMismatch(f"database schema does not fit this fetchwork: {message}")
-    if kind is DatabaseUnavailable:
+    if error_type is DatabaseUnavailable:
         return DatabaseUnavailable(f"database can't take the call now: {message}")
     # the schema's own words need no introduction
-    return kind(message if state.startswith("FW") else f"database refused the call: {message}")
+    return error_type(message if state.startswith("FW") else f"database refused the call: {message}")
 
 
 @contextlib.contextmanager
