@@ -31,6 +31,6 @@ async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on
     monkeypatch.setattr(schema, "sql_directory", lambda: later)
     answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')
     assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
-    assert answer.reply.message.endswith("has schema 1, this fetchwork wants 2: run 'fetchwork db upgrade'")
+    assert answer.reply.message.endswith("has schema 1, this fetchwork needs 2: run 'fetchwork db upgrade'")
     assert schema.upgrade(conninfo) == [2]
     assert await hooks.fetch()
