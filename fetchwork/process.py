@@ -1,8 +1,12 @@
-"""Processes that outlive the one that started them: known by pid and start time, never by name.
+"""Processes that others started: known by pid and start time, never by name.
 
-A pid alone is given out again; with the start time, in the kernel's ticks since the boot, it is not.
+A pid alone is given out again; with the start time, in the kernel's ticks since the boot, it is not. Where a
+process is written down for longer than a boot may last, the boot's id goes with it.
 """
 
+from __future__ import annotations
+
+import contextlib
 import os
 import pwd
 import re
@@ -16,7 +20,7 @@ from pathlib import Path
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Process:
     """One process of this boot."""
 
@@ -24,13 +28,26 @@ class Process:
     start_ticks: int
 
     @classmethod
-    def find(cls, pid: int) -> "Process | None":
+    def find(cls, pid: int) -> Process | None:
         """The process that has this pid now."""
         fields = _stat(pid)
         return cls(pid, int(fields[_START_TICKS])) if fields else None
 
     @classmethod
-    def parse(cls, text: str) -> "Process | None":
+    def of_key(cls, key: str | None) -> Process | None:
+        """The process that a ``key`` names; None if it is not a key."""
+        pid, _, start_ticks = (key or "").partition(":")
+        if not all(word.isascii() and word.isdigit() for word in (pid, start_ticks)):
+            return None
+        return cls(int(pid), int(start_ticks))
+
+    @property
+    def key(self) -> str:
+        """As the database keeps it, for as long as a run: "pid:start time"."""
+        return f"{self.pid}:{self.start_ticks}"
+
+    @classmethod
+    def parse(cls, text: str) -> Process | None:
         """What ``str()`` of a process wrote; None when that was before the last boot."""
         pid, start_ticks, boot = text.split()
         return cls(int(pid), int(start_ticks)) if boot == _boot_id() else None
@@ -44,20 +61,47 @@ class Process:
         fields = _stat(self.pid)
         return bool(fields) and int(fields[_START_TICKS]) == self.start_ticks and fields[_STATE] not in "ZX"
 
-    def signal(self, number: int) -> None:
-        """Send a signal, or nothing if it has gone."""
-        try:
+    @property
+    def parent(self) -> Process | None:
+        """The process that started it: of a starter's hook, the starter. None where init has adopted it."""
+        fields = _stat(self.pid)
+        parent = int(fields[_PARENT]) if fields else 0
+        return Process.find(parent) if parent > 1 else None
+
+    @property
+    def owner(self) -> int | None:
+        """The account that it runs as (its real uid); None if it has gone."""
+        lines = _read(self.pid, "status").decode(errors="replace").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("Uid:")), None)
+
+    @property
+    def started_at(self) -> float | None:
+        """When it started, in seconds since the epoch, within a second or so."""
+        for line in _read("", "stat").decode().splitlines():
+            if line.startswith("btime "):
+                return float(line.split()[1]) + self.start_ticks / os.sysconf("SC_CLK_TCK")
+        return None
+
+    @property
+    def command(self) -> list[str]:
+        """Its command line; empty when it has gone."""
+        return _read(self.pid, "cmdline").decode(errors="replace").split("\0")[:-1]
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        """Send a signal, or nothing if it has gone; with ``group`` to the group that it leads, if it does.
+
+        Raises OSError, above all PermissionError.
+        """
+        with contextlib.suppress(ProcessLookupError):
             handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return
-        try:
-            # the descriptor holds on to whatever has the pid now: look who that is, then send
-            if self.alive:
-                signal.pidfd_send_signal(handle, number)
-        except ProcessLookupError:
-            pass
-        finally:
-            os.close(handle)
+            try:
+                # the descriptor holds on to whatever has the pid now: look who that is, then send
+                if self.alive:
+                    if group and os.getpgid(self.pid) == self.pid:
+                        os.killpg(self.pid, number)
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has gone; whether it has."""
@@ -82,11 +126,11 @@ class Process:
         """The environment that it was started with; empty when it has gone or we may not know."""
         return _read(self.pid, "environ").split(b"\0")
 
-    def children(self) -> list["Process"]:
+    def children(self) -> list[Process]:
         """Its children now."""
-        return [
-            process for process in processes() if (_stat(process.pid) or ["", ""])[_PARENT] == str(self.pid)
-        ]
+        lists = [_read(f"{self.pid}/task/{thread}", "children") for thread in _threads(self.pid)]
+        found = (Process.find(int(pid)) for one in lists for pid in one.split())
+        return [child for child in found if child is not None] if self.alive else []
 
 
 def processes() -> Iterator[Process]:
@@ -117,6 +161,13 @@ def account(*names: str) -> pwd.struct_passwd:
     raise LookupError(f"none of these accounts exists: {', '.join(names)}")
 
 
+def _threads(pid: int) -> list[str]:
+    try:
+        return [thread.name for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return []
+
+
 def _is(pid: int, name: str, directory: Path) -> bool:
     try:
         # not by the link's text, which is another name where mounts differ
@@ -125,9 +176,9 @@ def _is(pid: int, name: str, directory: Path) -> bool:
         return False
 
 
-def _read(pid: int, name: str) -> bytes:
+def _read(entry: int | str, name: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
+        return Path(f"/proc/{entry}/{name}").read_bytes()
     except OSError:
         return b""
 

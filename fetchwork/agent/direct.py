@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from fetchwork.agent import orphans, peer
+from fetchwork.agent import orphans
 from fetchwork.agent.replay import Replay
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.context import Runs
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.log import event
+from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +39,13 @@ class UnwatchedRuns(Runs):
         greeting = await session.hello(timeout_s)
         rows = await session.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
         self._orphans = [
-            row for row in rows if orphans.is_orphan(orphans.recorded_process(row), row["starter"])
+            row
+            for row in rows
+            if orphans.is_orphan(orphans.recorded_process(row), Process.of_key(row["starter"]))
         ]
         # updates may not come: a job's account can't reach the database by itself
-        alive = [row for row in rows if row["starter"] and peer.is_alive(row["starter"])] + self._orphans
+        starters = [(row, Process.of_key(row["starter"])) for row in rows]
+        alive = [row for row, starter in starters if starter and starter.alive] + self._orphans
         if alive:
             ids = [row["run_id"] for row in alive]
             await session.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)

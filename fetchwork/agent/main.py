@@ -43,6 +43,7 @@ from fetchwork.handlers.session import HostSession
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.log import event, reopen
+from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +181,9 @@ class Agent:
     ) -> Task:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
-            starter = peer.parent_identity(who.pid)
+            hook = Process.find(who.pid)
+            parent = hook.parent if hook else None
+            starter = parent.key if parent else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
 
         def hold(slot: str) -> Held | None:

@@ -37,6 +37,7 @@ from fetchwork.handlers.context import HeldFetch, LiveRun, Runs
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
+from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,9 @@ class WatchedRuns(Runs):
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
         """An update told the number of the job's process."""
-        if run.job_process is None or peer.pid_of(run.job_process) != job_pid:
-            run.job_process = peer.identity(job_pid)
+        known = Process.of_key(run.job_process)
+        if known is None or known.pid != job_pid:
+            run.job_process = _key(Process.find(job_pid))
 
     def get(self, session: HostSession, run_id: int) -> LiveRun | None:
         """The live run with this id; a run that is not known is looked for in the database soon."""
@@ -216,11 +218,12 @@ class WatchedRuns(Runs):
     def look(self) -> None:
         """Look after starters that no pidfd could be had for, and for jobs that no update has told of yet."""
         for run in self:
-            if run.state == "running" and run.job_process is None and run.starter is not None:
-                run.job_process = orphans.child_of(run.starter)
-        for starter in list(self._starters.values()):
-            if starter.pidfd is None and not starter.gone.is_set() and not peer.is_alive(starter.identity):
-                self._is_gone(starter)
+            starter = Process.of_key(run.starter)
+            if run.state == "running" and run.job_process is None and starter is not None:
+                run.job_process = _key(orphans.child_of(starter))
+        for watched in list(self._starters.values()):
+            if watched.pidfd is None and not watched.gone.is_set() and not _is_alive(watched.identity):
+                self._is_gone(watched)
 
     def _watch(self, identity: str, session: HostSession, slot: str) -> None:
         before = self._starters.get((session, slot))
@@ -230,8 +233,12 @@ class WatchedRuns(Runs):
             self._is_gone(before)
         starter = Starter(identity, session, slot)
         self._starters[session, slot] = starter
+        process = Process.of_key(identity)
+        if process is None:
+            self._is_gone(starter)
+            return
         try:
-            pidfd = os.pidfd_open(peer.pid_of(identity))
+            pidfd = os.pidfd_open(process.pid)
         except ProcessLookupError:
             self._is_gone(starter)
             return
@@ -240,7 +247,7 @@ class WatchedRuns(Runs):
             return
         starter.pidfd = pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._is_gone, starter)
-        if peer.identity(peer.pid_of(identity)) != identity:
+        if Process.find(process.pid) != process:
             # the number is another process's already
             self._is_gone(starter)
 
@@ -298,28 +305,29 @@ class WatchedRuns(Runs):
 
     def _has_orphan(self, run: LiveRun) -> bool:
         """Tell whether the job's process lives though its starter does not."""
-        if run.job_process is None or not orphans.is_orphan(run.job_process, run.starter):
+        job = Process.of_key(run.job_process)
+        if job is None or not orphans.is_orphan(job, Process.of_key(run.starter)):
             return False
         # the job's user tells which process it is, and is believed of that user's processes only: an agent
         # that is root would else end whatever it is told to
         uid = run.owner_uid if run.context.check_accounts else os.geteuid()
-        return peer.owner_of(peer.pid_of(run.job_process)) == uid
+        return job.owner == uid
 
     async def _end_orphan(self, run: LiveRun) -> None:
         """End a job that outlived its starter: its own result can't be learnt, and it must not run twice."""
-        assert run.job_process is not None
-        pid = peer.pid_of(run.job_process)
-        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=pid)
+        job = Process.of_key(run.job_process)
+        assert job is not None
+        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
         told = None
-        while peer.is_alive(run.job_process) and run.state != "ended":
-            problem = await orphans.end(run.job_process)
+        while job.alive and run.state != "ended":
+            problem = await orphans.end(job)
             if problem is None:
                 continue
             if problem != told:
                 told = problem
                 why = f"cannot be ended, its run waits for its end: {problem}"
                 event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, problem=why)
-            await orphans.until_ended(run.job_process, ORPHAN_S)
+            await orphans.until_ended(job, ORPHAN_S)
 
     # -- after a restart
 
@@ -356,7 +364,7 @@ class WatchedRuns(Runs):
                 owner_uid=uids.get(row["owner"]),
                 has_policy=row["has_policy"],
                 starter=row["starter"],
-                job_process=orphans.recorded_process(row),
+                job_process=_key(orphans.recorded_process(row)),
             )
             self.offered(run)
             run.state = row["state"]
@@ -388,3 +396,12 @@ class WatchedRuns(Runs):
             task.cancel()
         for starter in self._starters.values():
             self._close(starter)
+
+
+def _key(process: Process | None) -> str | None:
+    return process.key if process else None
+
+
+def _is_alive(key: str) -> bool:
+    process = Process.of_key(key)
+    return process is not None and process.alive

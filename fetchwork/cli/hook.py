@@ -69,9 +69,9 @@ def _only_keyword(config: host_file.HostConfig) -> str:
 
 async def _answer(config: host_file.HostConfig, path: Path, request: Request, end: float) -> Reply:
     from fetchwork import handlers
-    from fetchwork.agent.peer import identity
     from fetchwork.handlers.context import Caller, Runs
     from fetchwork.handlers.keywords import jobs_change_account, make_contexts
+    from fetchwork.process import Process
 
     contexts = make_contexts(config)
     context = contexts.get(request.keyword.lower())
@@ -79,7 +79,8 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
         raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
     # the process itself holds the database's credentials: nobody has to be kept from anything. This process
     # took the hook's place, so its parent is the starter.
-    caller = Caller(os.geteuid(), trusted=True, starter=identity(os.getppid()))
+    starter = Process.find(os.getppid())
+    caller = Caller(os.geteuid(), trusted=True, starter=starter.key if starter else None)
     runs = Runs()
     try:
         if request.name == "fetch_work":

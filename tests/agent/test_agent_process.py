@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from fetchwork.agent import client, peer
+from fetchwork.agent import client
 from fetchwork.agent.server import MAX_CONNECTIONS
 from fetchwork.db.database import Database
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
@@ -478,34 +478,3 @@ async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(
     assert [(row["outcome"], row["reason"]) for row in outcomes] == [
         ("withdrawn", "the slot asked again without an answer")
     ]
-
-
-# -- the kernel's word
-
-
-def test_identity_of_a_process_is_not_shared_by_a_later_one() -> None:
-    with subprocess.Popen(["/bin/sleep", "60"]) as process:
-        identity = peer.identity(process.pid)
-        assert peer.is_alive(identity)
-        assert not peer.is_alive(f"{process.pid}:1")
-        assert peer.parent_identity(process.pid) == peer.identity(os.getpid())
-        assert abs(peer.started_at(process.pid) - time.time()) < 5
-        process.kill()
-        process.wait()
-    assert not peer.is_alive(identity)
-    assert peer.identity(process.pid) is None
-
-
-def test_zombie_is_not_alive() -> None:
-    process = subprocess.Popen(["/bin/true"])
-    identity = peer.identity(process.pid)
-    end = time.monotonic() + 5
-    while peer.is_alive(identity):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    process.wait()
-
-
-@pytest.mark.parametrize("identity", ["", "x", "1", ":", "99999999:1", "-1:5"])
-def test_nonsense_is_nobody(identity: str) -> None:
-    assert not peer.is_alive(identity)

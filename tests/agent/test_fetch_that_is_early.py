@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from fetchwork.agent import peer, watch
+from fetchwork.agent import watch
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.watch import WatchedRuns
+from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
@@ -44,18 +45,24 @@ async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     await hooks.context.session.database.close()
 
 
+def key_of(child: Process) -> str:
+    process = ProcessOfPid.find(child.pid)
+    assert process is not None
+    return process.key
+
+
 async def begin(hooks: Hooks, starter: Process) -> bytes:
     """A job that was fetched, accepted and started."""
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    answer = await hooks.start(job, starter=peer.identity(starter.pid))
+    answer = await hooks.start(job, starter=key_of(starter))
     assert answer.fields["outcome"] == "started"
     return job
 
 
 async def end(hooks: Hooks, job: bytes, starter: Process) -> None:
     exited = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
-    answer = await hooks.exit(job, starter=peer.identity(starter.pid), **exited)
+    answer = await hooks.exit(job, starter=key_of(starter), **exited)
     assert answer.fields["outcome"] == "completed"
     starter.kill()
     starter.wait()
@@ -76,7 +83,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
     early = asyncio.create_task(hooks.fetch(BUSY))
     await asyncio.sleep(0.2)
     starter = starters()
-    answer = await hooks.start(job, starter=peer.identity(starter.pid))
+    answer = await hooks.start(job, starter=key_of(starter))
     assert answer.fields["outcome"] == "started"
     await asyncio.sleep(0.2)
     assert not early.done()
@@ -100,5 +107,5 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(
     await hooks.reply("accept", job)
     hooks.held = WaitingFetches(10).enter(hooks.context.session, "slot1@vm", asyncio.Event())
     assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
-    answer = await hooks.start(job, starter=peer.identity(starters().pid))
+    answer = await hooks.start(job, starter=key_of(starters()))
     assert answer.fields["outcome"] == "started"

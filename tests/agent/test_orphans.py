@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent import orphans, peer
+from fetchwork.agent import orphans
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
+from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 
 # two children: a hook of the starter's, and the job
@@ -48,6 +49,12 @@ async def nothing() -> None:
     """An empty spool."""
 
 
+def process_of(child: Process) -> ProcessOfPid:
+    process = ProcessOfPid.find(child.pid)
+    assert process is not None
+    return process
+
+
 async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
     """A running job whose process is ``process``, of a starter that is gone."""
     submit()
@@ -60,7 +67,7 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     starter = subprocess.Popen(["bash", "-c", STARTER_SCRIPT], stdout=subprocess.PIPE, process_group=0)
     try:
         assert starter.stdout.readline() == b"ready\n"
-        identity = peer.identity(starter.pid)
+        identity = process_of(starter)
         end = time.monotonic() + 10
         while not (found := orphans.child_of(identity)) or b"61" not in command_of(found):
             # between fork and exec a child looks like its parent
@@ -74,13 +81,13 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     assert orphans.child_of(identity) is None
 
 
-def command_of(process: str) -> bytes:
-    return Path(f"/proc/{peer.pid_of(process)}/cmdline").read_bytes()
+def command_of(process: ProcessOfPid) -> bytes:
+    return Path(f"/proc/{process.pid}/cmdline").read_bytes()
 
 
 def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> None:
     row = {"job_pid": sleeper.pid, "job_start_date": int(time.time())}
-    assert orphans.recorded_process(row) == peer.identity(sleeper.pid)
+    assert orphans.recorded_process(row) == process_of(sleeper)
     # another process has the number now
     assert orphans.recorded_process({**row, "job_start_date": int(time.time()) - 100}) is None
     assert orphans.recorded_process({**row, "job_pid": None}) is None
@@ -92,7 +99,7 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
         ["sh", "-c", "trap '' TERM; echo ready; sleep 60"], stdout=subprocess.PIPE, process_group=0
     )
     assert job.stdout.readline() == b"ready\n"
-    assert await orphans.end(peer.identity(job.pid)) is None
+    assert await orphans.end(process_of(job)) is None
     assert job.wait(5) == -9
     job.stdout.close()
 
