@@ -53,6 +53,12 @@ def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -
 
         _show(ask_status(config.socket), as_json)
         return
+    if os.geteuid() == 0 and config.agent.user:
+        # its socket, spool and log would be root's, and the agent of that account could not use them
+        raise FetchworkError(
+            f"the agent of this host runs as '{config.agent.user}' (agent.user), not as root\n"
+            f"start it with: runuser -u {config.agent.user} -- fetchwork agent"
+        )
     from fetchwork import log
     from fetchwork.agent.main import Agent
 

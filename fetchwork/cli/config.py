@@ -11,8 +11,8 @@ import click
 from fetchwork import config as host_file
 from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
 from fetchwork.deploy import hooks as hookinstall
-from fetchwork.deploy.check import Finding, Place, check_condor, check_paths
-from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, found
+from fetchwork.deploy.check import Finding, Locator, check_condor, check_paths
+from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, installed
 from fetchwork.errors import ConfigError, FetchworkError
 
 _UNIT_DIRECTORY = Path("/etc/systemd/system")
@@ -161,8 +161,8 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
         return
     if offline:
         return
-    yield from check_paths(config, Place(path))
-    if found():
+    yield from check_paths(config, Locator(path))
+    if installed():
         yield from check_condor(config, CondorConfig())
     else:
         _note("no HTCondor on this machine: not compared with what it would use")
@@ -179,7 +179,7 @@ def _condor_directory() -> Path:
 
 
 def _installed_version() -> tuple[int, ...] | None:
-    if not found():
+    if not installed():
         return None
     try:
         return CondorConfig().version()

@@ -35,7 +35,7 @@ from fetchwork.queue import Queue
     "--state",
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file that records how far it has come.  [default: one in ~/.local/state/fetchwork; root:"
-    " /var/lib/fetchwork]",
+    " /var/lib/fetchwork-userlog]",
 )
 @options.connected
 @click.pass_context

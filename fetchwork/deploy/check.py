@@ -1,10 +1,11 @@
-"""Finds what would keep a host file's settings from working: on this machine's disk, and in its HTCondor.
+"""Finds what keeps a host file's settings from working on this machine: on its disk and in its HTCondor.
 
-What the file contradicts in itself is found when it is read (:mod:`fetchwork.config`). Here come the paths
-that it names, and, where HTCondor is installed, whether what HTCondor would use is what the file says.
+Contradictions within the file are found when it is read (:mod:`fetchwork.config`). Here come the paths that
+it names and, where HTCondor is installed, the settings of HTCondor that differ from the file.
 """
 
 import os
+import pwd
 import re
 import stat
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ _ADDED_TO = ("DAEMON_LIST", "STARTD_ATTRS")
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, and what is allowed; a warning is a finding that may be meant."""
+    """One problem, and what is allowed; a warning is a finding that may be intended."""
 
     where: str
     wrong: str
@@ -42,7 +43,7 @@ class Finding(NamedTuple):
         return f"{self.where}: {'warning: ' if self.warning else ''}{self.wrong}; allowed: {self.allowed}"
 
 
-class Place:
+class Locator:
     """Turns keys of a host file into ``FILE:LINE:KEY``."""
 
     def __init__(self, path: Path) -> None:
@@ -53,39 +54,40 @@ class Place:
             self._lines = {}
 
     def __call__(self, *key: str | int) -> str:
-        """Return the place of a key, or of the nearest table around it."""
+        """Return the location of a key, or of the nearest table around it."""
         whole: Key = key
         line = line_of(whole, self._lines)
         dotted = ".".join(str(part) for part in whole)
         return f"{self.path}:{line}:{dotted}" if line is not None else f"{self.path}:{dotted}"
 
 
-def check_paths(config: HostConfig, place: Place) -> Iterator[Finding]:
-    """Yield what is wrong with the files and directories that the host file names."""
+def check_paths(config: HostConfig, locate: Locator) -> Iterator[Finding]:
+    """Yield the problems of the files and directories that the host file names."""
     for name in config.keywords_in_use():
-        yield from check_hooks(config, name, place)
-    yield from check_spool(config.agent.spool, place("agent", "spool"))
+        yield from check_hooks(config, name, locate)
+    yield from check_spool(config.agent.spool, locate("agent", "spool"))
+    yield from check_socket(config, locate)
     if not os.access(config.command, os.X_OK):
         yield Finding(
-            place("agent", "venv"),
-            f"'{config.command}' is not there or can't be run",
+            locate("agent", "venv"),
+            f"'{config.command}' is missing or not executable",
             "the environment that fetchwork is installed in",
         )
-    if place.path.resolve() != config.host.file.resolve():
+    if locate.path.resolve() != config.host.file.resolve():
         yield Finding(
-            place("host", "file"),
+            locate("host", "file"),
             f"the agent will read '{config.host.file}', not this file",
-            f"this file at '{config.host.file}', or host.file = \"{place.path.resolve()}\"",
+            f"this file at '{config.host.file}', or host.file = \"{locate.path.resolve()}\"",
             warning=True,
         )
-    yield from _check_secrets(config, place)
+    yield from _check_secrets(config, locate)
 
 
-def check_hooks(config: HostConfig, keyword: str, place: Place) -> Iterator[Finding]:
-    """Yield what would keep HTCondor from running the hooks of a keyword, or them from finding the agent."""
+def check_hooks(config: HostConfig, keyword: str, locate: Locator) -> Iterator[Finding]:
+    """Yield the problems that keep HTCondor from running a keyword's hooks, or the hooks from the agent."""
     directory = config.hooks(keyword)
-    where = place("keyword", keyword, "hooks")
-    install = f"what 'fetchwork hooks install -c {place.path}' makes"
+    where = locate("keyword", keyword, "hooks")
+    install = f"the hooks that 'fetchwork hooks install -c {locate.path}' makes"
     try:
         mode = directory.stat().st_mode
     except OSError as error:
@@ -127,21 +129,21 @@ def _check_hook(path: Path, where: str, install: str) -> Iterator[Finding]:
 
 
 def _check_hook_conf(path: Path, expected: dict[str, str], where: str, install: str) -> Iterator[Finding]:
-    """The hooks read this file, and not the host file: a change of the one must reach the other."""
+    """Hooks read hook.conf and not the host file: a change of the host file must reach hook.conf."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         yield Finding(where, f"'{path}': {_reason(error)}", install)
         return
-    found = dict(re.findall(r"(?m)^\s*(\w+)\s*=\s*(.*?)\s*$", text))
+    settings = dict(re.findall(r"(?m)^\s*(\w+)\s*=\s*(.*?)\s*$", text))
     for name, value in expected.items():
-        if found.get(name) != value:
-            said = f"says {name} = {found[name]}" if name in found else f"says no {name}"
-            yield Finding(str(path), f"{said}, the host file has '{value}'", install)
+        if settings.get(name) != value:
+            there = f"sets {name} = {settings[name]}" if name in settings else f"does not set {name}"
+            yield Finding(str(path), f"{there}; the host file has '{value}'", install)
 
 
 def check_spool(spool: Path, where: str) -> Iterator[Finding]:
-    """Yield what would keep a hook, which runs as any account, from leaving a report in the spool."""
+    """Yield the problems that keep a hook, which may run as any account, from leaving a report."""
     try:
         status = spool.stat()
     except OSError as error:
@@ -164,22 +166,45 @@ def check_spool(spool: Path, where: str) -> Iterator[Finding]:
         )
 
 
-def _check_secrets(config: HostConfig, place: Place) -> Iterator[Finding]:
-    """Who can read the host file? With an agent only its account should; without one every hook must."""
+def check_socket(config: HostConfig, locate: Locator) -> Iterator[Finding]:
+    """Yield the problem that keeps the agent's account from making its socket."""
+    directory, account = config.socket.parent, config.agent.user
+    if config.agent.run == "none" or not account:
+        return
     try:
-        for_all = bool(place.path.stat().st_mode & stat.S_IROTH)
+        status, owner = directory.stat(), pwd.getpwnam(account)
+    except (OSError, KeyError):
+        return  # the agent, or systemd, makes the directory
+    groups = os.getgrouplist(account, owner.pw_gid)
+    writable = (
+        status.st_mode & stat.S_IWUSR
+        if status.st_uid == owner.pw_uid
+        else status.st_mode & (stat.S_IWGRP if status.st_gid in groups else stat.S_IWOTH)
+    )
+    if not writable:
+        yield Finding(
+            locate("agent", "socket"),
+            f"account '{account}' cannot make the agent's socket in '{directory}'",
+            f"a directory of that account: chown {account} '{directory}'",
+        )
+
+
+def _check_secrets(config: HostConfig, locate: Locator) -> Iterator[Finding]:
+    """Who can read the host file? An agent's account alone should; without an agent every hook must."""
+    try:
+        for_all = bool(locate.path.stat().st_mode & stat.S_IROTH)
     except OSError:
         return
     if config.agent.run == "none" and not for_all:
         yield Finding(
-            str(place.path),
-            "is closed to the accounts of jobs, whose hooks read it where there is no agent",
-            f"chmod o+r '{place.path}', or an agent",
+            str(locate.path),
+            "is closed to the accounts of jobs, whose hooks must read it because there is no agent",
+            f"chmod o+r '{locate.path}', or an agent",
         )
     for name, database in config.databases.items():
         if not for_all or "password" not in conninfo.parse(database.conninfo):
             continue
-        where = place("database", name, "conninfo")
+        where = locate("database", name, "conninfo")
         if config.agent.run == "none":
             yield Finding(
                 where, "holds a password that every job can read", "an agent, or trust in jobs", warning=True
@@ -188,7 +213,7 @@ def _check_secrets(config: HostConfig, place: Place) -> Iterator[Finding]:
             yield Finding(
                 where,
                 "holds a password in a file that everyone can read",
-                f"chmod o-r '{place.path}', or passfile=... in place of the password",
+                f"chmod o-r '{locate.path}', or passfile=... in place of the password",
             )
 
 
@@ -202,7 +227,7 @@ class _Difference(NamedTuple):
 
 
 def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
-    """Yield where HTCondor would use something else than the host file says."""
+    """Yield the settings of HTCondor that differ from the host file."""
     expected = parse_settings(render(config, condor.version())[CONDOR_FILE])
     # generated elsewhere, where the version was not known, it suits this one too
     any_version = parse_settings(render(config)[CONDOR_FILE])
@@ -236,14 +261,14 @@ def _differing(
     again = f"fetchwork config generate '{config.host.file}', then condor_reconfig"
     for name, value in expected.items():
         if name not in actual:
-            yield _Difference(name, f"is not set, the host file says {_short(value)}", again)
+            yield _Difference(name, f"is not set; the host file says {_short(value)}", again)
         elif not any(_agrees(name, text, actual[name]) for text in {value, any_version.get(name, value)}):
             wrong = f"HTCondor uses {_short(actual[name])}, the host file says {_short(value)}"
             yield _Difference(name, wrong, f"without this line, or {again}")
 
 
 def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> Iterator[_Difference]:
-    """Settings that the host file does not make, but that work against it."""
+    """Yield settings that the host file does not make, but that work against it."""
     ours = Settings(expected)
     for name in sorted(actual):
         if not actual[name] or name in ours:
@@ -262,7 +287,7 @@ def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> 
 
 
 def _start(start: str | None) -> Iterator[_Difference]:
-    """START is looked at before there is a job: if it is false then, no slot ever fetches."""
+    """HTCondor evaluates START before there is a job: if it is false then, no slot ever fetches."""
     if not start:
         return
     try:

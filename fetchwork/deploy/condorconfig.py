@@ -1,7 +1,7 @@
-"""Asks HTCondor's own ``condor_config_val`` what HTCondor would use.
+"""Asks HTCondor's own ``condor_config_val`` for the settings that HTCondor would use.
 
 It reads the configuration as the daemons do, ``CONDOR_CONFIG`` and ``_CONDOR_*`` variables included, so run
-with the environment that condor_master has, it tells what they would see. Setting names have no case.
+in the environment of condor_master it prints the settings of the daemons. The case of names does not matter.
 """
 
 import re
@@ -35,7 +35,7 @@ class Settings(Mapping[str, str]):
         return len(self._values)
 
 
-def found() -> bool:
+def installed() -> bool:
     """Whether there is an HTCondor on this machine to ask."""
     return shutil.which(PROGRAM) is not None
 
@@ -71,13 +71,14 @@ class CondorConfig:
         if not names:
             return {}
         text = self._ask("-verbose", *names, partly=True)
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for block in re.split(r"\n\s*\n", text):
             name = re.match(r"\s*([\w.]+)\s*=", block)
-            place = re.search(r"(?m)^ # at: (.+?)(?:, line (\d+))?$", block)
-            if name and place and place[1] != "<Default>":
-                places[name[1].upper()] = f"{place[1]}:{place[2]}" if place[2] else place[1]
-        return places
+            location = re.search(r"(?m)^ # at: (.+?)(?:, line (\d+))?$", block)
+            if name and location and location[1] != "<Default>":
+                file, line = location.groups()
+                locations[name[1].upper()] = f"{file}:{line}" if line else file
+        return locations
 
     def _ask(self, *arguments: str, partly: bool = False) -> str:
         try:
@@ -95,8 +96,8 @@ class CondorConfig:
             raise CondorConfigError(f"cannot run {self._command[0]!r}: {error}") from error
         # asked for several settings it ends with 1 if one of them is not set
         if done.returncode and not (partly and done.stdout.strip()):
-            said = " ".join((done.stderr or done.stdout).split())
-            raise CondorConfigError(f"{PROGRAM} {' '.join(arguments)} failed: {said}")
+            message = " ".join((done.stderr or done.stdout).split())
+            raise CondorConfigError(f"{PROGRAM} {' '.join(arguments)} failed: {message}")
         return done.stdout
 
 

@@ -1,13 +1,13 @@
-"""Puts the hooks where HTCondor runs them, with what they import, and ``hook.conf`` beside them.
+"""Installs the hooks in the directories from which HTCondor runs them, with their modules and ``hook.conf``.
 
-A directory serves one keyword and stands on its own: job users must be able to run what is in it, and may
+A directory serves one keyword and needs nothing outside it: job users must be able to run its hooks, and may
 not be able to enter the environment that fetchwork itself is installed in.
 
     DIR/fetch_work ...    the six executables, started by the interpreter chosen here
-    DIR/hook.conf         keyword, socket, spool; what direct mode needs
+    DIR/hook.conf         keyword, socket, spool; the settings of direct mode
     DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
 
-It can be repeated under running slots: every file is replaced by renaming, the modules all at once.
+Installing again while slots run is safe: every file is replaced by renaming, the modules all at once.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS
 
-#: what hooks import, from the package's directory
+#: the modules that hooks import, relative to the package's directory
 MODULES = (
     "__init__.py",
     "errors.py",
@@ -39,11 +39,11 @@ MODULES = (
     "hook/spool.py",
 )
 _PACKAGE = Path(__file__).resolve().parents[1]
-#: seconds beyond the agent's hold that FETCH_WORK waits
-_HOLD_MARGIN_S = 45
-#: seconds before the starter kills JOB_EXIT that it must be done
+#: seconds that FETCH_WORK waits beyond max_fetch_wait_s
+_WAIT_MARGIN_S = 45
+#: JOB_EXIT must be done so many seconds before the starter kills it
 _EXIT_MARGIN_S = 4
-# what a socket's address holds (sun_path), with its NUL
+# bytes of a Unix socket's address (sun_path), with its NUL
 _SOCKET_BYTES = 108
 _COMPILE = """
 import py_compile, sys
@@ -107,13 +107,9 @@ def install_host(config: HostConfig, *, python: Path | str | None = None) -> dic
         owner = pwd.getpwnam(account).pw_uid if account and os.geteuid() == 0 else os.geteuid()
     except KeyError:
         raise ConfigError([f"agent.user: account '{account}' does not exist on this host"]) from None
-    try:
-        # socket, spool and log live in directories of the agent's own, which everyone may enter
-        for place in (config.socket.parent, spool.parent):
-            for made in _make_directories(place):
-                os.chown(made, owner, -1)
-    except OSError as exc:
-        raise FetchworkError(f"cannot make directory '{exc.filename}': {exc.strerror}") from exc
+    # the agent makes files in these two, and every account must be able to enter them
+    for directory in {config.socket.parent, spool.parent}:
+        _give_to_agent(directory, owner)
     Spool(str(spool)).make(owner)
     return {
         name: install(
@@ -124,7 +120,7 @@ def install_host(config: HostConfig, *, python: Path | str | None = None) -> dic
             python=python,
             direct_python=config.agent.venv / "bin/python",
             direct_config=config.host.file,
-            deadline_s=keyword.max_fetch_wait_s + _HOLD_MARGIN_S if keyword.max_fetch_wait_s > 30 else None,
+            deadline_s=keyword.max_fetch_wait_s + _WAIT_MARGIN_S if keyword.max_fetch_wait_s > 30 else None,
             job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
             if keyword.job_exit_timeout_s < 25
             else None,
@@ -133,8 +129,23 @@ def install_host(config: HostConfig, *, python: Path | str | None = None) -> dic
     }
 
 
-def _make_directories(place: Path) -> list[Path]:
-    made = [each for each in (place, *place.parents) if not each.exists()][::-1]
+def _give_to_agent(directory: Path, owner: int) -> None:
+    """Make a directory that the agent, uid ``owner``, makes files in.
+
+    One that root made earlier and that is fetchwork's by its name becomes the agent's too.
+    """
+    try:
+        for made in _make_directories(directory):
+            os.chown(made, owner, -1)
+        if os.geteuid() == 0 and directory.name == "fetchwork" and directory.stat().st_uid == 0:
+            os.chown(directory, owner, -1)
+    except OSError as exc:
+        raise FetchworkError(f"cannot make directory '{exc.filename}': {exc.strerror}") from exc
+
+
+def _make_directories(directory: Path) -> list[Path]:
+    """Make a directory and those above it, for everybody to enter; return the new ones."""
+    made = [each for each in (directory, *directory.parents) if not each.exists()][::-1]
     for each in made:
         each.mkdir()
         each.chmod(0o755)
@@ -171,16 +182,16 @@ def _check_directory(directory: Path) -> Iterator[str]:
     if not directory.is_absolute():
         yield f"directory '{directory}': allowed is an absolute path"
         return
-    for place in (directory, *directory.parents):
+    for each in (directory, *directory.parents):
         try:
-            mode = place.stat().st_mode
+            mode = each.stat().st_mode
         except OSError:
             continue
-        # HTCondor refuses hooks in such a directory; above it, who may rename may replace
-        if mode & stat.S_IWOTH and (place == directory or not mode & stat.S_ISVTX):
-            yield f"directory '{place}' is world-writable: HTCondor does not run hooks from there"
+        # HTCondor refuses hooks in such a directory; above it, an account that may rename may replace
+        if mode & stat.S_IWOTH and (each == directory or not mode & stat.S_ISVTX):
+            yield f"directory '{each}' is world-writable: HTCondor does not run hooks from there"
         if os.geteuid() == 0 and not mode & stat.S_IXOTH:
-            yield f"directory '{place}' can't be entered by job users, who run half of the hooks; chmod o+x"
+            yield f"directory '{each}' is closed to job users, who run half of the hooks: chmod o+x"
     if directory.exists() and not directory.is_dir():
         yield f"'{directory}' is not a directory"
 

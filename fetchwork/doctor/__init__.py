@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fetchwork import config as host_file
-from fetchwork.deploy.check import Place
+from fetchwork.deploy.check import Locator
 from fetchwork.deploy.condorconfig import CondorConfig
 from fetchwork.doctor import agent, condor, database, hooks
 from fetchwork.doctor.line import Line, failed, ok
@@ -27,11 +27,11 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
             yield failed("host file", problem, f"fetchwork config check '{path}'")
         return
     yield ok("host file", f"{path}: {config.name}, {', '.join(config.keywords_in_use())}")
-    place = Place(path)
+    locate = Locator(path)
     asked = condor_config or CondorConfig()
     checks: list[tuple[str, Callable[[], Iterator[Line]]]] = [
         ("HTCondor", lambda: condor.check(config, asked)),
-        ("hooks", lambda: hooks.check(config, place)),
+        ("hooks", lambda: hooks.check(config, locate)),
         ("agent", lambda: agent.check(config)),
         ("database", lambda: database.check(config)),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.config import HostConfig
-from fetchwork.deploy.check import Place, check_hooks, check_spool
+from fetchwork.deploy.check import Locator, check_hooks, check_socket, check_spool
 from fetchwork.deploy.render import HOOKS
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.hook.spool import AT_ONCE, BAD
@@ -15,26 +15,28 @@ from fetchwork.hook.spool import AT_ONCE, BAD
 _LEAST_FREE_BYTES = 50 * 1024 * 1024
 
 
-def check(config: HostConfig, place: Place) -> Iterator[Line]:
+def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
     """Yield whether HTCondor would run the hooks, and whether they could leave a report."""
     for keyword in config.keywords_in_use():
         directory = config.hooks(keyword)
-        findings = list(check_hooks(config, keyword, place))
+        findings = list(check_hooks(config, keyword, locate))
         for finding in findings:
             yield failed("hooks", finding.wrong, finding.allowed)
         if not findings:
-            yield from _interpreters(directory, keyword, place)
-    yield from _spool(config, place)
+            yield from _interpreters(directory, keyword, locate)
+    for finding in check_socket(config, locate):
+        yield failed("socket", finding.wrong, finding.allowed)
+    yield from _spool(config, locate)
 
 
-def _interpreters(directory: Path, keyword: str, place: Place) -> Iterator[Line]:
+def _interpreters(directory: Path, keyword: str, locate: Locator) -> Iterator[Line]:
     missing = {}
     for hook in HOOKS:
         path = directory / hook.lower()
         if problem := _interpreter_problem(path):
             missing[problem] = path
     for problem, path in missing.items():
-        yield failed("hooks", f"'{path}' can't run: {problem}", f"fetchwork hooks install -c '{place.path}'")
+        yield failed("hooks", f"'{path}' can't run: {problem}", f"fetchwork hooks install -c '{locate.path}'")
     if not missing:
         yield ok("hooks", f"{keyword}: {directory}")
 
@@ -51,9 +53,9 @@ def _interpreter_problem(path: Path) -> str | None:
     return None if os.access(words[0], os.X_OK) else f"interpreter '{words[0]}' is not there"
 
 
-def _spool(config: HostConfig, place: Place) -> Iterator[Line]:
+def _spool(config: HostConfig, locate: Locator) -> Iterator[Line]:
     spool = config.agent.spool
-    findings = list(check_spool(spool, place("agent", "spool")))
+    findings = list(check_spool(spool, locate("agent", "spool")))
     for finding in findings:
         yield failed("spool", finding.wrong, finding.allowed)
     if findings:

@@ -205,10 +205,15 @@ def acting_as(owner: str | None) -> Iterator[None]:
 
 
 def default_state(conninfo: str, output: Path | None, jobs: Any) -> Path:
-    """A state file for one combination of database, file and jobs."""
+    """A state file for one combination of database, file and jobs.
+
+    Root's are in a directory of their own: /var/lib/fetchwork belongs to the agent, which is not root.
+    """
     import hashlib
 
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    directory = Path("/var/lib/fetchwork") if os.geteuid() == 0 else Path(home).expanduser() / "fetchwork"
+    directory = (
+        Path("/var/lib/fetchwork-userlog") if os.geteuid() == 0 else Path(home).expanduser() / "fetchwork"
+    )
     what = json.dumps([conninfo, str(output), sorted(jobs or ())])
     return directory / f"userlog-{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"

@@ -138,14 +138,14 @@ def test_hook_without_its_interpreter(host: TestHost) -> None:
 def test_hooks_of_another_keyword_in_the_directory(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("FETCHWORK", "OTHER"))
-    assert "says keyword = OTHER, the host file has 'FETCHWORK'" in only(host.failures()).text
+    assert "sets keyword = OTHER; the host file has 'FETCHWORK'" in only(host.failures()).text
 
 
 def test_hooks_installed_for_another_socket(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("agent.sock", "old.sock"))
     line = only(host.failures())
-    assert "run/old.sock, the host file has '" in line.text
+    assert "run/old.sock; the host file has '" in line.text
     assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 

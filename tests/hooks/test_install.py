@@ -12,16 +12,19 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fetchwork import config
+from fetchwork.cli.agent import cli as agent_cli
 from fetchwork.cli.hooks import cli
 from fetchwork.deploy import hooks as hookinstall
+from fetchwork.deploy.check import Locator, check_socket
 from fetchwork.errors import ConfigError, FetchworkError
+from fetchwork.following.logfiles import default_state
 from fetchwork.hook.wire import HOOKS
 
 ROOT = os.geteuid() == 0
 
 
 @pytest.fixture
-def place(public_directory: Callable[[], Path]) -> Path:
+def home(public_directory: Callable[[], Path]) -> Path:
     return public_directory()
 
 
@@ -30,14 +33,14 @@ def conf_of(directory: Path) -> dict[str, str]:
     return dict(line.split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
-def host_file(place: Path, **keyword: object) -> Path:
-    file = place / "host.toml"
+def host_file(home: Path, **keyword: object) -> Path:
+    file = home / "host.toml"
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keyword.items())
     file.write_text(
-        f'[database.main]\nconninfo = "dbname=x"\n[agent]\nuser = ""\nsocket = "{place}/run/agent.sock"\n'
-        f'spool = "{place}/run/spool"\nvenv = "/opt/x"\n'
+        f'[database.main]\nconninfo = "dbname=x"\n[agent]\nuser = ""\nsocket = "{home}/run/agent.sock"\n'
+        f'spool = "{home}/run/spool"\nvenv = "/opt/x"\n'
         '[slots]\ndefault = "ONE"\n'
-        f'[keyword.ONE]\nhooks = "{place}/hooks/ONE"\n{table}\n[keyword.TWO]\nhooks = "{place}/hooks/TWO"\n'
+        f'[keyword.ONE]\nhooks = "{home}/hooks/ONE"\n{table}\n[keyword.TWO]\nhooks = "{home}/hooks/TWO"\n'
     )
     return file
 
@@ -46,29 +49,29 @@ def run(*args: object) -> Result:
     return CliRunner().invoke(cli, ["install", *map(str, args)], catch_exceptions=False)
 
 
-def test_everything_is_readable_by_all_and_writable_by_its_owner_only(place: Path) -> None:
-    hookinstall.install(place / "a/b/hooks", keyword="FW", socket="/run/x.sock", spool="/var/x")
-    for path in (place / "a").rglob("*"):
+def test_everything_is_readable_by_all_and_writable_by_its_owner_only(home: Path) -> None:
+    hookinstall.install(home / "a/b/hooks", keyword="FW", socket="/run/x.sock", spool="/var/x")
+    for path in (home / "a").rglob("*"):
         if path.is_symlink():
             continue
         mode = stat.S_IMODE(path.stat().st_mode)
         executable = path.is_dir() or path.name in HOOKS
         assert mode == (0o755 if executable else 0o644), path
-    assert conf_of(place / "a/b/hooks") == {"keyword": "FW", "socket": "/run/x.sock", "spool": "/var/x"}
+    assert conf_of(home / "a/b/hooks") == {"keyword": "FW", "socket": "/run/x.sock", "spool": "/var/x"}
 
 
-def test_umask_does_not_matter(place: Path) -> None:
+def test_umask_does_not_matter(home: Path) -> None:
     old = os.umask(0o077)
     try:
-        test_everything_is_readable_by_all_and_writable_by_its_owner_only(place)
+        test_everything_is_readable_by_all_and_writable_by_its_owner_only(home)
     finally:
         os.umask(old)
 
 
-def test_the_chosen_interpreter_runs_them(place: Path) -> None:
-    python = place / "python"
+def test_the_chosen_interpreter_runs_them(home: Path) -> None:
+    python = home / "python"
     python.symlink_to("/usr/bin/python3")
-    [first, *_] = hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere", python=python)
+    [first, *_] = hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere", python=python)
     assert first.read_text().startswith(f"#!{python} -IS\n")
     assert (
         b"cannot connect to agent socket '/nowhere'"
@@ -76,19 +79,19 @@ def test_the_chosen_interpreter_runs_them(place: Path) -> None:
     )
 
 
-def test_hooks_do_not_write_and_do_not_need_the_sources(place: Path) -> None:
-    hookinstall.install(place / "hooks", keyword="FW", socket="/nowhere")
-    before = sorted(place.rglob("*"))
-    for source in (place / "hooks/lib/fetchwork").glob("*.py"):
+def test_hooks_do_not_write_and_do_not_need_the_sources(home: Path) -> None:
+    hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere")
+    before = sorted(home.rglob("*"))
+    for source in (home / "hooks/lib/fetchwork").glob("*.py"):
         # a compiled module is taken as it is: its source is not even compared
         source.write_text("this is not Python")
-    run = subprocess.run([place / "hooks/fetch_work"], capture_output=True, input=b"")
+    run = subprocess.run([home / "hooks/fetch_work"], capture_output=True, input=b"")
     assert b"cannot connect" in run.stderr
-    assert sorted(place.rglob("*")) == before
+    assert sorted(home.rglob("*")) == before
 
 
-def test_installing_again_replaces_everything_at_once(place: Path) -> None:
-    target = place / "hooks"
+def test_installing_again_replaces_everything_at_once(home: Path) -> None:
+    target = home / "hooks"
     hookinstall.install(target, keyword="FW", socket="/one")
     (target / "fetch_work").write_text("spoilt")
     old = (target / "lib").resolve()
@@ -114,100 +117,145 @@ def test_installing_again_replaces_everything_at_once(place: Path) -> None:
     ],
 )
 def test_a_setting_that_can_not_work_is_refused_and_nothing_is_written(
-    place: Path, settings: dict[str, Any], problem: str
+    home: Path, settings: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
-        hookinstall.install(place / "hooks", **{"keyword": "FW", "socket": "/x"} | settings)
-    assert not (place / "hooks").exists()
+        hookinstall.install(home / "hooks", **{"keyword": "FW", "socket": "/x"} | settings)
+    assert not (home / "hooks").exists()
 
 
-def test_every_problem_is_told_at_once(place: Path) -> None:
+def test_every_problem_is_told_at_once(home: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         hookinstall.install("hooks", keyword="1", socket="x", python="y")
     assert len(caught.value.problems) == 4
 
 
-def test_a_world_writable_directory_is_refused(place: Path) -> None:
-    (place / "open").mkdir()
-    (place / "open").chmod(0o777)
-    for target in (place / "open", place / "open/hooks"):
+def test_a_world_writable_directory_is_refused(home: Path) -> None:
+    (home / "open").mkdir()
+    (home / "open").chmod(0o777)
+    for target in (home / "open", home / "open/hooks"):
         with pytest.raises(ConfigError, match="is world-writable: HTCondor does not run hooks from there"):
             hookinstall.install(target, keyword="FW", socket="/x")
 
 
 @pytest.mark.skipif(not ROOT, reason="only root's hooks run as other accounts")
-def test_a_directory_that_job_users_can_not_enter_is_refused(place: Path) -> None:
-    (place / "closed").mkdir()
-    (place / "closed").chmod(0o700)
-    with pytest.raises(ConfigError, match="closed' can't be entered by job users"):
-        hookinstall.install(place / "closed/hooks", keyword="FW", socket="/x")
+def test_a_directory_that_job_users_can_not_enter_is_refused(home: Path) -> None:
+    (home / "closed").mkdir()
+    (home / "closed").chmod(0o700)
+    with pytest.raises(ConfigError, match="closed' is closed to job users"):
+        hookinstall.install(home / "closed/hooks", keyword="FW", socket="/x")
 
 
-def test_an_interpreter_that_is_none_is_told(place: Path) -> None:
+def test_an_interpreter_that_is_none_is_told(home: Path) -> None:
     with pytest.raises(FetchworkError, match="'/bin/false' is not a working Python 3"):
-        hookinstall.install(place / "hooks", keyword="FW", socket="/x", python="/bin/false")
+        hookinstall.install(home / "hooks", keyword="FW", socket="/x", python="/bin/false")
 
 
 # -- the command
 
 
-def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(place: Path) -> None:
-    done = run("--config", host_file(place))
+def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(home: Path) -> None:
+    done = run("--config", host_file(home))
     assert done.exit_code == 0
-    assert done.output == f"ONE: 6 hooks in {place}/hooks/ONE\nTWO: 6 hooks in {place}/hooks/TWO\n"
-    assert conf_of(place / "hooks/TWO") == {
+    assert done.output == f"ONE: 6 hooks in {home}/hooks/ONE\nTWO: 6 hooks in {home}/hooks/TWO\n"
+    assert conf_of(home / "hooks/TWO") == {
         "keyword": "TWO",
-        "socket": f"{place}/run/agent.sock",
-        "spool": f"{place}/run/spool",
+        "socket": f"{home}/run/agent.sock",
+        "spool": f"{home}/run/spool",
         "direct_python": "/opt/x/bin/python",
-        "direct_config": str(config.load(place / "host.toml").host.file),
+        "direct_config": str(config.load(home / "host.toml").host.file),
     }
-    assert stat.S_IMODE((place / "run/spool").stat().st_mode) == 0o1733
-    assert stat.S_IMODE((place / "run").stat().st_mode) == 0o755
+    assert stat.S_IMODE((home / "run/spool").stat().st_mode) == 0o1733
+    assert stat.S_IMODE((home / "run").stat().st_mode) == 0o755
 
 
-def test_deadlines_follow_the_host_file(place: Path) -> None:
-    run("--config", host_file(place, max_fetch_wait_s=100, job_exit_timeout_s=10))
+def test_deadlines_follow_the_host_file(home: Path) -> None:
+    run("--config", host_file(home, max_fetch_wait_s=100, job_exit_timeout_s=10))
     assert (
-        conf_of(place / "hooks/ONE")["deadline_s"],
-        conf_of(place / "hooks/ONE")["job_exit_deadline_s"],
+        conf_of(home / "hooks/ONE")["deadline_s"],
+        conf_of(home / "hooks/ONE")["job_exit_deadline_s"],
     ) == (
         "145",
         "6",
     )
 
 
-def test_one_keyword_can_go_to_a_directory(place: Path) -> None:
-    done = run(place / "mine", "--keyword", "TWO", "--config", host_file(place), "--json")
-    assert json.loads(done.output) == {"TWO": [str(place / "mine" / name) for name in HOOKS]}
-    assert conf_of(place / "mine")["keyword"] == "TWO"
-    assert not (place / "hooks").exists()
+def test_one_keyword_can_go_to_a_directory(home: Path) -> None:
+    done = run(home / "mine", "--keyword", "TWO", "--config", host_file(home), "--json")
+    assert json.loads(done.output) == {"TWO": [str(home / "mine" / name) for name in HOOKS]}
+    assert conf_of(home / "mine")["keyword"] == "TWO"
+    assert not (home / "hooks").exists()
 
 
-def test_a_directory_needs_a_keyword_where_there_are_two(place: Path) -> None:
-    done = run(place / "mine", "--config", host_file(place))
+def test_a_directory_needs_a_keyword_where_there_are_two(home: Path) -> None:
+    done = run(home / "mine", "--config", host_file(home))
     assert done.exit_code == 2
     assert "DIRECTORY is for one keyword: name it with --keyword (ONE, TWO)" in " ".join(done.output.split())
 
 
-def test_an_unknown_keyword_is_refused(place: Path) -> None:
+def test_an_unknown_keyword_is_refused(home: Path) -> None:
     with pytest.raises(ConfigError, match="--keyword NOPE: is not in the host file; allowed: ONE, TWO"):
-        run("--keyword", "NOPE", "--config", host_file(place))
+        run("--keyword", "NOPE", "--config", host_file(home))
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
-def test_the_spool_belongs_to_the_agents_account(place: Path) -> None:
-    file = host_file(place)
+def test_the_spool_belongs_to_the_agents_account(home: Path) -> None:
+    file = host_file(home)
     file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
     for _ in range(2):
         assert run("--config", file).exit_code == 0
-    assert {(place / each).stat().st_uid for each in ("run", "run/spool", "run/spool/bad")} == {65534}
-    assert (place / "hooks/ONE").stat().st_uid == 0
+    assert {(home / each).stat().st_uid for each in ("run", "run/spool", "run/spool/bad")} == {65534}
+    assert (home / "hooks/ONE").stat().st_uid == 0
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
-def test_an_account_that_does_not_exist_is_named(place: Path) -> None:
-    file = host_file(place)
+def test_directory_that_root_made_before_becomes_the_agents(home: Path) -> None:
+    """An older 'fetchwork userlog' made /var/lib/fetchwork as root's."""
+    (home / "fetchwork").mkdir(mode=0o755)
+    (home / "fetchwork" / "userlog-1.json").touch()
+    file = host_file(home)
+    text = file.read_text().replace('user = ""', 'user = "nobody"')
+    file.write_text(text.replace(f"{home}/run/", f"{home}/fetchwork/"))
+
+    assert run("--config", file).exit_code == 0
+
+    assert (home / "fetchwork").stat().st_uid == 65534
+    probe = ["setpriv", "--reuid=65534", "--clear-groups", "touch", f"{home}/fetchwork/agent.sock"]
+    assert subprocess.run(probe, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be refused")
+def test_commands_that_root_runs_before_the_agent_make_nothing_in_its_directories(home: Path) -> None:
+    file = host_file(home)
+    file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
+
+    done = CliRunner().invoke(agent_cli, ["--config", str(file)])
+
+    assert isinstance(done.exception, FetchworkError)
+    assert "runs as 'nobody' (agent.user), not as root" in str(done.exception)
+    assert sorted(path.name for path in home.iterdir()) == ["host.toml"]
+    agents_own = type(config.load(file).agent).model_fields["spool"].default.parent
+    assert agents_own not in default_state("dbname=x", None, ()).parents
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
+def test_socket_directory_that_the_agent_cannot_write_to_is_found_by_check(home: Path) -> None:
+    (home / "run").mkdir(mode=0o755)
+    file = host_file(home)
+    file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
+    host = config.load(file)
+
+    (finding,) = check_socket(host, Locator(file))
+
+    assert finding.where == f"{file}:5:agent.socket"
+    assert finding.wrong == f"account 'nobody' cannot make the agent's socket in '{home}/run'"
+    os.chown(home / "run", 65534, -1)
+    assert list(check_socket(host, Locator(file))) == []
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")
+def test_an_account_that_does_not_exist_is_named(home: Path) -> None:
+    file = host_file(home)
     file.write_text(file.read_text().replace('user = ""', 'user = "nosuchuser"'))
     with pytest.raises(ConfigError, match=r"agent.user: account 'nosuchuser' does not exist on this host"):
         run("--config", file)
