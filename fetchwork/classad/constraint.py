@@ -116,11 +116,9 @@ class Constraint:
 
     def accepts(self, ad: ClassAd) -> bool:
         """Does the constraint select this ad?"""
-        from fetchwork.classad.values import evaluate
+        from fetchwork.classad.values import evaluate, truth
 
-        value = evaluate(ad, self._expression)
-        # undefined and error are of a kind of int
-        return type(value) in (bool, int, float) and bool(value)
+        return truth(evaluate(ad, self._expression)) is True
 
 
 # of ids as commands write them: what is made of nothing else, and _Parser reads, is an expression

@@ -43,11 +43,14 @@ def truth(value: object) -> bool | None:
     return bool(value) if type(value) in (bool, int, float) else None
 
 
-def number(value: object) -> float | None:
-    """A finite integer or real as a float; None for all other values, booleans included."""
+def number(value: object, *, finite: bool = True) -> float | None:
+    """An integer or real as a float, unless it is infinite or NaN; None for all others, booleans included.
+
+    Without ``finite`` those two are numbers as well.
+    """
     if type(value) is int:
         return float(value)
-    return value if type(value) is float and math.isfinite(value) else None
+    return value if type(value) is float and (not finite or math.isfinite(value)) else None
 
 
 def matches(job: ClassAd, slot: ClassAd) -> bool:

@@ -7,7 +7,10 @@ import sys
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.codes import EventType
 from fetchwork.queue import Queue
+
+_ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 
 
 @click.command()
@@ -59,8 +62,12 @@ def cli(
             line = str(event).rstrip("\n")
         else:
             first, *more = str(event).splitlines()[:-1]
-            detail = "; ".join(part.strip() for part in more[:1] if event.type_number not in (4, 5, 6))
-            if event.type_number in (4, 5):
+            detail = "; ".join(
+                part.strip()
+                for part in more[:1]
+                if event.type_number not in (*_ENDINGS, EventType.IMAGE_SIZE)
+            )
+            if event.type_number in _ENDINGS:
                 detail = more[0].strip().partition(") ")[2]
             # the entry's number means nothing to most people; its name does
             _, _, rest = first.partition(") ")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.codes import STATUS_LETTERS
 from fetchwork.queue import Queue
 
 PROJECTION = [
@@ -89,6 +90,6 @@ def _list(ads: Iterator[dict[str, Any]]) -> None:
         output.echo(
             f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
             f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11}"
-            f" {output.STATUS[ad['JobStatus']]:<2} {ending:>4}"
+            f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ending:>4}"
             f" {output.moment(ad['EnteredCurrentStatus']):<12} {output.command_line(ad)}"
         )

@@ -19,7 +19,6 @@ Json = Mapping[str, Any]
 
 #: what a line is printed for
 IDS = ("ClusterId", "ProcId")
-STATUS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
 
 
 # all but tab and the ends of lines; with the marks that turn the direction of writing around

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.codes import STATUS_LETTERS, JobStatus
 
 if TYPE_CHECKING:
     from fetchwork.queue import Queue
@@ -181,7 +182,7 @@ def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
         counts[names[ad["JobStatus"]]] += 1
         job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
         used = ad.get("RemoteWallClockTime", 0)
-        if ad["JobStatus"] in (2, 7) and ad.get("JobCurrentStartDate"):
+        if ad["JobStatus"] in (JobStatus.RUNNING, JobStatus.SUSPENDED) and ad.get("JobCurrentStartDate"):
             used += now - ad["JobCurrentStartDate"]
         if held:
             reason = " ".join(str(ad.get("HoldReason", "")).split())
@@ -194,7 +195,7 @@ def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
         else:
             output.echo(
                 f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
-                f" {output.STATUS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
+                f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
             )
     output.echo("\n" + total_line("query", {"jobs": number, **counts}))
 

@@ -16,14 +16,22 @@ from typing import Any
 from fetchwork.classad import clauses
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree, evaluate, format_expr, references
+from fetchwork.classad.values import (
+    ERROR,
+    UNDEFINED,
+    ClassAd,
+    ExprTree,
+    evaluate,
+    format_expr,
+    references,
+    truth,
+)
+from fetchwork.codes import JobStatus
 from fetchwork.db.database import Database
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
 from fetchwork.matching.shares import Shares
-
-IDLE, RUNNING, REMOVED, HELD, SUSPENDED = 1, 2, 3, 5, 7
 
 #: names of slots that are given as examples
 EXAMPLES = 3
@@ -151,12 +159,12 @@ def _request(ad: Mapping[str, Any], owner: str) -> JobRequest:
 
 def _standing(job: Mapping[str, Any], prospects: Mapping[str, Any]) -> Iterator[str]:
     status = job["jobstatus"]
-    if status == HELD:
+    if status == JobStatus.HELD:
         yield f"It is held: {_sentence(job['holdreason'])}"
-    elif status == REMOVED:
+    elif status == JobStatus.REMOVED:
         yield "It has been removed; its run is still ending."
-    elif status in (RUNNING, SUSPENDED):
-        yield f"It is {'running' if status == RUNNING else 'suspended'} on {job['remotehost']}."
+    elif status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
+        yield f"It is {'running' if status == JobStatus.RUNNING else 'suspended'} on {job['remotehost']}."
     elif prospects["run_state"] is not None:
         yield f"It has just been offered to {prospects['run_slot']}, which has not started it yet."
     elif prospects["not_before"] is not None:
@@ -259,11 +267,10 @@ def _targets(part: ExprTree, job: ClassAd) -> Iterator[str]:
 
 
 def _count(clause: Clause, value: Any) -> None:
-    if type(value) in (bool, int, float):
-        if value:
-            clause.true += 1
-        else:
-            clause.false += 1
+    known = truth(value)
+    if known is not None:
+        clause.true += known
+        clause.false += not known
     elif value is UNDEFINED:
         clause.undefined += 1
     else:
@@ -276,7 +283,7 @@ def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
     for top in clauses.split(slot.lookup("Requirements")):
         for part in clauses.explain(slot, top):
             value = evaluate(slot, part, job)
-            if type(value) not in (bool, int, float) or not value:
+            if truth(value) is not True:
                 said = "undefined" if value is UNDEFINED else "error" if value is ERROR else "false"
                 name, text = format_expr(top), format_expr(part)
                 texts.append(f"{text} is {said}" if name == text else f"{name}: {text} is {said}")
@@ -318,7 +325,7 @@ def _ahead(database: Database, found: Analysis, prospects: Mapping[str, Any]) ->
 
 def _matching(found: Analysis, prospects: Mapping[str, Any]) -> Iterator[str]:
     """What the figures come to."""
-    if found.status != IDLE:
+    if found.status != JobStatus.IDLE:
         return
     counts = found.verdicts
     could = counts.get("free", 0) + counts.get("busy", 0)

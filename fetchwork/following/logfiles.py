@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import Queue
 from fetchwork.queue.events import JobEvent
@@ -71,7 +72,7 @@ class LogWriter:
             )
             if log is not None:
                 texts.setdefault(log, []).append(str(event).encode())
-            if event.type_number in (5, 9):
+            if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
                 self._logs.pop((event.cluster, event.proc), None)
         count = sum(self._append(log, entries) for log, entries in texts.items())
         self.cursor = batch[-1].cursor

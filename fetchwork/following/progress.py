@@ -6,13 +6,27 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fetchwork.codes import EventType, JobStatus
 from fetchwork.errors import NotFound
 from fetchwork.queue import Queue
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
 
 # what an event makes of a job that is still in the queue
-_STATUS = {1: 2, 4: 1, 10: 7, 11: 2, 12: 5, 13: 1}
+_STATUS = {
+    EventType.EXECUTE: JobStatus.RUNNING,
+    EventType.JOB_EVICTED: JobStatus.IDLE,
+    EventType.JOB_SUSPENDED: JobStatus.SUSPENDED,
+    EventType.JOB_UNSUSPENDED: JobStatus.RUNNING,
+    EventType.JOB_HELD: JobStatus.HELD,
+    EventType.JOB_RELEASED: JobStatus.IDLE,
+}
+_NAMES = {
+    JobStatus.IDLE: "idle",
+    JobStatus.RUNNING: "running",
+    JobStatus.HELD: "held",
+    JobStatus.SUSPENDED: "suspended",
+}
 
 
 @dataclass
@@ -39,8 +53,7 @@ class Progress:
     def counts(self) -> dict[str, int]:
         """The jobs in the queue, by status."""
         found = Counter(self.waiting.values())
-        names = {1: "idle", 2: "running", 5: "held", 7: "suspended"}
-        return {name: found[status] for status, name in names.items()}
+        return {name: found[status] for status, name in _NAMES.items()}
 
     def take(self, event: JobEvent) -> bool:
         """Take note of an event; tells whether it ended a job."""
@@ -51,10 +64,10 @@ class Progress:
         if event.type_number in _STATUS:
             self.waiting[job] = _STATUS[event.type_number]
             return False
-        if event.type_number not in (5, 9):
+        if event.type_number not in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
             return False
         del self.waiting[job]
-        if event.type_number == 9:
+        if event.type_number == EventType.JOB_ABORTED:
             self.removed += 1
             self.last = f"job {event.job_id} was removed"
         else:
@@ -97,7 +110,7 @@ def snapshot(queue: Queue, jobs: Sequence[str]) -> Progress:
             params,
             itersize=10_000,
         ):
-            if row["jobstatus"] != 3:
+            if row["jobstatus"] != JobStatus.REMOVED:
                 progress.waiting[int(cluster), row["procid"]] = row["jobstatus"]
             else:
                 progress.removed += 1

@@ -19,6 +19,7 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import HoldCode
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import accounts, runad
 from fetchwork.handlers.context import Answer, LiveRun, Task
@@ -36,8 +37,6 @@ AUTOCLUSTERS_A_CLAIM = 64
 TRIES = 20
 #: how long a job is left to slots that it prefers
 YIELD_S = 0.25
-#: HTCondor's hold code
-FAILED_TO_ACCESS_USER_ACCOUNT = 23
 #: what an offer lives for: until the starter's first hook, which is slow to come where names resolve slowly
 OFFER_S = 60.0
 
@@ -194,7 +193,7 @@ async def _refuse_owner_without_account(
             run_id=claimed["run_id"],
             token=claimed["token"],
             reason=f"there is no account {claimed['owner']} on {task.context.session.host}",
-            code=FAILED_TO_ACCESS_USER_ACCOUNT,
+            code=HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import HoldCode
 from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound, one_line
 from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, LiveRun, Task
@@ -123,4 +124,4 @@ async def _verdict(
         return policy.on_exit(whole, told)
     except FetchworkError as error:
         # the job ran, and its end must not be lost for its policy's sake
-        return policy.Verdict("hold", f"policy can't be evaluated: {error}", policy.HOLD_JOB_POLICY_UNDEFINED)
+        return policy.Verdict("hold", f"policy can't be evaluated: {error}", HoldCode.JOB_POLICY_UNDEFINED)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+from fetchwork.codes import HoldCode, JobStatus
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import policy
 from fetchwork.handlers.session import HostSession
@@ -74,9 +75,9 @@ async def _judge(session: HostSession, row: dict[str, Any]) -> int:
     try:
         verdict = policy.periodic(policy.read_ad(row["ad"]), status)
     except ClassAdError as error:
-        if status == policy.HELD:
+        if status == JobStatus.HELD:
             return 0
-        verdict = policy.Verdict("hold", str(error), policy.HOLD_JOB_POLICY_UNDEFINED)
+        verdict = policy.Verdict("hold", str(error), HoldCode.JOB_POLICY_UNDEFINED)
     if verdict is None:
         return 0
     done = await session.database.scalar(

@@ -14,7 +14,6 @@ holds the job, because nobody can tell whether it is done.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,16 +21,9 @@ from typing import Any
 
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr
+from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr, number, truth
+from fetchwork.codes import HoldCode, JobStatus
 from fetchwork.errors import ClassAdError
-
-IDLE, RUNNING, HELD, SUSPENDED = 1, 2, 5, 7
-
-# HTCondor's hold codes (condor_holdcodes.h)
-HOLD_JOB_POLICY = 3
-HOLD_JOB_POLICY_UNDEFINED = 5
-HOLD_JOB_DURATION = 46
-HOLD_EXECUTE_DURATION = 47
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +68,10 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
     now = time.time() if now is None else now
     ad["JobStatus"] = status
     ad["CurrentTime"] = int(now)
-    if status in (RUNNING, SUSPENDED):
+    if status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
         for name, code, what in (
-            ("AllowedJobDuration", HOLD_JOB_DURATION, "job"),
-            ("AllowedExecuteDuration", HOLD_EXECUTE_DURATION, "execute"),
+            ("AllowedJobDuration", HoldCode.JOB_DURATION_EXCEEDED, "job"),
+            ("AllowedExecuteDuration", HoldCode.JOB_EXECUTE_EXCEEDED, "execute"),
         ):
             limit, start = _number(ad, name), _number(ad, "JobCurrentStartExecutingDate")
             if limit is not None and start is not None and now - start > limit:
@@ -88,11 +80,11 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
     timer = _number(ad, "TimerRemove")
     if timer is not None and 0 <= timer < now:
         return Verdict("remove", "The job attribute TimerRemove expired")
-    if status != HELD and _is_true(ad, "PeriodicHold"):
+    if status != JobStatus.HELD and _is_true(ad, "PeriodicHold"):
         return _hold(ad, "PeriodicHold")
-    if status == HELD and _is_true(ad, "PeriodicRelease"):
+    if status == JobStatus.HELD and _is_true(ad, "PeriodicRelease"):
         return Verdict("release", _reason(ad, "PeriodicRelease"))
-    if status in (RUNNING, SUSPENDED) and _is_true(ad, "PeriodicVacate"):
+    if status in (JobStatus.RUNNING, JobStatus.SUSPENDED) and _is_true(ad, "PeriodicVacate"):
         return Verdict("vacate", _reason(ad, "PeriodicVacate"))
     if _is_true(ad, "PeriodicRemove"):
         return Verdict("remove", _reason(ad, "PeriodicRemove"))
@@ -113,11 +105,13 @@ def on_exit(whole: Mapping[str, Any], report: Mapping[str, Any]) -> Verdict | No
         return _hold(ad, "OnExitHold")
     if "OnExitRemove" not in ad:
         return None
-    value = _truth(evaluate(ad, "OnExitRemove"))
+    value = truth(evaluate(ad, "OnExitRemove"))
     if value is True:
         return None
     if value is None:
-        return Verdict("hold", _reason(ad, "OnExitRemove", "UNDEFINED", own=False), HOLD_JOB_POLICY_UNDEFINED)
+        return Verdict(
+            "hold", _reason(ad, "OnExitRemove", "UNDEFINED", own=False), HoldCode.JOB_POLICY_UNDEFINED
+        )
     return Verdict(
         "requeue", _reason(ad, "OnExitRemove", "FALSE", own=False), delay_s=_retry_delay(ad, completions)
     )
@@ -133,7 +127,7 @@ def _retry_delay(ad: ClassAd, completions: float) -> float:
 
 def _hold(ad: ClassAd, name: str) -> Verdict:
     subcode = _number(ad, f"{name}SubCode")
-    return Verdict("hold", _reason(ad, name), HOLD_JOB_POLICY, int(subcode) if subcode is not None else 0)
+    return Verdict("hold", _reason(ad, name), HoldCode.JOB_POLICY, int(subcode) if subcode is not None else 0)
 
 
 def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -> str:
@@ -146,17 +140,11 @@ def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -
 
 
 def _is_true(ad: ClassAd, name: str) -> bool:
-    return name in ad and _truth(evaluate(ad, name)) is True
-
-
-def _truth(value: Any) -> bool | None:
-    # undefined and error are of a kind of int
-    return bool(value) if type(value) in (bool, int, float) else None
+    return truth(evaluate(ad, name)) is True
 
 
 def _number(ad: ClassAd, name: str) -> float | None:
-    value: Any = evaluate(ad, name) if name in ad else None
-    return float(value) if type(value) in (int, float) and math.isfinite(value) else None
+    return number(evaluate(ad, name))
 
 
 def _clock(seconds: float) -> str:

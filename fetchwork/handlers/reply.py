@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fetchwork.classad.ads import split_ads
-from fetchwork.classad.values import ClassAd, evaluate
+from fetchwork.classad.values import ClassAd, evaluate, number
 from fetchwork.errors import ClassAdError, one_line
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key
@@ -56,6 +56,7 @@ def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
     if slot.get("SlotType") == "Partitionable":
         for resource in ("Cpus", "Memory", "Disk", "GPUs"):
             asked, left = job.get(f"Request{resource}"), evaluate(slot, resource)
-            if type(asked) in (int, float) and type(left) in (int, float) and asked > left:
+            wanted, there = number(asked, finite=False), number(left, finite=False)
+            if wanted is not None and there is not None and wanted > there:
                 return f"rejected by the startd: only {left} of {resource} is left", False
     return "rejected by the startd: its START or its resources do not allow the job", True

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.values import ClassAd, ExprTree, evaluate
+from fetchwork.classad.values import ClassAd, ExprTree, evaluate, number
+from fetchwork.codes import Universe
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.jobtail import MAX_TAIL
 from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
@@ -136,7 +137,7 @@ def build(
     for name in list(ad):
         if name.lower().startswith("request") and isinstance(ad[name], ExprTree):
             value: Any = evaluate(requests, name, slot)
-            if type(value) in (int, float) and math.isfinite(value):
+            if number(value) is not None:
                 ad[name] = math.ceil(value)
             else:
                 ad.pop(name)
@@ -144,7 +145,7 @@ def build(
         ad.setdefault(name, value)
     owner = claimed["owner"]
     domain = uid_domain or slot.get("UidDomain") or host
-    ad.setdefault("JobUniverse", 5)
+    ad.setdefault("JobUniverse", Universe.VANILLA)
     ad.update(
         {
             "ClusterId": claimed["cluster_id"],

@@ -6,14 +6,19 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runad import run_key, slot_name
 from fetchwork.hook.wire import Reply
 
-# HTCondor's hold code (condor_holdcodes.h) for what jobcheck found, which begins with the attribute at fault
-_HOLD_CODES = {"Iwd": 14, "In": 8, "Out": 7, "Err": 7}
-_FAILED_TO_CREATE_PROCESS = 6
+# the hold code for what jobcheck found, which begins with the attribute at fault
+_HOLD_CODES = {
+    "Iwd": HoldCode.IWD_ERROR,
+    "In": HoldCode.UNABLE_TO_OPEN_INPUT,
+    "Out": HoldCode.UNABLE_TO_OPEN_OUTPUT,
+    "Err": HoldCode.UNABLE_TO_OPEN_OUTPUT,
+}
 
 
 async def prepare_job(task: Task) -> Answer:
@@ -63,7 +68,7 @@ async def prepare_job(task: Task) -> Answer:
 
 def hold_code(problem: str) -> int:
     """HTCondor's hold code for what the checks before the start found."""
-    return _HOLD_CODES.get(problem.partition(" ")[0], _FAILED_TO_CREATE_PROCESS)
+    return _HOLD_CODES.get(problem.partition(" ")[0], HoldCode.FAILED_TO_CREATE_PROCESS)
 
 
 async def _claimed_slot(task: Task, run_id: int) -> str:
@@ -77,8 +82,7 @@ async def _claimed_slot(task: Task, run_id: int) -> str:
 
 def _refused(reason: str, fields: dict[str, Any]) -> Answer:
     ad = ClassAd()
-    # 300 and above: not a reason to hold the job, were there a schedd
-    ad["HookStatusCode"] = 350
+    ad["HookStatusCode"] = HookStatus.NOT_NOW
     ad["HookStatusMessage"] = f"fetchwork: {one_line(reason, 400)}"
     return Answer(
         Reply(print_old(ad).encode(), exit=1, stderr=one_line(reason, 400)),

@@ -14,6 +14,7 @@ from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import Universe
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.fit import JobRequest
 
@@ -43,7 +44,7 @@ def as_offered(ad: ClassAd, owner: str) -> None:
     """Add to an autocluster's ad what the fetched ad will have as well: a slot's START may look at it."""
     for name, value in REQUEST_DEFAULTS.items():
         ad.setdefault(name, value)
-    ad.setdefault("JobUniverse", 5)
+    ad.setdefault("JobUniverse", Universe.VANILLA)
     ad.setdefault("Owner", owner)
     ad["OsUser"] = owner
     ad["User"] = _USER

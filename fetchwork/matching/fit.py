@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr
+from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr, number, truth
 
 #: how long a verdict on a waiting slot is remembered: an expression may ask what time it is
 KNOWN_LIFE_S = 10.0
@@ -51,8 +51,8 @@ class JobRequest:
             if key.startswith(_REQUEST) and key != _REQUEST:
                 if isinstance(value, ExprTree):
                     expressions.append((key.removeprefix(_REQUEST), value))
-                elif _is_number(value):
-                    amounts.append((key.removeprefix(_REQUEST), float(value)))
+                elif (amount := number(value, finite=False)) is not None:
+                    amounts.append((key.removeprefix(_REQUEST), amount))
         requirements = ad.lookup("Requirements") if "Requirements" in ad else None
         rank = ad.lookup("Rank") if isinstance(ad.get("Rank"), ExprTree) else None
         return cls(ad, requirements, tuple(amounts), tuple(expressions), frozenset(words), rank)
@@ -109,16 +109,15 @@ class SlotView:
             if self._lacks(resource, amount, request):
                 return resource
         for resource, expression in request.expressions:
-            asked = evaluate(request.ad, expression, self.ad)
-            if _is_number(asked) and self._lacks(resource, asked, request):
+            asked = number(evaluate(request.ad, expression, self.ad), finite=False)
+            if asked is not None and self._lacks(resource, asked, request):
                 return resource
         return None
 
     def has(self, resource: str) -> float | None:
         """How much of a resource (in lower case) the slot has; None if it has none, or does not tell."""
         if resource not in self._resources:
-            value = evaluate(self.ad, resource)
-            self._resources[resource] = float(value) if _is_number(value) else None
+            self._resources[resource] = number(evaluate(self.ad, resource), finite=False)
         return self._resources[resource]
 
     def _lacks(self, resource: str, asked: float, request: JobRequest) -> bool:
@@ -140,16 +139,10 @@ def outranked(request: JobRequest, slot: SlotView, others: Iterable[SlotView]) -
 
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
-    """The value of a Rank; as in HTCondor what is no number is 0."""
+    """The value of a Rank; as in HTCondor true is 1, and what is neither number nor boolean is 0."""
     value = evaluate(ad, rank, target)
-    return float(value) if type(value) is bool or _is_number(value) else 0.0
+    return 0.0 if truth(value) is None else float(value)
 
 
 def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:
-    value = evaluate(ad, requirements, target)
-    return (type(value) is bool or _is_number(value)) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    # classad2.Value and bool are subclasses of int
-    return type(value) in (int, float)
+    return truth(evaluate(ad, requirements, target)) is True

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fetchwork.classad.values import ClassAd, evaluate
+from fetchwork.classad.values import ClassAd, evaluate, number
 
 #: of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
 DEFAULT_FACTOR = 1000.0
@@ -62,7 +62,7 @@ def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
     for request in requests:
         for resource in ("Cpus", "Memory", "Disk"):
             asked = evaluate(request, f"Request{resource}", slot)
-            if type(asked) in (int, float):
+            if number(asked, finite=False) is not None:
                 carved[resource] = asked
             elif resource in slot:
                 carved[resource] = slot.lookup(resource)
@@ -71,5 +71,5 @@ def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
 
 
 def _weight(slot: ClassAd) -> float:
-    weight = evaluate(slot, "SlotWeight")
-    return float(weight) if type(weight) in (int, float) and weight > 0 else 1.0
+    weight = number(evaluate(slot, "SlotWeight"), finite=False)
+    return weight if weight is not None and weight > 0 else 1.0

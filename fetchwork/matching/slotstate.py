@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fetchwork.classad.values import ClassAd, evaluate
+from fetchwork.classad.values import ClassAd, evaluate, number
 
 #: why a slot can't be given a job now
 NotNow = Literal["claimed_by_schedd", "busy", "not_idle"]
@@ -35,8 +35,7 @@ def slot_resources(slot: ClassAd) -> dict[str, float | None]:
         ("disk_kib", "Disk"),
         ("gpus", "GPUs"),
     ):
-        value = evaluate(slot, name)
-        resources[parameter] = float(value) if type(value) in (int, float) else None
+        resources[parameter] = number(evaluate(slot, name), finite=False)
     if resources["gpus"] is None:
         # a machine without GPUs does not mention them
         resources["gpus"] = 0.0

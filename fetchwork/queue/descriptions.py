@@ -22,6 +22,7 @@ from fetchwork.classad import bindings
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
+from fetchwork.codes import JobStatus
 from fetchwork.errors import ClassAdError, SubmitError
 
 Json = dict[str, Any]
@@ -198,8 +199,8 @@ def from_description(
         statements = [Statement(text, f"queue {queue}", 0)]
     first, rest = _read(statements[0], cluster_id, 0)
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
-    if first.get("JobStatus") == 5:
-        common["JobStatus"] = 5
+    if first.get("JobStatus") == JobStatus.HELD:
+        common["JobStatus"] = JobStatus.HELD
     if owner is not None:
         common["Owner"] = owner
     return Jobs(common, _own_parts(statements, common, rest, cluster_id))

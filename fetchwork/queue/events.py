@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fetchwork.classad.bindings import JobEventType
+from fetchwork.codes import EventType
 from fetchwork.errors import NotFound
 from fetchwork.queue import logentry as userlog
 
@@ -43,18 +44,18 @@ class Cursor:
 
 # HTCondor's classes of events, as the attribute MyType names them
 MY_TYPES = {
-    0: "SubmitEvent",
-    1: "ExecuteEvent",
-    2: "ExecutableErrorEvent",
-    4: "JobEvictedEvent",
-    5: "JobTerminatedEvent",
-    6: "JobImageSizeEvent",
-    8: "GenericEvent",
-    9: "JobAbortedEvent",
-    10: "JobSuspendedEvent",
-    11: "JobUnsuspendedEvent",
-    12: "JobHeldEvent",
-    13: "JobReleaseEvent",
+    EventType.SUBMIT: "SubmitEvent",
+    EventType.EXECUTE: "ExecuteEvent",
+    EventType.EXECUTABLE_ERROR: "ExecutableErrorEvent",
+    EventType.JOB_EVICTED: "JobEvictedEvent",
+    EventType.JOB_TERMINATED: "JobTerminatedEvent",
+    EventType.IMAGE_SIZE: "JobImageSizeEvent",
+    EventType.GENERIC: "GenericEvent",
+    EventType.JOB_ABORTED: "JobAbortedEvent",
+    EventType.JOB_SUSPENDED: "JobSuspendedEvent",
+    EventType.JOB_UNSUSPENDED: "JobUnsuspendedEvent",
+    EventType.JOB_HELD: "JobHeldEvent",
+    EventType.JOB_RELEASED: "JobReleaseEvent",
 }
 
 

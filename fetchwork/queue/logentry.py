@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from fetchwork.codes import EventType
+
 Event = Mapping[str, Any]
 
 
@@ -124,14 +126,14 @@ def _address(host: str) -> str:
 
 
 _BODIES = {
-    0: _submit,
-    1: _execute,
-    4: _evicted,
-    5: _terminated,
-    6: _image_size,
-    9: _aborted,
-    10: _suspended,
-    11: _unsuspended,
-    12: _held,
-    13: _released,
+    EventType.SUBMIT: _submit,
+    EventType.EXECUTE: _execute,
+    EventType.JOB_EVICTED: _evicted,
+    EventType.JOB_TERMINATED: _terminated,
+    EventType.IMAGE_SIZE: _image_size,
+    EventType.JOB_ABORTED: _aborted,
+    EventType.JOB_SUSPENDED: _suspended,
+    EventType.JOB_UNSUSPENDED: _unsuspended,
+    EventType.JOB_HELD: _held,
+    EventType.JOB_RELEASED: _released,
 }

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fetchwork.classad.constraint import Constraint, Source, compile_constraint, names_in, text_of
+from fetchwork.codes import STATUS_NAMES
 from fetchwork.errors import JobStateConflict, NotFound
 from fetchwork.queue.views import JOBS, Json, View
 
@@ -305,17 +306,6 @@ def _limited(steps: Steps[list[Json]], limit: int) -> Steps[None]:
     yield Found(items if limit < 0 else items[:limit])
 
 
-_STATES = {
-    1: "Idle",
-    2: "Running",
-    3: "Removed",
-    4: "Completed",
-    5: "Held",
-    6: "TransferringOutput",
-    7: "Suspended",
-}
-
-
 def summary(constraint: Any, memory: Memory) -> Steps[Json]:
     """Counts of the jobs that a constraint selects, as the summary ad that ends a schedd's answer."""
     counts: Counter[str] = Counter()
@@ -333,10 +323,10 @@ def summary(constraint: Any, memory: Memory) -> Steps[Json]:
             " jobstatus",
             selection.params,
         )
-        counts.update({_STATES[row["jobstatus"]]: row["n"] for row in rows})
+        counts.update({STATUS_NAMES[row["jobstatus"]]: row["n"] for row in rows})
     else:
         for found in (yield from collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
-            counts[_STATES[found["JobStatus"]]] += 1
+            counts[STATUS_NAMES[found["JobStatus"]]] += 1
     names = ("Idle", "Running", "Removed", "Completed", "Held", "Suspended")
     return {"MyType": "Summary", "Jobs": sum(counts.values()), **{name: counts[name] for name in names}}
 

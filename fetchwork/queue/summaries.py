@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fetchwork.codes import JobStatus
 from fetchwork.queue import reading as steps
 from fetchwork.queue.reading import Ask, Memory, Steps
 from fetchwork.queue.views import JOBS, Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")
 #: what a line of condor_q counts, and the JobStatus
-_BATCH_COUNTS = {"idle": 1, "running": 2, "removed": 3, "held": 5, "suspended": 7}
+_BATCH_COUNTS = {
+    "idle": JobStatus.IDLE,
+    "running": JobStatus.RUNNING,
+    "removed": JobStatus.REMOVED,
+    "held": JobStatus.HELD,
+    "suspended": JobStatus.SUSPENDED,
+}
 
 
 def _sums(names: Iterable[str]) -> str:

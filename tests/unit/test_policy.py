@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from fetchwork.codes import JobStatus
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import policy
-from fetchwork.handlers.policy import HELD, IDLE, RUNNING, SUSPENDED
 
 NOW = 1_000_000.0
 
 
-def periodic(ad: dict[str, Any], status: int = IDLE, report: dict[str, Any] | None = None) -> Any:
+def periodic(ad: dict[str, Any], status: int = JobStatus.IDLE, report: dict[str, Any] | None = None) -> Any:
     return policy.periodic(policy.read_ad(ad, report), status, NOW)
 
 
@@ -38,11 +38,13 @@ def test_periodic_hold_takes_the_jobs_own_reason_and_subcode() -> None:
 
 def test_held_job_is_released_but_not_held_again() -> None:
     ad = {"PeriodicHold": True, "PeriodicRelease": "/Expr(HoldReasonCode == 3)/", "HoldReasonCode": 3}
-    assert periodic(ad, HELD).action == "release"
-    assert periodic(ad, IDLE).action == "hold"
+    assert periodic(ad, JobStatus.HELD).action == "release"
+    assert periodic(ad, JobStatus.IDLE).action == "hold"
 
 
-@pytest.mark.parametrize(("status", "action"), [(IDLE, None), (RUNNING, "vacate"), (HELD, None)])
+@pytest.mark.parametrize(
+    ("status", "action"), [(JobStatus.IDLE, None), (JobStatus.RUNNING, "vacate"), (JobStatus.HELD, None)]
+)
 def test_only_a_running_job_is_vacated(status: Any, action: str | None) -> None:
     verdict = periodic({"PeriodicVacate": True}, status)
     assert (verdict.action if verdict else None) == action
@@ -50,8 +52,8 @@ def test_only_a_running_job_is_vacated(status: Any, action: str | None) -> None:
 
 def test_periodic_remove_sees_what_the_starter_reports() -> None:
     ad = {"PeriodicRemove": "/Expr(ImageSize > 1000)/", "ImageSize": 5}
-    assert periodic(ad, RUNNING) is None
-    assert periodic(ad, RUNNING, {"ImageSize": 2000}).action == "remove"
+    assert periodic(ad, JobStatus.RUNNING) is None
+    assert periodic(ad, JobStatus.RUNNING, {"ImageSize": 2000}).action == "remove"
 
 
 @pytest.mark.parametrize("expression", ["/Expr(NoSuch > 1)/", '/Expr(1 + "a")/', "text", None])
@@ -62,12 +64,12 @@ def test_periodic_expression_that_is_neither_true_nor_false_does_not_fire(expres
 @pytest.mark.parametrize(("name", "code"), [("AllowedExecuteDuration", 47), ("AllowedJobDuration", 46)])
 def test_job_beyond_its_allowed_duration_is_held(name: str, code: int) -> None:
     ad = {name: 100, "JobCurrentStartExecutingDate": int(NOW) - 101}
-    verdict = periodic(ad, RUNNING)
+    verdict = periodic(ad, JobStatus.RUNNING)
     assert (verdict.action, verdict.code) == ("hold", code)
     assert "0+00:01:40" in verdict.reason
-    assert periodic(ad, SUSPENDED).action == "hold"
-    assert periodic(ad, IDLE) is None
-    assert periodic({**ad, "JobCurrentStartExecutingDate": int(NOW) - 99}, RUNNING) is None
+    assert periodic(ad, JobStatus.SUSPENDED).action == "hold"
+    assert periodic(ad, JobStatus.IDLE) is None
+    assert periodic({**ad, "JobCurrentStartExecutingDate": int(NOW) - 99}, JobStatus.RUNNING) is None
 
 
 def test_timer_remove_removes_after_its_time() -> None:

@@ -1,0 +1,89 @@
+"""HTCondor's numbers, each once: plain integers, because they travel in ads and in SQL.
+
+The names are those of HTCondor's own headers.
+"""
+
+from typing import Final
+
+
+class JobStatus:
+    """Where a job is (``JobStatus``; condor_utils/proc.h)."""
+
+    IDLE: Final = 1
+    RUNNING: Final = 2
+    REMOVED: Final = 3
+    COMPLETED: Final = 4
+    HELD: Final = 5
+    TRANSFERRING_OUTPUT: Final = 6
+    SUSPENDED: Final = 7
+
+
+#: what condor_q and condor_history call them
+STATUS_NAMES: Final = {
+    JobStatus.IDLE: "Idle",
+    JobStatus.RUNNING: "Running",
+    JobStatus.REMOVED: "Removed",
+    JobStatus.COMPLETED: "Completed",
+    JobStatus.HELD: "Held",
+    JobStatus.TRANSFERRING_OUTPUT: "TransferringOutput",
+    JobStatus.SUSPENDED: "Suspended",
+}
+
+#: and their letter in a table
+STATUS_LETTERS: Final = {
+    JobStatus.IDLE: "I",
+    JobStatus.RUNNING: "R",
+    JobStatus.REMOVED: "X",
+    JobStatus.COMPLETED: "C",
+    JobStatus.HELD: "H",
+    JobStatus.TRANSFERRING_OUTPUT: ">",
+    JobStatus.SUSPENDED: "S",
+}
+
+
+class HoldCode:
+    """Why a job is held (``HoldReasonCode``; condor_utils/condor_holdcodes.h)."""
+
+    USER_REQUEST: Final = 1
+    JOB_POLICY: Final = 3
+    JOB_POLICY_UNDEFINED: Final = 5
+    FAILED_TO_CREATE_PROCESS: Final = 6
+    UNABLE_TO_OPEN_OUTPUT: Final = 7
+    UNABLE_TO_OPEN_INPUT: Final = 8
+    IWD_ERROR: Final = 14
+    SUBMITTED_ON_HOLD: Final = 15
+    FAILED_TO_ACCESS_USER_ACCOUNT: Final = 23
+    JOB_DURATION_EXCEEDED: Final = 46
+    JOB_EXECUTE_EXCEEDED: Final = 47
+
+
+class EventType:
+    """What happened to a job (``EventTypeNumber``; condor_utils/condor_event.h): those of fetched work."""
+
+    SUBMIT: Final = 0
+    EXECUTE: Final = 1
+    EXECUTABLE_ERROR: Final = 2
+    JOB_EVICTED: Final = 4
+    JOB_TERMINATED: Final = 5
+    IMAGE_SIZE: Final = 6
+    GENERIC: Final = 8
+    JOB_ABORTED: Final = 9
+    JOB_SUSPENDED: Final = 10
+    JOB_UNSUSPENDED: Final = 11
+    JOB_HELD: Final = 12
+    JOB_RELEASED: Final = 13
+
+
+class Universe:
+    """How a job is run (``JobUniverse``; condor_utils/condor_universe.h): those that a starter runs here."""
+
+    VANILLA: Final = 5
+    LOCAL: Final = 12
+
+
+class HookStatus:
+    """What PREPARE_JOB says of a job (``HookStatusCode``): 0 go on, 1-299 hold it, from 300 on try again."""
+
+    SUCCESS: Final = 0
+    #: one of "try again": not a reason to hold the job, were there a schedd
+    NOT_NOW: Final = 350

@@ -1,0 +1,20 @@
+"""HTCondor's numbers, against those of its bindings."""
+
+import pytest
+
+from fetchwork import codes
+from fetchwork.classad.bindings import JobEventType, JobStatus
+
+
+def numbers(of: type) -> dict[str, int]:
+    return {name: number for name, number in vars(of).items() if name.isupper()}
+
+
+def test_job_status_is_that_of_the_bindings() -> None:
+    assert numbers(codes.JobStatus) == {status.name: status.value for status in JobStatus}
+    assert set(codes.STATUS_NAMES) == set(codes.STATUS_LETTERS) == {int(status) for status in JobStatus}
+
+
+@pytest.mark.parametrize(("name", "number"), numbers(codes.EventType).items())
+def test_event_type_is_that_of_the_bindings(name: str, number: int) -> None:
+    assert JobEventType[name] == number
