@@ -10,7 +10,7 @@ from fetchwork import handlers
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Caller, Runs, Task
 from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.hook.spool import Report, Spool
+from fetchwork.hook.spool import Rejected, Report, Spool
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -44,32 +44,32 @@ class Replay:
                 pass
 
     async def _deliver_some(self, runs: Runs) -> int:
-        """Deliver or move aside what waits, as much as is looked at together; returns how much it was."""
+        """Deliver or move aside the files that are read together; returns their number."""
         names = await asyncio.to_thread(self.spool.waiting)
-        delivered = rejected = 0
+        done = 0
         try:
             for start in range(0, len(names), BATCH):
-                reports = await asyncio.to_thread(self.spool.read, names[start : start + BATCH])
-                try:
-                    for report in reports:
-                        delivered += await self._deliver(report, runs)
-                finally:
-                    rejected += self._tell_rejected()
+                reading = await asyncio.to_thread(self.spool.read, names[start : start + BATCH])
+                for rejected in reading.rejected:
+                    _log_rejected(rejected)
+                    done += 1
+                for report in reading.reports:
+                    done += await self._deliver(report, runs)
         finally:
-            if rejected and (deleted := await asyncio.to_thread(self.spool.trim_bad, KEPT_BAD)):
+            if names and (deleted := await asyncio.to_thread(self.spool.trim_bad, KEPT_BAD)):
                 event(log, logging.WARNING, "spool_bad_deleted", files=deleted, kept=KEPT_BAD)
-        return delivered + rejected
+        return done
 
-    def _tell_rejected(self) -> int:
-        for name, uid, reason in self.spool.rejected:
-            event(log, logging.WARNING, "spool_rejected", file=name, uid=uid, reason=reason)
-        return len(self.spool.rejected)
+    async def _reject(self, report: Report, reason: str) -> None:
+        rejected = await asyncio.to_thread(self.spool.reject, report, reason)
+        if rejected is not None:
+            _log_rejected(rejected)
 
     async def _deliver(self, report: Report, runs: Runs) -> int:
         request = report.request
         context = self.contexts.get(request.keyword.lower())
         if context is None:
-            await asyncio.to_thread(self.spool.reject, report, "its keyword is not in the host file")
+            await self._reject(report, "its keyword is not in the host file")
             return 1
         caller = Caller(report.uid, report.uid in self.trusted)
         answer = await handlers.handle(Task(request, caller, context, runs, time.monotonic() + CALL_S))
@@ -78,13 +78,24 @@ class Replay:
         if not code:
             await asyncio.to_thread(self.spool.delete, report)
         elif code in ("bad_request", "denied"):
-            await asyncio.to_thread(self.spool.reject, report, message)
+            await self._reject(report, message)
         elif code == "unavailable":
             raise DatabaseUnavailable(message)
         else:
             self._failures[report.name] = self._failures.get(report.name, 0) + 1
             if self._failures[report.name] < MAX_FAILURES:
                 return 0
-            await asyncio.to_thread(self.spool.reject, report, message)
+            await self._reject(report, message)
         self._failures.pop(report.name, None)
         return 1
+
+
+def _log_rejected(rejected: Rejected) -> None:
+    event(
+        log,
+        logging.WARNING,
+        "spool_rejected",
+        file=rejected.name,
+        uid=rejected.uid,
+        reason=rejected.reason,
+    )

@@ -1,13 +1,13 @@
 """Reports that could not be delivered: written by hooks as files, read and delivered by the agent.
 
-The directory is the agent's, mode 1733: the job's user writes into it, but can't list it, and can't touch
-what is another's. A name can't be guessed, since it would let its reader have the run's token. A file is the
-request that the agent never got, byte by byte (PROTOCOL.md), with the time of writing in its head.
+The directory is the agent's, mode 1733: the job's user writes into it, but can neither list it nor touch the
+files of others. A name can't be guessed, since the run's token is in the file. A file is the request that the
+agent never got, byte by byte (PROTOCOL.md), with the time of writing in its head.
 
-What an account may write, it may forge: the reading side trusts nothing but the owner that the kernel tells,
-which it hands on as it hands on the peer of a socket. What it can't make sense of is moved to ``bad/`` (mode
-700) and reported, so that it neither blocks the rest nor is looked at again. However much one account writes,
-the reports of the others are among the next that are read.
+An account may forge what it may write: the reading side trusts nothing but the file's owner, which the kernel
+knows, and treats it like the peer of a socket. A file that is not a report is moved to ``bad/`` (mode 700)
+and logged, so that it neither blocks the others nor is read again. However much one account writes, the
+reports of the others are among the next that are read.
 """
 
 import os
@@ -79,20 +79,35 @@ class Report:
         self.request = request
 
 
+class Rejected:
+    """A file that was moved aside: its name, the account that wrote it, and the reason."""
+
+    def __init__(self, name: str, uid: int, reason: str) -> None:
+        self.name = name
+        self.uid = uid
+        self.reason = reason
+
+
+class Reading:
+    """The outcome of one ``read``: the reports, and the files that were moved aside."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self.rejected: list[Rejected] = []
+
+
 class Spool:
     """The agent's side of the directory."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        #: what was moved aside since the last ``read`` began: file name, owner, reason
-        self.rejected: list[tuple[str, int, str]] = []
-        # what is no report and can't be moved either: told once, then passed over
+        # files that are not reports and can't be moved either: rejected once, then passed over
         self._stuck: set[str] = set()
 
     def make(self, owner: int | None = None) -> None:
         """Make the directory, or put it right, for an agent that runs as uid ``owner`` (default: the caller).
 
-        Raises FetchworkError where that is not possible, and where it belongs to somebody else.
+        Raises FetchworkError where that is not possible, and where it belongs to another account.
         """
         owner = os.geteuid() if owner is None else owner
         bad = os.path.join(self.directory, BAD)
@@ -112,10 +127,10 @@ class Spool:
         # by descriptor: what is looked at is what is changed
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            found = os.fstat(fd).st_uid
-            if found not in (owner, os.geteuid()):
-                raise FetchworkError(f"directory '{path}' belongs to uid {found}; it must be the agent's own")
-            if found != owner:
+            uid = os.fstat(fd).st_uid
+            if uid not in (owner, os.geteuid()):
+                raise FetchworkError(f"directory '{path}' belongs to uid {uid}; it must be the agent's own")
+            if uid != owner:
                 os.fchown(fd, owner, -1)
             if os.geteuid() in (0, owner):
                 os.fchmod(fd, mode)
@@ -125,38 +140,40 @@ class Spool:
     def waiting(self, limit: int = AT_ONCE) -> list[str]:
         """Return the names of up to ``limit`` files to ``read``, oldest first.
 
-        Where there are more, each owner has a share: a flood by one keeps nobody else's waiting.
+        Where there are more, each owner has a share: a flood by one account does not delay the others.
         """
         try:
-            found = set(os.listdir(self.directory))
+            listed = set(os.listdir(self.directory))
         except OSError as exc:
             raise FetchworkError(f"cannot read spool '{self.directory}': {exc.strerror}") from exc
-        self._stuck &= found
-        names = sorted(found - self._stuck - {BAD})
+        self._stuck &= listed
+        names = sorted(listed - self._stuck - {BAD})
         return names if len(names) <= limit else sorted(self._shared_out(names)[:limit])
 
-    def read(self, names: list[str] | None = None) -> list[Report]:
-        """Return the reports among ``names`` (default: what is ``waiting``), and move aside what is none."""
-        self.rejected = []
-        reports: list[Report] = []
+    def read(self, names: list[str] | None = None) -> Reading:
+        """Read the files ``names`` (default: all ``waiting``), and move aside those that are not reports."""
+        reading = Reading()
         for name in self.waiting() if names is None else names:
+            rejected = None
             try:
                 report = self._read_one(name)
             except FileNotFoundError:
                 continue
             except OSError as exc:
-                self._set_aside(name, f"can't be read: {exc.strerror}")
+                rejected = self._set_aside(name, f"can't be read: {exc.strerror}")
             except ProtocolError as exc:
-                self._set_aside(name, str(exc))
+                rejected = self._set_aside(name, str(exc))
             else:
                 if report is not None:
-                    reports.append(report)
-        return reports
+                    reading.reports.append(report)
+            if rejected is not None:
+                reading.rejected.append(rejected)
+        return reading
 
     def trim_bad(self, keep: int) -> int:
-        """Delete all but the ``keep`` files moved aside last; return how many."""
+        """Delete all but the ``keep`` files moved aside last; return the number of files deleted."""
         bad = os.path.join(self.directory, BAD)
-        found: list[tuple[int, str]] = []
+        files: list[tuple[int, str]] = []
         deleted = 0
         # no failure here may keep reports from being delivered; the doctor tells how many files there are
         try:
@@ -167,11 +184,11 @@ class Spool:
             path = os.path.join(bad, name)
             try:
                 # moving a file changes its ctime, which its owner can't set
-                found.append((os.lstat(path).st_ctime_ns, path))
+                files.append((os.lstat(path).st_ctime_ns, path))
             except OSError:
                 pass
-        found.sort()
-        for _, path in found[: max(0, len(found) - keep)]:
+        files.sort()
+        for _, path in files[: max(0, len(files) - keep)]:
             try:
                 os.unlink(path)
                 deleted += 1
@@ -188,9 +205,9 @@ class Spool:
         except OSError as exc:
             raise FetchworkError(f"cannot delete report '{report.name}': {exc.strerror}") from exc
 
-    def reject(self, report: Report, reason: str) -> None:
-        """Move aside a report that the agent can't deliver however often it tries."""
-        self._set_aside(report.name, reason)
+    def reject(self, report: Report, reason: str) -> Rejected | None:
+        """Move aside a report that the agent can't deliver however often it tries; None if it has gone."""
+        return self._set_aside(report.name, reason)
 
     def _shared_out(self, names: list[str]) -> list[str]:
         """The names in an order in which owners take turns, without partial files that have a writer."""
@@ -198,43 +215,43 @@ class Spool:
         order: list[tuple[int, str]] = []
         for name in names:
             try:
-                found = os.lstat(os.path.join(self.directory, name))
+                status = os.lstat(os.path.join(self.directory, name))
             except FileNotFoundError:
                 continue
-            if not self._is_being_written(name, found):
-                turn = turns[found.st_uid] = turns.get(found.st_uid, 0) + 1
+            if not self._is_being_written(name, status):
+                turn = turns[status.st_uid] = turns.get(status.st_uid, 0) + 1
                 order.append((turn, name))
         order.sort()
         return [name for _, name in order]
 
     @staticmethod
-    def _is_being_written(name: str, found: os.stat_result) -> bool:
+    def _is_being_written(name: str, status: os.stat_result) -> bool:
         return (
             name.endswith(_PARTIAL)
-            and stat.S_ISREG(found.st_mode)
-            and time.time() - found.st_mtime < _PARTIAL_LIFE_S
+            and stat.S_ISREG(status.st_mode)
+            and time.time() - status.st_mtime < _PARTIAL_LIFE_S
         )
 
     def _read_one(self, name: str) -> Report | None:
         path = os.path.join(self.directory, name)
-        found = os.lstat(path)
-        if self._is_being_written(name, found):
+        status = os.lstat(path)
+        if self._is_being_written(name, status):
             return None
         if name.endswith(_PARTIAL):
             raise ProtocolError("was never completed")
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ProtocolError("is not a regular file")
         # the file may be another by now: what counts is what was opened
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
                 raise ProtocolError("is not a regular file")
-            if found.st_nlink > 1:
+            if status.st_nlink > 1:
                 raise ProtocolError("has more than one name")
             if not name.endswith(_SUFFIX):
                 raise ProtocolError(f"its name does not end with '{_SUFFIX}'")
-            if found.st_size > MAX_REPORT:
+            if status.st_size > MAX_REPORT:
                 raise ProtocolError(f"is larger than {MAX_REPORT} bytes")
             data = file.read(MAX_REPORT + 1)
         reader = RequestReader()
@@ -244,16 +261,16 @@ class Spool:
             raise ProtocolError("is not one whole request")
         if request.name != "job_exit":
             raise ProtocolError(f"holds a request '{request.name}', not job_exit")
-        return Report(name, found.st_uid, request)
+        return Report(name, status.st_uid, request)
 
-    def _set_aside(self, name: str, reason: str) -> None:
+    def _set_aside(self, name: str, reason: str) -> Rejected | None:
         path = os.path.join(self.directory, name)
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except FileNotFoundError:
-            return
+            return None
         try:
-            if stat.S_ISDIR(found.st_mode):
+            if stat.S_ISDIR(status.st_mode):
                 # to move another's directory one must be root; an empty one is no loss
                 os.rmdir(path)
             else:
@@ -261,4 +278,4 @@ class Spool:
         except OSError as exc:
             self._stuck.add(name)
             reason = f"{reason}; it stays where it is: {exc.strerror}"
-        self.rejected.append((name, found.st_uid, reason))
+        return Rejected(name, status.st_uid, reason)

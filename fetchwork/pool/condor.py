@@ -17,7 +17,7 @@ from fetchwork.pool.machine import Machine
 from fetchwork.pool.ports import free_port
 from fetchwork.process import Process, wait_all
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = {"graceful": 120, "fast": 30}
 _STOP_SIGNALS = {"graceful": signal.SIGTERM, "fast": signal.SIGQUIT}
 _KILL_TIMEOUT_S = 10

@@ -38,7 +38,7 @@ DBNAME = "fetchwork"
 AGENT_ROLE = "pool_agent"
 # a Unix socket's path has at most 107 bytes, and the longest of ours ends with /run/agent.sock
 _LONGEST_PATH = 90
-_AGENT_TIMEOUT_S = 30
+_AGENT_TIMEOUT_S = 120
 
 Say = Callable[[str], None]
 

@@ -25,7 +25,7 @@ from fetchwork.pool.ports import free_port
 from fetchwork.process import Process, account, processes, wait_all
 
 SUPERUSER = "postgres"
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 
 # of use where a server lives for one test: nothing survives a crash of the machine

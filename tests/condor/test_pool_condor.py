@@ -64,7 +64,7 @@ def condor_on(machine: RootMachine) -> Iterator[Condor]:
         condor.stop()
 
 
-def until(found: Callable[[], object], timeout_s: float = 30) -> None:
+def until(found: Callable[[], object], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not found():
         assert time.monotonic() < deadline, "waited in vain"

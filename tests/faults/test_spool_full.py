@@ -49,11 +49,11 @@ def test_report_that_does_not_fit_is_refused_in_one_line_and_leaves_nothing(smal
     filler = _fill(small_disk)
     with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*': No space left on device"):
         write_report(spool.directory, REPORT)
-    assert spool.read() == []
+    assert spool.read().reports == []
     assert [path.name for path in (small_disk / "spool").iterdir()] == ["bad"]
     filler.unlink()
     write_report(spool.directory, REPORT)
-    [report] = spool.read()
+    [report] = spool.read().reports
     assert report.request.body == REPORT.body
 
 

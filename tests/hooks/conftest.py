@@ -120,7 +120,7 @@ class Hooks:
             self.command(name, *args, closed=closed),
             input=stdin,
             capture_output=True,
-            timeout=30,
+            timeout=60,
             cwd=more.pop("cwd", self.home),
             **more,
         )

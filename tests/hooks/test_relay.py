@@ -190,7 +190,7 @@ def test_only_the_job_of_the_ad_is_signalled(
     agent(Reply(signal=15, pid=job.pid))
     done = hooks.run("update_job_info", stdin=ad.format(job.pid).encode())
     assert done.returncode == 1
-    assert f"signal 15 sent to process {job.pid}, which is not the job".encode() in done.stderr
+    assert f"asks to send signal 15 to process {job.pid}, which is not the job".encode() in done.stderr
     assert job.poll() is None
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from fetchwork import config
 from fetchwork.config.write import to_toml
-from fetchwork.pool import condorroot
+from fetchwork.pool import condorroot, ports
 from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables
-from fetchwork.pool.ports import free_port
+from fetchwork.pool.ports import candidates, free_port, local_port_range
 from fetchwork.process import Process, wait_all
 
 
@@ -199,12 +199,33 @@ class TestHostFile:
         assert [slot.type.partitionable for slot in host.slot_list()] == [True]
 
 
-def test_free_port_is_free_and_not_given_to_outgoing_connections() -> None:
+def test_free_port_is_free_and_among_the_candidates_of_this_machine() -> None:
     port = free_port()
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert port < lowest
+    assert port in candidates(*local_port_range())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(("first", "last"), [(32768, 60999), (49152, 65535), (1024, 20000), (15500, 40000)])
+def test_candidates_are_not_given_to_outgoing_connections(first: int, last: int) -> None:
+    chosen = candidates(first, last)
+    assert len(chosen) >= 1000
+    assert chosen[0] > last or chosen[-1] < first
+    assert min(chosen) >= 15000 and max(chosen) <= 65535
+
+
+@pytest.mark.parametrize("first", [1024, 1025])
+def test_where_the_kernel_gives_out_every_port_candidates_are_those_that_it_takes_last(first: int) -> None:
+    """HTCondor's kernel tuning makes the range 1024 to 65535."""
+    chosen = candidates(first, 65535)
+    assert len(chosen) > 10_000
+    assert all((port - first) % 2 for port in chosen)
+
+
+def test_free_port_is_found_where_the_kernel_gives_out_every_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "local_port_range", lambda: (1024, 65535))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", free_port()))
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -362,7 +362,7 @@ async def test_report_without_an_agent_goes_to_the_spool(
     agent.answers["job_exit"] = lambda request: None
     host = start(spool=tmp_path / "spool")
     await agent.until("fetch_work", count=2)
-    report = spool.read()[0]
+    report = spool.read().reports[0]
     assert report.request.arg == "exit"
     assert b"ExitCode = 3" in report.request.body
     assert host.ledger.executions[0].reported == "spool"

@@ -40,7 +40,7 @@ def bad(spool: Spool) -> list[str]:
 def test_what_is_written_is_read(spool: Spool) -> None:
     before = int(time.time())
     path = write_report(spool.directory, REPORT)
-    [report] = spool.read()
+    [report] = spool.read().reports
     assert report.name == os.path.basename(path)
     assert report.uid == os.geteuid()
     assert report.request.written >= before
@@ -51,11 +51,15 @@ def test_what_is_written_is_read(spool: Spool) -> None:
 def test_reports_are_read_oldest_first_and_again_until_deleted(spool: Spool) -> None:
     for number in range(5):
         write_report(spool.directory, Request("job_exit", b"N = %d\n" % number))
-    assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in range(5)]
-    for report in spool.read(spool.waiting(limit=2)):
+    assert [report.request.body for report in spool.read().reports] == [
+        b"N = %d\n" % number for number in range(5)
+    ]
+    for report in spool.read(spool.waiting(limit=2)).reports:
         spool.delete(report)
         spool.delete(report)
-    assert [report.request.body for report in spool.read()] == [b"N = %d\n" % number for number in (2, 3, 4)]
+    assert [report.request.body for report in spool.read().reports] == [
+        b"N = %d\n" % number for number in (2, 3, 4)
+    ]
 
 
 def test_the_directory_can_be_written_and_not_listed_by_others(spool: Spool) -> None:
@@ -132,7 +136,7 @@ for attempt in (
         cwd="/",
     )
     assert run.stdout.split() == ["refused"] * 5, run.stderr
-    assert [report.uid for report in spool.read()] == [0, 65534]
+    assert [report.uid for report in spool.read().reports] == [0, 65534]
 
 
 # -- what others put there
@@ -163,13 +167,13 @@ def test_poison_is_moved_aside_and_reported_and_blocks_nothing(
 ) -> None:
     put(spool, name, data)
     put(spool, "2.report", whole())
-    assert [report.name for report in spool.read()] == ["2.report"]
-    [(rejected, uid, said)] = spool.rejected
-    assert (rejected, uid) == (name, os.geteuid())
-    assert said.startswith(reason)
+    reading = spool.read()
+    assert [report.name for report in reading.reports] == ["2.report"]
+    [rejected] = reading.rejected
+    assert (rejected.name, rejected.uid) == (name, os.geteuid())
+    assert rejected.reason.startswith(reason)
     assert bad(spool) == [name]
-    spool.read()
-    assert spool.rejected == []
+    assert spool.read().rejected == []
 
 
 def test_links_pipes_and_directories_are_no_reports(spool: Spool, tmp_path: Path) -> None:
@@ -179,8 +183,9 @@ def test_links_pipes_and_directories_are_no_reports(spool: Spool, tmp_path: Path
     os.link(secret, os.path.join(spool.directory, "2.report"))
     os.mkfifo(os.path.join(spool.directory, "3.report"))
     os.mkdir(os.path.join(spool.directory, "4.report"))
-    assert spool.read() == []
-    assert [(name, reason) for name, _, reason in spool.rejected] == [
+    reading = spool.read()
+    assert reading.reports == []
+    assert [(each.name, each.reason) for each in reading.rejected] == [
         ("1.report", "is not a regular file"),
         ("2.report", "has more than one name"),
         ("3.report", "is not a regular file"),
@@ -192,24 +197,32 @@ def test_links_pipes_and_directories_are_no_reports(spool: Spool, tmp_path: Path
 def test_a_report_of_too_many_bytes_is_not_read(spool: Spool) -> None:
     path = put(spool, "1.report", b"")
     os.truncate(path, spool_module.MAX_REPORT + 1)
-    assert spool.read() == []
-    assert spool.rejected[0][2] == f"is larger than {spool_module.MAX_REPORT} bytes"
+    reading = spool.read()
+    assert reading.reports == []
+    assert reading.rejected[0].reason == f"is larger than {spool_module.MAX_REPORT} bytes"
 
 
 def test_a_partial_report_is_left_to_its_writer_for_an_hour(spool: Spool) -> None:
     path = put(spool, "1.partial", b"x")
-    assert spool.read() == []
-    assert spool.rejected == []
+    reading = spool.read()
+    assert (reading.reports, reading.rejected) == ([], [])
     os.utime(path, (0, time.time() - 3700))
-    assert spool.read() == []
-    assert spool.rejected == [("1.partial", os.geteuid(), "was never completed")]
+    reading = spool.read()
+    assert reading.reports == []
+    assert [vars(each) for each in reading.rejected] == [
+        {"name": "1.partial", "uid": os.geteuid(), "reason": "was never completed"}
+    ]
 
 
 def test_a_report_that_can_never_be_delivered_is_moved_aside(spool: Spool) -> None:
     put(spool, "1.report", whole())
-    [report] = spool.read()
-    spool.reject(report, "its run is unknown")
-    assert spool.rejected == [("1.report", os.geteuid(), "its run is unknown")]
+    [report] = spool.read().reports
+    rejected = spool.reject(report, "its run is unknown")
+    assert rejected and vars(rejected) == {
+        "name": "1.report",
+        "uid": os.geteuid(),
+        "reason": "its run is unknown",
+    }
     assert bad(spool) == ["1.report"]
 
 
@@ -220,25 +233,26 @@ def test_what_can_not_be_moved_is_told_once_and_blocks_nothing(spool: Spool) -> 
     put(spool, "3.report", b"garbage")
     os.mkdir(os.path.join(spool.directory, "bad", "3.report"))
     put(spool, "4.report", whole())
-    assert [report.name for report in spool.read()] == ["4.report"]
-    assert [(name, reason) for name, _, reason in spool.rejected] == [
+    reading = spool.read()
+    assert [report.name for report in reading.reports] == ["4.report"]
+    assert [(each.name, each.reason) for each in reading.rejected] == [
         ("1.report", "is not a regular file"),
         ("2.report", "is not a regular file; it stays where it is: Directory not empty"),
         ("3.report", "is not one whole request; it stays where it is: Is a directory"),
     ]
-    assert [report.name for report in spool.read()] == ["4.report"]
-    assert spool.rejected == []
+    reading = spool.read()
+    assert [report.name for report in reading.reports] == ["4.report"]
+    assert reading.rejected == []
 
 
 def test_a_report_that_can_not_be_moved_aside_is_not_read_again(spool: Spool) -> None:
     put(spool, "1.report", whole())
-    [report] = spool.read()
+    [report] = spool.read().reports
     os.rmdir(os.path.join(spool.directory, "bad"))
-    spool.reject(report, "its run is unknown")
-    assert spool.rejected == [
-        ("1.report", os.geteuid(), "its run is unknown; it stays where it is: No such file or directory")
-    ]
-    assert spool.read() == []
+    rejected = spool.reject(report, "its run is unknown")
+    assert rejected
+    assert rejected.reason == "its run is unknown; it stays where it is: No such file or directory"
+    assert spool.read().reports == []
 
 
 def test_the_files_moved_aside_last_are_kept(spool: Spool) -> None:
