@@ -29,8 +29,11 @@ class ConfigError(FetchworkError):
         self.problems = problems
 
 
-class ClassAdError(FetchworkError):
-    """A ClassAd, or an expression, can't be read or can't be written."""
+class ClassAdError(FetchworkError, ValueError):
+    """A ClassAd, or an expression, can't be read or can't be written.
+
+    It is a ValueError too, which HTCondor's bindings raise for a constraint that is none.
+    """
 
 
 class SubmitError(FetchworkError):

@@ -1,14 +1,11 @@
-"""What rm, hold, release and vacate have in common: jobs named, something done to each, told in a line."""
+"""The common part of rm, hold, release and vacate: each named target is changed and has a line of its own."""
 
 from __future__ import annotations
-
-import re
-from typing import Any
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 def command(action: str, done: str, not_done: str, text: str) -> click.Command:
@@ -26,7 +23,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
     @click.pass_context
     def cli(
         context: click.Context,
-        queue: Queue,
+        session: Session,
         jobs: tuple[str, ...],
         constraints: tuple[str, ...],
         everything: bool,
@@ -34,41 +31,42 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         as_json: bool,
     ) -> None:
         from fetchwork.classad.bindings import JobAction
+        from fetchwork.queue.changing import act
+        from fetchwork.queue.selecting import parse_id
 
         if not jobs and not constraints and not everything:
             raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")
         if everything and (jobs or constraints):
             raise click.UsageError("option '-all' can't be combined with jobs or constraints")
-        targets: list[tuple[str, Any]] = []
+        targets: list[tuple[str, str]] = []
         if everything:
             targets.append(("all jobs", "true"))
         elif constraints:
             targets.append(("jobs that the constraint selects", options.jobs_constraint(jobs, constraints)))
         else:
             for word in jobs:
-                is_id = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word)
-                what = (
-                    f"job {word}" if is_id and "." in word else f"jobs of {'cluster ' if is_id else ''}{word}"
-                )
-                targets.append((what, word if is_id else options.jobs_constraint([word], ())))
-        told = []
+                if parse_id(word) is None:
+                    targets.append((f"jobs of {word}", options.jobs_constraint([word], ())))
+                else:
+                    targets.append((f"job {word}" if "." in word else f"jobs of cluster {word}", word))
+        results = []
         failed = False
-        for what, spec in targets:
-            result = queue.act(getattr(JobAction, action), spec, reason)
+        for target, spec in targets:
+            counts = session.run(act(getattr(JobAction, action), spec, session.memory, reason))
             changed, missing, others = (
-                int(result[name]) for name in ("TotalSuccess", "TotalNotFound", "TotalBadStatus")
+                counts[name] for name in ("TotalSuccess", "TotalNotFound", "TotalBadStatus")
             )
-            told.append({"jobs": what, "changed": changed, "not_found": missing, "unchanged": others})
+            results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})
             failed = failed or not changed
             if as_json:
                 continue
             if changed:
-                output.echo(f"{what}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
+                output.echo(f"{target}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
             else:
-                problem = f"{not_done}" if others else "not in the queue"
-                output.echo(f"fetchwork: error: {what}: {problem}", err=True)
+                problem = not_done if others else "not in the queue"
+                output.echo(f"fetchwork: error: {target}: {problem}", err=True)
         if as_json:
-            output.print_json(told)
+            output.print_json(results)
         if failed:
             context.exit(1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -15,7 +15,7 @@ from fetchwork.queue import Queue
 @options.json_option
 @options.connected
 def cli(
-    queue: Queue, job: str, changes: tuple[str, ...], constraints: tuple[str, ...], as_json: bool
+    session: Session, job: str, changes: tuple[str, ...], constraints: tuple[str, ...], as_json: bool
 ) -> None:
     """Change attributes of jobs in the queue.
 
@@ -27,13 +27,14 @@ def cli(
       fetchwork edit 42.0 RequestMemory 4096
       fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
     """
-    from fetchwork.queue import reading as steps
+    from fetchwork.queue.changing import edit as edit_jobs
+    from fetchwork.queue.changing import value_of
 
     if len(changes) % 2:
         raise click.UsageError(f"attribute '{changes[-1]}' has no value")
-    pairs = dict(zip(changes[::2], map(steps.value_of, changes[1::2]), strict=True))
+    pairs = dict(zip(changes[::2], map(value_of, changes[1::2]), strict=True))
     spec = job if not constraints and job[:1].isdigit() else options.jobs_constraint([job], constraints)
-    changed = queue.run(steps.edit(spec, pairs, queue.memory))
+    changed = session.run(edit_jobs(spec, pairs, session.memory))
     if as_json:
         output.print_json({"changed": changed})
     else:

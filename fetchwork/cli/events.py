@@ -8,13 +8,13 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.codes import EventType
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 _ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 
 
 @click.command()
-@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@click.argument("jobs", metavar="[JOB]...", type=options.JOB_ID, nargs=-1)
 @click.option("-f", "--follow", is_flag=True, help="Keep waiting for new events.")
 @click.option(
     "--after", metavar="CURSOR", help="Show only events after this cursor; 'now' for new events only."
@@ -27,10 +27,10 @@ _ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 )
 @click.option("--cursor", "show_cursor", is_flag=True, help="Print each event's cursor first.")
 @click.option("--log-format", is_flag=True, help="Print entries of an HTCondor event log.")
-@click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON, one event per line.")
+@options.json_option
 @options.connected
 def cli(
-    queue: Queue,
+    session: Session,
     jobs: tuple[str, ...],
     follow: bool,
     after: str | None,
@@ -42,6 +42,7 @@ def cli(
     """Show what happened to jobs, in order.
 
     Every event has a cursor. Given to --after, it lets a later call on any machine continue after that event.
+    With --json each line is an event.
 
     \b
     Example:
@@ -49,15 +50,18 @@ def cli(
       fetchwork events --follow --after now
       fetchwork events --json --after 812.4071 --timeout 10
     """
+    from fetchwork.queue.reader import Reader
+
     stop_after = timeout if timeout is not None else None if follow else 0
     try:
-        stream = queue.events(after=after, job=list(jobs) or None, stop_after=stop_after)
+        reader = Reader(after=after, job=list(jobs) or None)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    for event in stream:
+    for event in session.each(reader.events(stop_after)):
         if as_json:
-            told = {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
-            line = output.to_json(told)
+            line = output.to_json(
+                {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
+            )
         elif log_format:
             line = str(event).rstrip("\n")
         else:
@@ -69,9 +73,9 @@ def cli(
             )
             if event.type_number in _ENDINGS:
                 detail = more[0].strip().partition(") ")[2]
-            # the entry's number means nothing to most people; its name does
+            # the event's name instead of its number
             _, _, rest = first.partition(") ")
             line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]} {detail}".rstrip()
         output.echo(f"{event.cursor} {line}" if show_cursor else line)
-        # whoever follows wants it now
+        # a follower wants it now
         sys.stdout.flush()

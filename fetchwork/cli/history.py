@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.codes import STATUS_LETTERS
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
+from fetchwork.queue.views import Json
 
 PROJECTION = [
     "ClusterId",
@@ -39,7 +39,7 @@ PROJECTION = [
 @click.pass_context
 def cli(
     context: click.Context,
-    queue: Queue,
+    session: Session,
     jobs: tuple[str, ...],
     constraints: tuple[str, ...],
     limit: int | None,
@@ -56,7 +56,7 @@ def cli(
       fetchwork history 42
       fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
     """
-    from fetchwork.queue import reading as steps
+    from fetchwork.queue.reading import ads
     from fetchwork.queue.views import HISTORY
 
     constraint = options.jobs_constraint(jobs, constraints)
@@ -64,25 +64,25 @@ def cli(
     some: Sequence[str] = () if as_json else PROJECTION
     if formatted:
         some = output.projection(formatted[1], HISTORY.columns().keys())
-    ads = queue.each(
-        steps.ads(
+    ended = session.each(
+        ads(
             HISTORY,
             constraint,
-            queue.memory,
+            session.memory,
             projection=some,
             limit=-1 if limit is None else limit,
             since=since,
         )
     )
     if formatted:
-        output.print_attributes(ads, *formatted)
+        output.print_attributes(ended, *formatted)
     elif as_json:
-        output.print_json_list(ads)
+        output.print_json_list(ended)
     else:
-        _list(ads)
+        _list(ended)
 
 
-def _list(ads: Iterator[dict[str, Any]]) -> None:
+def _list(ads: Iterator[Json]) -> None:
     output.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
     for ad in ads:
         signal, code = ad.get("ExitSignal"), ad.get("ExitCode")

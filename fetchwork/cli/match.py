@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command()
@@ -20,7 +20,7 @@ from fetchwork.queue import Queue
 )
 @options.json_option
 @options.connected
-def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
+def cli(session: Session, slot: str, limit: int, as_json: bool) -> None:
     """Show which waiting jobs a slot would get if it asked now, in order, by autocluster.
 
     Nothing is claimed. DECIDED_BY says why a line comes after the one before it: the slot's Rank, the order
@@ -32,18 +32,17 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
       fetchwork match slot1@ep17.example.org
       fetchwork match slot1@ep17
     """
-    from fetchwork.explain import slot as slotmatch
+    from fetchwork.explain.slot import REASONS, match
 
-    found = slotmatch.match(queue.database, slot)
+    slot_match = match(session.database, slot)
     if as_json:
-        output.print_json({**found.to_json(), "candidates": found.to_json()["candidates"][:limit]})
+        output.print_json({**slot_match.to_json(), "candidates": slot_match.to_json()["candidates"][:limit]})
         return
-    output.echo(
-        f"{found.slot} ({found.state}/{found.activity}), draws from {', '.join(found.queues) or 'no queue'}"
-    )
-    for reason in found.reasons:
+    queues = ", ".join(slot_match.queues) or "no queue"
+    output.echo(f"{slot_match.slot} ({slot_match.state}/{slot_match.activity}), draws from {queues}")
+    for reason in slot_match.reasons:
         output.echo(reason)
-    if found.candidates:
+    if slot_match.candidates:
         output.echo()
         output.table(
             ("JOB", "SUBMITTER", "QUEUE", "PRIO", "RANK", "SHARE", "DECIDED_BY"),
@@ -57,15 +56,15 @@ def cli(queue: Queue, slot: str, limit: int, as_json: bool) -> None:
                     output.number(one.share),
                     one.decided_by,
                 ]
-                for one in found.candidates[:limit]
+                for one in slot_match.candidates[:limit]
             ],
             right=(3, 4, 5),
         )
-        if len(found.candidates) > limit:
-            output.echo(f"and {len(found.candidates) - limit} more")
-    elif not found.passed_over:
+        if len(slot_match.candidates) > limit:
+            output.echo(f"and {len(slot_match.candidates) - limit} more")
+    elif not slot_match.passed_over:
         output.echo("Nothing waits in its queues.")
-    if found.passed_over:
+    if slot_match.passed_over:
         output.echo("\nWaiting jobs that are not for it, by autocluster")
-        for name, number in found.passed_over.items():
-            output.echo(f"{number:>6} {slotmatch.REASONS[name]}")
+        for name, number in slot_match.passed_over.items():
+            output.echo(f"{number:>6} {REASONS[name]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -21,11 +22,11 @@ class HTCondorCommand(click.Command):
         rest: list[str] = []
         words = iter(args)
         for word in words:
-            found = _FORMAT.match(word)
-            if found is None:
+            option = _FORMAT.match(word)
+            if option is None:
                 rest.append(word)
                 continue
-            letters, attributes = found["letters"] or "", []
+            letters, attributes = option["letters"] or "", []
             following: str | None = None
             for following in words:
                 if following.startswith("-"):
@@ -36,7 +37,8 @@ class HTCondorCommand(click.Command):
                 raise click.UsageError(f"option '{word}' needs attribute names", ctx)
             if unknown := set(letters) - set("hjltnVr,"):
                 raise click.UsageError(
-                    f"option '{word}': letter {sorted(unknown)[0]!r} is none; allowed: h j l t n V r ,", ctx
+                    f"option '{word}': letter {sorted(unknown)[0]!r} is unknown; allowed: h j l t n V r ,",
+                    ctx,
                 )
             ctx.meta["fetchwork.autoformat"] = (letters, attributes)
             if following is not None:
@@ -51,17 +53,17 @@ class HTCondorCommand(click.Command):
 
 
 def connected(function: Function) -> Function:
-    """Give a command the option ``--dsn``, and a ``Queue`` as its first argument."""
+    """Give a command the option ``--dsn``, and a ``Session`` of that database as its first argument."""
 
     @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
     @click.pass_context
     @functools.wraps(function)
     def command(context: click.Context, /, *args: Any, dsn: str | None, **kwargs: Any) -> Any:
-        from fetchwork.queue import Queue
+        from fetchwork.queue.session import Session
 
-        queue = Queue(conninfo_of(context, dsn))
-        context.call_on_close(queue.close)
-        return context.invoke(function, queue, *args, **kwargs)
+        session = Session(conninfo_of(context, dsn))
+        context.call_on_close(session.close)
+        return context.invoke(function, session, *args, **kwargs)
 
     # functools.wraps promises the same type, which click's decorators have widened
     return command  # type: ignore[return-value]
@@ -83,15 +85,54 @@ def constraint_option(function: Function) -> Function:
         "constraints",
         metavar="EXPR",
         multiple=True,
-        help="Only jobs for which this ClassAd expression is true. With several, all must be true.",
+        help="Only those for which this ClassAd expression is true. With several, all must be true.",
     )(function)
 
 
 def json_option(function: Function) -> Function:
     """The option ``--json``."""
+    return click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def host_file_option(function: Function) -> Function:
+    """The option ``--config``: the host file; None where it is not given."""
     return click.option(
-        "-json", "--json", "as_json", is_flag=True, help="Print JSON, as condor_q -json does."
+        "--config",
+        "-c",
+        "file",
+        metavar="HOST.toml",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The host file.  [default: $FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
     )(function)
+
+
+# generic in newer versions of click only
+class JobId(click.ParamType):  # type: ignore[type-arg]
+    """A job or a cluster, as ``42.0`` or ``42``."""
+
+    name = "job"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from fetchwork.queue.selecting import parse_id
+
+        if parse_id(value) is None:
+            raise click.UsageError(f"{value!r} is not a job; allowed: 42.0, or 42 for a cluster", ctx)
+        return value.strip()
+
+
+JOB_ID = JobId()
+
+
+def number_or_none(name: str, text: str, *, whole: bool = True) -> float | None:
+    """The value of an argument that is a number, or None for 'none'."""
+    if text == "none":
+        return None
+    try:
+        return int(text) if whole else float(text)
+    except ValueError:
+        raise click.UsageError(
+            f"{name} is '{text}'; allowed: a {'whole ' if whole else ''}number, or 'none'"
+        ) from None
 
 
 def autoformat_note(function: Function) -> Function:
@@ -112,12 +153,13 @@ def autoformat_note(function: Function) -> Function:
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
     from fetchwork.classad.constraint import joined
+    from fetchwork.queue.selecting import parse_id
 
     named = []
     for word in words:
-        if found := re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", word):
-            own = f" && ProcId == {int(found[2])}" if found[2] else ""
-            named.append(f"ClusterId == {int(found[1])}{own}")
+        if job := parse_id(word):
+            cluster, proc = job
+            named.append(f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}"))
         elif re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", word):
             named.append(f'Owner =?= "{word}"')
         else:

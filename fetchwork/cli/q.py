@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +12,9 @@ from fetchwork.cli import options, output
 from fetchwork.codes import STATUS_LETTERS, JobStatus
 
 if TYPE_CHECKING:
-    from fetchwork.queue import Queue
+    from fetchwork.queue.session import Session
+    from fetchwork.queue.summaries import Batch, CountOf, TotalsBy
+    from fetchwork.queue.views import Json
 
 PROJECTION = [
     "ClusterId",
@@ -62,7 +64,7 @@ MOST_ANALYZED = 10
 @click.pass_context
 def cli(
     context: click.Context,
-    queue: Queue,
+    session: Session,
     jobs: tuple[str, ...],
     constraints: tuple[str, ...],
     nobatch: bool,
@@ -70,7 +72,7 @@ def cli(
     running: bool,
     analyzed: bool,
     only_totals: bool,
-    by: str | None,
+    by: TotalsBy | None,
     limit: int | None,
     as_json: bool,
 ) -> None:
@@ -94,83 +96,81 @@ def cli(
     if by is not None and not everything:
         raise click.UsageError("option '--by' can't be combined with jobs or constraints: it counts all jobs")
     if by is not None or (only_totals and everything):
-        rows = queue.run(summaries.totals(by))
+        rows = session.run(summaries.totals(by))
         if as_json:
             output.print_json(rows)
         elif by is None:
-            output.echo(total_line("query", rows[0]))
+            output.echo(total_line(rows[0]))
         else:
             keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
             output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
         return
     more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 7)"] * running
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
-    memory = queue.memory
-    from fetchwork.queue import reading as steps
+    memory = session.memory
+    from fetchwork.queue.query import query, summary
     from fetchwork.queue.views import JOBS
 
     if analyzed:
         if not jobs and not constraints:
             raise click.UsageError("option '--better-analyze' needs a job, as 42.0")
-        _analyze(queue, constraint, as_json)
+        _analyze(session, constraint, as_json)
     elif "fetchwork.autoformat" in context.meta:
         letters, attributes = context.meta["fetchwork.autoformat"]
         # what HTCondor knows of a job is never an expression
         some = output.projection(attributes, JOBS.columns().keys())
-        found = queue.each(steps.query(constraint, memory, projection=some, limit=at_most))
-        output.print_attributes(found, letters, attributes)
+        ads = session.each(query(constraint, memory, projection=some, limit=at_most))
+        output.print_attributes(ads, letters, attributes)
     elif as_json and not only_totals:
-        output.print_json_list(queue.each(steps.query(constraint, memory, limit=at_most)))
+        output.print_json_list(session.each(query(constraint, memory, limit=at_most)))
     elif only_totals:
-        counted = queue.run(steps.summary(constraint, memory))
+        counted = session.run(summary(constraint, memory))
         counts = {name.lower(): value for name, value in counted.items() if name != "MyType"}
         if as_json:
             output.print_json([counts])
         else:
-            output.echo(total_line("query", counts))
+            output.echo(total_line(counts))
     elif held or running or nobatch or limit is not None:
-        _list(
-            queue.each(steps.query(constraint, memory, projection=PROJECTION, limit=at_most)), held, running
-        )
+        _list(session.each(query(constraint, memory, projection=PROJECTION, limit=at_most)), held, running)
     else:
-        _batches(queue.run(summaries.batches(constraint, memory)))
+        _batches(session.run(summaries.batches(constraint, memory)))
 
 
-def _analyze(queue: Queue, constraint: str, as_json: bool) -> None:
+def _analyze(session: Session, constraint: str, as_json: bool) -> None:
     from fetchwork.cli import analysis
     from fetchwork.errors import NotFound
     from fetchwork.explain.job import analyze
-    from fetchwork.queue import reading as steps
+    from fetchwork.queue.query import query
 
-    # one more tells whether there are more
+    # one more, which says whether there are more
     ids = ["ClusterId", "ProcId"]
-    found = list(queue.each(steps.query(constraint, queue.memory, projection=ids, limit=MOST_ANALYZED + 1)))
-    if not found:
+    jobs = list(session.each(query(constraint, session.memory, projection=ids, limit=MOST_ANALYZED + 1)))
+    if not jobs:
         raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
-    results = [analyze(queue.database, job["ClusterId"], job["ProcId"]) for job in found[:MOST_ANALYZED]]
+    results = [analyze(session.database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
     if as_json:
         output.print_json([result.to_json() for result in results])
         return
     for result in results:
         analysis.show(result)
-    if len(found) > MOST_ANALYZED:
+    if len(jobs) > MOST_ANALYZED:
         output.echo(f"There are more; these are the first {MOST_ANALYZED}.")
 
 
-def total_line(what: str, counts: dict[str, Any]) -> str:
+def total_line(counts: Mapping[str, int]) -> str:
     """HTCondor's line of totals."""
     removed = counts.get("ending", counts.get("removed", 0))
     return (
-        f"Total for {what}: {counts['jobs']} jobs; 0 completed, {removed} removed, {counts['idle']} idle,"
+        f"Total for query: {counts['jobs']} jobs; 0 completed, {removed} removed, {counts['idle']} idle,"
         f" {counts['running']} running, {counts['held']} held, {counts['suspended']} suspended"
     )
 
 
-def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
-    what = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
+def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
+    columns = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
     output.echo(
-        f"{' ID':<9}{'OWNER':<16}{what}"
-        if what
+        f"{' ID':<9}{'OWNER':<16}{columns}"
+        if columns
         else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
     )
     counts = dict.fromkeys(("idle", "running", "removed", "held", "suspended"), 0)
@@ -197,10 +197,10 @@ def _list(ads: Iterator[dict[str, Any]], held: bool, running: bool) -> None:
                 f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
                 f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
             )
-    output.echo("\n" + total_line("query", {"jobs": number, **counts}))
+    output.echo("\n" + total_line({"jobs": number, **counts}))
 
 
-def _batches(rows: list[dict[str, Any]]) -> None:
+def _batches(rows: list[Batch]) -> None:
     lines = []
     for row in rows:
         one_cluster = row["cluster"] == row["last_cluster"]
@@ -220,5 +220,5 @@ def _batches(rows: list[dict[str, Any]]) -> None:
         heading = ["OWNER", "BATCH_NAME", "SUBMITTED", "DONE", "RUN", "IDLE", "HOLD", "TOTAL", "JOB_IDS"]
         output.table(heading, lines, right=(3, 4, 5, 6, 7))
         output.echo()
-    names = ("jobs", "idle", "running", "removed", "held", "suspended")
-    output.echo(total_line("query", {name: sum(row[name] for row in rows) for name in names}))
+    names: Sequence[CountOf] = ("jobs", "idle", "running", "removed", "held", "suspended")
+    output.echo(total_line({name: sum(row[name] for row in rows) for name in names}))

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
+from fetchwork.queue.views import Json
+
+PROJECTION = [
+    "Name",
+    "Machine",
+    "State",
+    "Activity",
+    "SlotType",
+    "Cpus",
+    "Memory",
+    "JobId",
+    "RemoteOwner",
+    "LastFetchWorkSpawned",
+    "FetchWorkLastAnswer",
+]
 
 
 @click.command()
 @click.argument("hosts", metavar="[HOST|SLOT]...", nargs=-1)
+@options.constraint_option
 @click.option(
     "--hosts",
     "by_host",
@@ -20,67 +37,78 @@ from fetchwork.queue import Queue
 )
 @options.json_option
 @options.connected
-def cli(queue: Queue, hosts: tuple[str, ...], by_host: bool, as_json: bool) -> None:
+def cli(
+    session: Session, hosts: tuple[str, ...], constraints: tuple[str, ...], by_host: bool, as_json: bool
+) -> None:
     """Show the slots that fetch jobs, as of their last fetch.
 
     LAST_ANSWER: the job that was offered; 'waiting' while the agent lets the fetch wait for work; 'nothing';
-    'busy'; or another reason why the slot got no job.
+    'busy'; or another reason why the slot got no job. Constraints refer to attributes of the slot, or with
+    --hosts of the host: Machine, Alive, BlackHole, ...
 
     \b
     Example:
       fetchwork slots
       fetchwork slots ep17
+      fetchwork slots -constraint 'State == "Unclaimed" && Memory > 8192'
       fetchwork slots --hosts
     """
-    if by_host:
-        rows = queue.database.query(
-            "SELECT machine, agent_version, alive, extract(epoch FROM seen_at)::float8 AS seen,"
-            " runs, bad_starts,"
-            " bad_reason, black_hole_since_at IS NOT NULL AS black_hole FROM fetchwork.hosts"
-            " WHERE cardinality(%s::text[]) = 0 OR machine = ANY(%s) ORDER BY machine",
-            [list(hosts), list(hosts)],
-        )
-        if as_json:
-            output.print_json(rows)
-            return
-        now = time.time()
-        lines = [
-            [
-                row["machine"],
-                row["agent_version"] or "none",
-                "yes" if row["alive"] else "no",
-                output.run_time(now - row["seen"]),
-                row["runs"],
-                ("black hole: " if row["black_hole"] else "") + " ".join((row["bad_reason"] or "").split()),
-            ]
-            for row in rows
-        ]
-        output.table(("MACHINE", "AGENT", "ALIVE", "SILENT_FOR", "RUNS", "PROBLEM"), lines, right=(4,))
-        return
-    rows = queue.database.query(
-        "SELECT name, machine, state, activity, slottype, cpus, memory, jobid, remoteowner,"
-        " extract(epoch FROM last_fetch_at)::float8 AS fetched, last_answer FROM fetchwork.slots"
-        " WHERE cardinality(%s::text[]) = 0 OR machine = ANY(%s) OR name = ANY(%s) ORDER BY machine, name",
-        [list(hosts)] * 3,
-    )
+    from fetchwork.classad.constraint import joined
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import HOSTS, SLOTS
+
+    names = [f"Machine == {_quoted(host)}" for host in hosts]
+    if not by_host:
+        names += [f"Name == {_quoted(host)}" for host in hosts]
+    constraint = joined([*([" || ".join(names)] if names else []), *constraints])
+    view, projection = (HOSTS, ()) if by_host else (SLOTS, PROJECTION)
+    rows = list(session.each(ads(view, constraint, session.memory, projection=projection)))
     if as_json:
         output.print_json(rows)
-        return
+    elif by_host:
+        _print_hosts(rows)
+    else:
+        _print_slots(rows)
+
+
+def _quoted(text: str) -> str:
+    from fetchwork.classad.ads import quote
+
+    return quote(text)
+
+
+def _print_hosts(hosts: Sequence[Json]) -> None:
     now = time.time()
     lines = [
         [
-            row["name"],
-            row["state"],
-            row["activity"],
-            output.number(row["cpus"]),
-            output.number(row["memory"], 0),
-            row["jobid"],
-            row["remoteowner"],
-            output.run_time(now - row["fetched"]),
-            row["last_answer"],
+            ad["Machine"],
+            ad.get("AgentVersion", "none"),
+            "yes" if ad.get("Alive") else "no",
+            output.run_time(now - ad["LastHeardFrom"]),
+            ad["Runs"],
+            ("black hole: " if ad["BlackHole"] else "") + " ".join(str(ad.get("BadReason", "")).split()),
         ]
-        for row in rows
+        for ad in hosts
+    ]
+    output.table(("MACHINE", "AGENT", "ALIVE", "SILENT_FOR", "RUNS", "PROBLEM"), lines, right=(4,))
+
+
+def _print_slots(slots: Sequence[Json]) -> None:
+    now = time.time()
+    lines = [
+        [
+            ad["Name"],
+            ad.get("State"),
+            ad.get("Activity"),
+            output.number(ad.get("Cpus")),
+            output.number(ad.get("Memory"), 0),
+            ad.get("JobId"),
+            ad.get("RemoteOwner"),
+            output.run_time(now - ad["LastFetchWorkSpawned"]),
+            ad.get("FetchWorkLastAnswer"),
+        ]
+        for ad in slots
     ]
     heading = ("NAME", "STATE", "ACTIVITY", "CPUS", "MEM", "JOB", "OWNER", "SINCE_FETCH", "LAST_ANSWER")
     output.table(heading, lines, right=(3, 4))
-    output.echo(f"\n{len(rows)} slots, {sum(1 for row in rows if row['jobid'])} with a job")
+    output.echo(f"\n{len(slots)} slots, {sum('JobId' in ad for ad in slots)} with a job")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -37,7 +37,7 @@ from fetchwork.queue import Queue
 @options.json_option
 @options.connected
 def cli(
-    queue: Queue,
+    session: Session,
     file: str,
     lines: tuple[str, ...],
     owner: str | None,
@@ -49,8 +49,8 @@ def cli(
 ) -> None:
     """Put jobs into the queue.
 
-    FILE is an HTCondor submit description, '-' standard input. Commands that fetched work can't honour are
-    refused by name; either all jobs of FILE are submitted, or none.
+    FILE is an HTCondor submit description, or '-' for standard input. Commands that fetched work can't honour
+    are refused by name; either all jobs of FILE are submitted, or none.
 
     \b
     Example:
@@ -59,10 +59,9 @@ def cli(
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json
     """
-    from fetchwork.queue import descriptions as submit
-    from fetchwork.queue import submission
+    from fetchwork.queue import descriptions, submission
 
-    text = submit.read_file(file)
+    text = descriptions.read_file(file)
     as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
     extra: dict[str, str] = {}
     if queue_name is not None:
@@ -72,16 +71,16 @@ def cli(
     if as_ads:
         if lines:
             raise click.UsageError("option '--append' works with a submit description, not with ads")
-        what: object = submit.read_ads(text)
+        description: submission.Description = descriptions.read_ads(text)
     else:
-        what = submit.with_commands(text, lines)
-        for warning in submit.warnings_about(what):
+        description = descriptions.with_commands(text, lines)
+        for warning in descriptions.warnings_about(description):
             output.echo(f"fetchwork: warning: {warning}", err=True)
     if dry_run:
-        jobs = submission.prepared(what, cluster=1, owner=owner, extra=extra)
+        jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
         return
-    result = submission.put(queue.database, what, owner=owner, extra=extra)
+    result = submission.put(session.database, description, owner=owner, extra=extra)
     if as_json:
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:

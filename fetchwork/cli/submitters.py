@@ -5,38 +5,41 @@ from __future__ import annotations
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command()
+@options.constraint_option
 @options.json_option
 @options.connected
-def cli(queue: Queue, as_json: bool) -> None:
+def cli(session: Session, constraints: tuple[str, ...], as_json: bool) -> None:
     """Show who uses how much, and who is next: the smallest priority value is served first.
+
+    Constraints refer to attributes of the submitter: Name, Priority, RunningJobs, AccumulatedUsage, ...
 
     \b
     Example:
       fetchwork submitters
+      fetchwork submitters -constraint 'RunningJobs > 0'
     """
-    rows = queue.database.query(
-        "SELECT name, priority, realpriority, priorityfactor, runningjobs, maxrunning,"
-        " weightedusage, accumulatedusage"
-        " FROM fetchwork.submitters ORDER BY priority, name"
-    )
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import SUBMITTERS
+
+    constraint = options.jobs_constraint((), constraints)
+    submitters = list(session.each(ads(SUBMITTERS, constraint, session.memory)))
     if as_json:
-        output.print_json(rows)
+        output.print_json(submitters)
         return
     lines = [
         [
-            row["name"],
-            output.number(row["priority"]),
-            output.number(row["priorityfactor"]),
-            row["runningjobs"],
-            row["maxrunning"],
-            output.number(row["accumulatedusage"] / 3600),
+            ad["Name"],
+            output.number(ad["Priority"]),
+            output.number(ad["PriorityFactor"]),
+            ad["RunningJobs"],
+            ad.get("MaxRunning"),
+            output.number(ad["AccumulatedUsage"] / 3600),
         ]
-        for row in rows
+        for ad in submitters
     ]
-    output.table(
-        ("SUBMITTER", "PRIORITY", "FACTOR", "RUNNING", "LIMIT", "USAGE_HOURS"), lines, right=(1, 2, 3, 4, 5)
-    )
+    heading = ("SUBMITTER", "PRIORITY", "FACTOR", "RUNNING", "LIMIT", "USAGE_HOURS")
+    output.table(heading, lines, right=(1, 2, 3, 4, 5))

@@ -8,11 +8,11 @@ import click
 
 from fetchwork.cli import options
 from fetchwork.cli.output import echo
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command()
-@click.argument("jobs", metavar="[JOB]...", nargs=-1)
+@click.argument("jobs", metavar="[JOB]...", type=options.JOB_ID, nargs=-1)
 @click.option("-f", "--follow", is_flag=True, help="Keep waiting for new events.")
 @click.option(
     "--timeout",
@@ -41,7 +41,7 @@ from fetchwork.queue import Queue
 @click.pass_context
 def cli(
     context: click.Context,
-    queue: Queue,
+    session: Session,
     jobs: tuple[str, ...],
     follow: bool,
     timeout: float | None,
@@ -67,21 +67,21 @@ def cli(
     from fetchwork.queue.reader import Reader
 
     output = output.absolute() if output else None
-    writer = LogWriter(queue, state or default_state(conninfo_of(context), output, jobs), output=output)
+    writer = LogWriter(session, state or default_state(conninfo_of(context), output, jobs), output=output)
     try:
         reader = Reader(after=writer.cursor or after, job=list(jobs) or None)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    told = 0
+    entries = 0
     failed = False
     stop_after = timeout if timeout is not None else None if follow else 0
-    for events in queue.pages(reader.events(stop_after)):
-        told += writer.write(events)
-        for problem in writer.problems:
+    for events in session.pages(reader.events(stop_after)):
+        written = writer.write(events)
+        entries += written.entries
+        for problem in written.problems:
             echo(f"fetchwork: error: {problem}", err=True)
             failed = True
-        writer.problems.clear()
     if not follow:
-        click.echo(f"{told} entries written")
+        click.echo(f"{entries} entries written")
     if failed:
         context.exit(1)

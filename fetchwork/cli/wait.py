@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 
@@ -10,13 +9,13 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.following.progress import Progress, follow
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 TIME_IS_OVER = 124
 
 
 @click.command()
-@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("jobs", metavar="JOB...", type=options.JOB_ID, nargs=-1, required=True)
 @click.option(
     "-t",
     "--timeout",
@@ -39,7 +38,7 @@ TIME_IS_OVER = 124
 @click.pass_context
 def cli(
     context: click.Context,
-    queue: Queue,
+    session: Session,
     jobs: tuple[str, ...],
     timeout: float | None,
     enough: int | None,
@@ -57,11 +56,8 @@ def cli(
       fetchwork wait 42
       fetchwork wait 42.0 43.0 --timeout 3600 && echo done
     """
-    for word in jobs:
-        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word):
-            raise click.UsageError(f"{word!r} is not a job; allowed: 42.0, or 42 for a cluster")
     words = [word for word in dict.fromkeys(jobs) if "." not in word or word.partition(".")[0] not in jobs]
-    states = follow(queue, words, timeout)
+    states = follow(session, words, timeout)
     shown = states if quiet or as_json else _bar(states) if sys.stderr.isatty() else _lines(states)
     progress = Progress()
     done = False
@@ -71,7 +67,7 @@ def cli(
         if done:
             break
     counts = progress.counts()
-    told = {
+    summary = {
         "jobs": progress.total,
         "succeeded": progress.succeeded,
         "failed": progress.failed,
@@ -79,9 +75,9 @@ def cli(
         **counts,
     }
     if as_json:
-        output.print_json(told)
+        output.print_json(summary)
     elif not quiet:
-        output.echo(", ".join(f"{number} {name}" for name, number in told.items() if number))
+        output.echo(", ".join(f"{number} {name}" for name, number in summary.items() if number))
     if not done:
         context.exit(TIME_IS_OVER)
     if progress.failed or progress.removed or (held and counts["held"]):

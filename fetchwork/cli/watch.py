@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--until-empty", is_flag=True, help="End when no job is left.")
 @options.connected
 def cli(
-    queue: Queue, jobs: tuple[str, ...], constraints: tuple[str, ...], interval: float, until_empty: bool
+    session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], interval: float, until_empty: bool
 ) -> None:
     """Show the queue and keep it up to date; Ctrl-C ends it.
 
@@ -47,9 +47,9 @@ def cli(
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     try:
         if plain:
-            _lines(_Watch(queue, constraint), interval, until_empty)
+            _lines(_Watch(session, constraint), interval, until_empty)
         else:
-            _live(_Watch(queue, constraint), interval, until_empty)
+            _live(_Watch(session, constraint), interval, until_empty)
     except KeyboardInterrupt:
         # the way out
         return
@@ -58,8 +58,8 @@ def cli(
 class _Watch:
     """Looks at the queue again and again."""
 
-    def __init__(self, queue: Queue, constraint: str | None) -> None:
-        self._queue = queue
+    def __init__(self, session: Session, constraint: str | None) -> None:
+        self._session = session
         self._constraint = constraint
         # completed jobs of each owner, before; owners without jobs are of no interest until they have some
         self._before: dict[str, int] | None = None
@@ -70,9 +70,9 @@ class _Watch:
         from fetchwork.queue import summaries
 
         if self._constraint is not None:
-            rows = self._queue.run(summaries.batches(self._constraint, self._queue.memory))
-            return [{**row, "name": f"{row['owner']} {row['batch']}"} for row in rows]
-        rows = self._queue.run(summaries.totals("owner", empty=True))
+            batches = self._session.run(summaries.batches(self._constraint, self._session.memory))
+            return [{**batch, "name": f"{batch['owner']} {batch['batch']}"} for batch in batches]
+        rows = self._session.run(summaries.totals("owner", empty=True))
         if self._before is None:
             self._before = {row["owner"]: row["completed"] for row in rows}
         self._seen |= {row["owner"] for row in rows if row["jobs"]}
@@ -92,8 +92,8 @@ def _lines(watch: _Watch, interval: float, until_empty: bool) -> None:
         }
         if counts != before:
             before = counts
-            told = ", ".join(f"{counts[name]} {name}" for name in ("idle", "running", "held", "done"))
-            click.echo(f"{time.strftime('%H:%M:%S')} {counts['jobs']} jobs: {told}")
+            by_state = ", ".join(f"{counts[name]} {name}" for name in ("idle", "running", "held", "done"))
+            click.echo(f"{time.strftime('%H:%M:%S')} {counts['jobs']} jobs: {by_state}")
             sys.stdout.flush()
         if until_empty and not counts["jobs"]:
             return

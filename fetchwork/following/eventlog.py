@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.queue import Queue
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
+from fetchwork.queue.synchronous import session_of
 
 
 class JobEventLog:
     """The events of all jobs whose ``log`` is one file, as ``htcondor2.JobEventLog`` yields them.
 
-    It reads the database, so the file need not exist, nor be on this machine. Pickled, or with ``after`` a
-    cursor, it goes on where it was.
+    It reads the database, so the file need not exist, nor be on this machine. It is its own iterator, and one
+    that has no more events yields those that have come since when it is asked again. Pickled, or with
+    ``after`` a cursor, it goes on where it was; the connection string is pickled with it.
     """
 
     def __init__(self, filename: str, queue: Queue | None = None, *, after: str | None = None) -> None:
@@ -26,30 +29,61 @@ class JobEventLog:
         # as HTCondor's submit makes it absolute: no link is followed
         self._path = str(Path(os.path.normpath(Path.cwd() / filename)))
         self._queue = queue or Queue()
-        self._reader = Reader(after=after, log=self._path)
-        self._events: Iterator[JobEvent] = iter(())
+        self._deadline: float | None = None
+        self._closed = False
+        self._events: Iterator[JobEvent] | None = None
         self.cursor = after
 
     def events(self, stop_after: float | None = None) -> JobEventLog:
         """An iterator: None waits for ever, 0 does not wait, seconds bound the waiting."""
         if stop_after is not None and not isinstance(stop_after, int | float):
             raise TypeError("deadline must be a number of seconds")
-        # from the last event that was taken, not from the last one that was read
-        self._reader = Reader(after=self.cursor, log=self._path)
-        self._events = self._queue.each(self._reader.events(stop_after))
+        self._deadline = None if stop_after is None else time.monotonic() + stop_after
+        self._closed = False
+        self._events = None
         return self
 
     def close(self) -> None:
         """Produce no more events."""
-        self._events = iter(())
+        self._closed = True
+        self._events = None
 
     def __iter__(self) -> JobEventLog:
         return self
 
     def __next__(self) -> JobEvent:
-        event = next(self._events)
+        if self._closed:
+            raise StopIteration
+        if self._events is None:
+            self._events = self._read()
+        try:
+            event = next(self._events)
+        except StopIteration:
+            # the next call looks again
+            self._events = None
+            raise
         self.cursor = event.cursor
         return event
+
+    def _read(self) -> Iterator[JobEvent]:
+        session = session_of(self._queue)
+        if self.cursor == "now":
+            self.cursor = session.run(Reader.now())
+        # from the last event that was taken, not from the last one that was read
+        reader = Reader(after=self.cursor, log=self._path)
+        return session.each(reader.events(self._seconds_left()))
+
+    def _seconds_left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def __getstate__(self) -> dict[str, object]:
+        # neither a page half read nor another machine's clock
+        return {**self.__dict__, "_events": None, "_deadline": self._seconds_left()}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        if self._deadline is not None:
+            self._deadline += time.monotonic()
 
     def __enter__(self) -> JobEventLog:
         return self

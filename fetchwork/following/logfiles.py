@@ -3,12 +3,12 @@
 Theory of operation
 -------------------
 A log is only ever appended to, an entry in one write, as HTCondor does it; so its readers can follow it, and
-several writers do no harm. Where the writer stands is a cursor in a state file, written after each batch of
-events together with the length of each file. A writer that was killed between the two may find entries behind
-that length: these it has written already, and does not write again. So every event is in its log once.
+several writers do no harm. A state file keeps the cursor of the last event that was written and the length of
+each log; it is written after each batch. A writer that was killed between the two finds entries behind that
+length: it has written these already, and does not write them again. So every event is in its log once.
 
 A path is the submitter's choice, so it is written with the rights of the job's owner and never with more:
-root takes on the owner's identity for each file, anybody else writes the logs of their own jobs only.
+root takes on the owner's identity for each file, all others write the logs of their own jobs only.
 """
 
 from __future__ import annotations
@@ -19,17 +19,25 @@ import os
 import pwd
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
-from fetchwork.queue import Queue
 from fetchwork.queue.events import JobEvent
+from fetchwork.queue.session import Session
 
 END = b"...\n"
+
+
+_LOGS_IN = """
+SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log
+FROM fetchwork.{}
+WHERE clusterid = ANY(%s)
+    AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
+"""
+_LOGS = f"{_LOGS_IN.format('jobs')} UNION ALL {_LOGS_IN.format('history')}"
 
 
 @dataclass(frozen=True)
@@ -40,14 +48,19 @@ class Log:
     owner: str | None
 
 
+@dataclass(frozen=True)
+class Written:
+    """The number of entries written, and a line for each log that turned out not to be writable."""
+
+    entries: int = 0
+    problems: tuple[str, ...] = ()
+
+
 class LogWriter:
-    """Writes events to the logs of their jobs, or all of them to one file.
+    """Writes events to the logs of their jobs, or all of them to one file."""
 
-    ``problems`` gets a line for a log that can't be written, once a log.
-    """
-
-    def __init__(self, queue: Queue, state: Path, *, output: Path | None = None) -> None:
-        self._queue = queue
+    def __init__(self, session: Session, state: Path, *, output: Path | None = None) -> None:
+        self._session = session
         self._state = state
         self._output = output
         self._me = pwd.getpwuid(os.geteuid()).pw_name
@@ -55,14 +68,13 @@ class LogWriter:
         self._sizes: dict[str, int] = {}
         self._written: dict[str, Counter[bytes]] = {}
         self._refused: set[str] = set()
-        self.problems: list[str] = []
         self.cursor = self._load()
 
-    def write(self, events: Iterable[JobEvent]) -> int:
-        """Append events, in their order, and remember how far it came; returns how many were written."""
+    def write(self, events: Iterable[JobEvent]) -> Written:
+        """Append events, in their order, and remember how far it came; a log has its problem told once."""
         batch = list(events)
         if not batch:
-            return 0
+            return Written()
         if self._output is None:
             self._find_logs(batch)
         texts: dict[Log, list[bytes]] = {}
@@ -74,27 +86,27 @@ class LogWriter:
                 texts.setdefault(log, []).append(str(event).encode())
             if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
                 self._logs.pop((event.cluster, event.proc), None)
-        count = sum(self._append(log, entries) for log, entries in texts.items())
+        number = 0
+        problems = []
+        for log, entries in texts.items():
+            if log.path in self._refused:
+                continue
+            try:
+                number += self._append(log, entries)
+            except (OSError, FetchworkError) as error:
+                self._refused.add(log.path)
+                reason = error.strerror if isinstance(error, OSError) else str(error)
+                problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
         self.cursor = batch[-1].cursor
         self._save()
-        return count
-
-    # -- which log is a job's
-    # ---------------------------------------------------------------------------------
+        return Written(number, tuple(problems))
 
     def _find_logs(self, events: list[JobEvent]) -> None:
         unknown = {(e.cluster, e.proc) for e in events} - self._logs.keys()
         if not unknown:
             return
         clusters, procs = (list(column) for column in zip(*unknown, strict=True))
-        one = (
-            "SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log FROM fetchwork.{}"
-            " WHERE clusterid = ANY(%s) AND (clusterid, procid) IN (SELECT * FROM"
-            " unnest(%s::integer[], %s::integer[]))"
-        )
-        rows = self._queue.database.query(
-            f"{one.format('jobs')} UNION ALL {one.format('history')}", [clusters, clusters, procs] * 2
-        )
+        rows = self._session.database.query(_LOGS, [clusters, clusters, procs] * 2)
         self._logs.update(dict.fromkeys(unknown))
         for row in rows:
             path, owner = row["log"], row["owner"]
@@ -104,20 +116,9 @@ class LogWriter:
                 continue
             self._logs[row["clusterid"], row["procid"]] = Log(path, owner)
 
-    # -- writing
-    # ----------------------------------------------------------------------------------------------
-
     def _append(self, log: Log, entries: list[bytes]) -> int:
-        if log.path in self._refused:
-            return 0
-        try:
-            with acting_as(log.owner):
-                return self._append_as_owner(log, entries)
-        except (OSError, FetchworkError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            self._refused.add(log.path)
-            self.problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
-            return 0
+        with acting_as(log.owner):
+            return self._append_as_owner(log, entries)
 
     def _append_as_owner(self, log: Log, entries: list[bytes]) -> int:
         # O_NONBLOCK: a fifo without a reader must not stop the others' logs
@@ -152,27 +153,24 @@ class LogWriter:
         entries: Counter[bytes] = Counter()
         if known is not None and size > known:
             tail = os.pread(descriptor, size - known, known)
-            whole, found, cut = tail.rpartition(END)
+            whole, end, cut = tail.rpartition(END)
             if cut:
                 # this writer's own, cut by a full disk
                 os.ftruncate(descriptor, size - len(cut))
-            if found:
+            if end:
                 entries.update(part + END for part in (whole + END).split(END)[:-1])
         self._written[path] = entries
         return entries
 
-    # -- the state file
-    # -----------------------------------------------------------------------------------------
-
     def _load(self) -> str | None:
         try:
-            told = json.loads(self._state.read_text())
-            self._sizes = {str(path): int(size) for path, size in told["sizes"].items()}
-            return str(told["cursor"])
+            state = json.loads(self._state.read_text())
+            self._sizes = {str(path): int(size) for path, size in state["sizes"].items()}
+            return str(state["cursor"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FetchworkError(f"state file '{self._state}' can't be read: {error}") from None
+            raise FetchworkError(f"cannot read state file '{self._state}': {error}") from None
 
     def _save(self) -> None:
         temporary = self._state.with_name(self._state.name + ".new")
@@ -205,7 +203,7 @@ def acting_as(owner: str | None) -> Iterator[None]:
         os.setgroups(groups)
 
 
-def default_state(conninfo: str, output: Path | None, jobs: Any) -> Path:
+def default_state(conninfo: str, output: Path | None, jobs: Collection[str]) -> Path:
     """A state file for one combination of database, file and jobs.
 
     Root's are in a directory of their own: /var/lib/fetchwork belongs to the agent, which is not root.
@@ -216,5 +214,5 @@ def default_state(conninfo: str, output: Path | None, jobs: Any) -> Path:
     directory = (
         Path("/var/lib/fetchwork-userlog") if os.geteuid() == 0 else Path(home).expanduser() / "fetchwork"
     )
-    what = json.dumps([conninfo, str(output), sorted(jobs or ())])
-    return directory / f"userlog-{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"
+    key = json.dumps([conninfo, str(output), sorted(jobs)])
+    return directory / f"userlog-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from fetchwork.codes import EventType, JobStatus
 from fetchwork.errors import NotFound
-from fetchwork.queue import Queue
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
+from fetchwork.queue.selecting import id_of
+from fetchwork.queue.session import Session
 
-# what an event makes of a job that is still in the queue
+# the JobStatus that an event gives to a job that stays in the queue
 _STATUS = {
     EventType.EXECUTE: JobStatus.RUNNING,
     EventType.JOB_EVICTED: JobStatus.IDLE,
@@ -52,8 +53,8 @@ class Progress:
 
     def counts(self) -> dict[str, int]:
         """The jobs in the queue, by status."""
-        found = Counter(self.waiting.values())
-        return {name: found[status] for status, name in _NAMES.items()}
+        numbers = Counter(self.waiting.values())
+        return {name: numbers[status] for status, name in _NAMES.items()}
 
     def take(self, event: JobEvent) -> bool:
         """Take note of an event; tells whether it ended a job."""
@@ -79,17 +80,17 @@ class Progress:
         return True
 
 
-def follow(queue: Queue, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
+def follow(session: Session, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
     """Yield the state of jobs, given by id, and again after each batch of events; raises NotFound.
 
     Ends when no job is left, or when the time is over.
     """
-    reader = Reader(after=queue.cursor(), job=list(jobs))
-    progress = snapshot(queue, jobs)
+    reader = Reader(after=session.run(Reader.now()), job=list(jobs))
+    progress = snapshot(session, jobs)
     yield progress
     if not progress.waiting:
         return
-    for events in queue.pages(reader.events(stop_after)):
+    for events in session.pages(reader.events(stop_after)):
         for event in events:
             progress.take(event)
         yield progress
@@ -97,32 +98,38 @@ def follow(queue: Queue, jobs: Sequence[str], stop_after: float | None) -> Itera
             return
 
 
-def snapshot(queue: Queue, jobs: Sequence[str]) -> Progress:
-    """Where the jobs are now; raises NotFound for an id that was never given out."""
+_IN_QUEUE = """
+SELECT procid, jobstatus
+FROM fetchwork.jobs
+WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
+"""
+
+_ENDED = """
+SELECT
+    count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,
+    count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,
+    count(*) FILTER (WHERE jobstatus = 3) AS removed
+FROM fetchwork.history
+WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
+"""
+
+
+def snapshot(session: Session, jobs: Sequence[str]) -> Progress:
+    """Where the jobs, given by id, are now; raises NotFound for an id that was never given out."""
     progress = Progress()
     for word in jobs:
-        cluster, _, proc = word.partition(".")
-        where, params = "clusterid = %s", [int(cluster)]
-        if proc:
-            where, params = f"{where} AND procid = %s", [*params, int(proc)]
-        for row in queue.database.stream(
-            f"SELECT procid, jobstatus FROM fetchwork.jobs WHERE {where}",  # noqa: S608
-            params,
-            itersize=10_000,
-        ):
+        cluster, proc = id_of(word)
+        named = [cluster, proc, proc]
+        # a cluster may have a million jobs
+        for row in session.database.stream(_IN_QUEUE, named, itersize=10_000):
             if row["jobstatus"] != JobStatus.REMOVED:
-                progress.waiting[int(cluster), row["procid"]] = row["jobstatus"]
+                progress.waiting[cluster, row["procid"]] = row["jobstatus"]
             else:
                 progress.removed += 1
-        rows = queue.database.query(
-            "SELECT count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,"  # noqa: S608
-            " count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,"
-            f" count(*) FILTER (WHERE jobstatus = 3) AS removed FROM fetchwork.history WHERE {where}",
-            params,
-        )
-        progress.succeeded += rows[0]["succeeded"]
-        progress.failed += rows[0]["failed"]
-        progress.removed += rows[0]["removed"]
+        (ended,) = session.database.query(_ENDED, named)
+        progress.succeeded += ended["succeeded"]
+        progress.failed += ended["failed"]
+        progress.removed += ended["removed"]
         if not progress.total:
             raise NotFound(f"job {word} is neither in the queue nor in its history")
     return progress

@@ -1,8 +1,12 @@
-"""The queue for Python programs: ``Queue`` follows ``htcondor2.Schedd`` in names and meaning, ``AsyncQueue``
-is the same awaited.
+"""The queue for Python programs.
 
-    >>> import fetchwork >>> queue = fetchwork.Queue("service=pool") >>> result =
-    queue.submit(fetchwork.Submit("executable = /bin/sleep\\narguments = 60\\nqueue 3"), owner="alice") >>>
+``Queue`` follows ``htcondor2.Schedd`` in names and meaning, ``AsyncQueue`` is the same awaited::
+
+    import fetchwork
+
+    queue = fetchwork.Queue("service=pool")
+    description = fetchwork.Submit("executable = /bin/sleep\\narguments = 60\\nqueue 3")
+    result = queue.submit(description, owner="alice")
     queue.query(f"ClusterId == {result.cluster()}", projection=["ProcId", "JobStatus"])
 
 Both keep one connection (the asynchronous one two), made when first needed. Every method raises the
@@ -11,7 +15,7 @@ exceptions of ``fetchwork.errors``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fetchwork.queue.synchronous import Queue
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncQueue", "Queue"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[AsyncQueue]:
     # on use: a command needs no second kind of queue
     if name == "AsyncQueue":
         from fetchwork.queue.asynchronous import AsyncQueue

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from fetchwork.classad.bindings import QueryOpts
+from fetchwork.classad.bindings import JobAction
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.queue import reading as steps
-from fetchwork.queue import submission
+from fetchwork.queue import changing, query, reading
+from fetchwork.queue.ask import Stream
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
-from fetchwork.queue.synchronous import Queue, default_conninfo
-from fetchwork.queue.views import HISTORY, RUNS
+from fetchwork.queue.session import AsyncSession, default_conninfo
+from fetchwork.queue.synchronous import Queue
+from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
-Result = TypeVar("Result")
-ClassAd = ClassAd
+if TYPE_CHECKING:
+    from fetchwork.queue.selecting import ConstraintSpec, JobSpec
+    from fetchwork.queue.submission import Description, SubmitResult
+
+Made = TypeVar("Made")
 
 
 class AsyncQueue:
-    """A queue in a database; methods, arguments and errors are those of ``Queue``."""
+    """A queue in a database; methods, arguments and errors are those of ``Queue``.
+
+    ``timeout_s`` bounds each question to the database.
+    """
 
     def __init__(self, conninfo: str | None = None, *, timeout_s: float = 60.0) -> None:
         self._conninfo = default_conninfo(conninfo)
-        self._database = AsyncDatabase(self._conninfo, timeout_s=timeout_s)
-        self._memory = steps.Memory()
+        self._session = AsyncSession(AsyncDatabase(self._conninfo, timeout_s=timeout_s))
 
     async def __aenter__(self) -> AsyncQueue:
         return self
@@ -37,116 +43,187 @@ class AsyncQueue:
 
     async def close(self) -> None:
         """Close the connections; calls in flight fail."""
-        await self._database.close()
+        await self._session.database.close()
+
+    # jobs
 
     async def submit(
         self,
-        description: Any,
+        description: Description,
         count: int = 0,
-        *,
+        spool: bool = False,
         itemdata: Iterable[str | Mapping[str, str]] | None = None,
+        *,
         owner: str | None = None,
-    ) -> submission.SubmitResult:
+    ) -> SubmitResult:
         """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions is not asynchronous."""
 
-        def put() -> submission.SubmitResult:
+        def put() -> SubmitResult:
             with Queue(self._conninfo) as queue:
-                return queue.submit(description, count, itemdata=itemdata, owner=owner)
+                return queue.submit(description, count, spool, itemdata, owner=owner)
 
         return await asyncio.to_thread(put)
 
+    @overload
     async def query(
         self,
-        constraint: Any = "true",
+        constraint: ConstraintSpec = "true",
         projection: Sequence[str] = (),
-        callback: Callable[[ClassAd], Any] | None = None,
+        callback: None = None,
         limit: int = -1,
-        opts: int = QueryOpts.Default,
-    ) -> list[Any]:
+        opts: int = 0,
+    ) -> list[ClassAd]: ...
+
+    @overload
+    async def query(
+        self,
+        constraint: ConstraintSpec = "true",
+        projection: Sequence[str] = (),
+        *,
+        callback: Callable[[ClassAd], Made | None],
+        limit: int = -1,
+        opts: int = 0,
+    ) -> list[Made]: ...
+
+    async def query(
+        self,
+        constraint: ConstraintSpec = "true",
+        projection: Sequence[str] = (),
+        callback: Callable[[ClassAd], Made | None] | None = None,
+        limit: int = -1,
+        opts: int = 0,
+    ) -> list[ClassAd] | list[Made]:
         """As ``Queue.query``."""
         ads = [ad async for ad in self.xquery(constraint, projection, limit, opts)]
         if callback is None:
             return ads
         return [made for ad in ads if (made := callback(ad)) is not None]
 
-    async def xquery(
+    def xquery(
         self,
-        constraint: Any = "true",
+        constraint: ConstraintSpec = "true",
         projection: Sequence[str] = (),
         limit: int = -1,
-        opts: int = QueryOpts.Default,
+        opts: int = 0,
     ) -> AsyncIterator[ClassAd]:
         """As ``Queue.xquery``."""
-        found = steps.query(constraint, self._memory, projection=projection, limit=limit, opts=opts)
-        async for ad in self._each(found):
-            yield from_json(ad)
+        memory = self._session.memory
+        return self._ads(query.query(constraint, memory, projection=projection, limit=limit, opts=opts))
 
     async def history(
-        self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
-    ) -> AsyncIterator[ClassAd]:
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
         """As ``Queue.history``."""
-        found = steps.ads(HISTORY, constraint, self._memory, projection=projection, limit=match, since=since)
-        async for ad in self._each(found):
-            yield from_json(ad)
+        return [ad async for ad in self.xhistory(constraint, projection, match, since)]
+
+    def xhistory(
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> AsyncIterator[ClassAd]:
+        """As ``Queue.xhistory``."""
+        return self._read(HISTORY, constraint, projection, match, since)
 
     async def jobEpochHistory(
-        self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
-    ) -> AsyncIterator[ClassAd]:
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
         """As ``Queue.jobEpochHistory``."""
-        found = steps.ads(RUNS, constraint, self._memory, projection=projection, limit=match, since=since)
-        async for ad in self._each(found):
-            yield from_json(ad)
+        return await self.runs(constraint, projection, match, since)
 
-    epochs = jobEpochHistory
+    async def runs(
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
+        """As ``Queue.runs``."""
+        return [ad async for ad in self._read(RUNS, constraint, projection, match, since)]
 
-    async def act(self, action: Any, job_spec: Any, reason: str | None = None) -> ClassAd:
+    async def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
         """As ``Queue.act``."""
-        return from_json(await self._run(steps.act(action, job_spec, self._memory, reason)))
+        counts = await self._session.run(changing.act(action, job_spec, self._session.memory, reason))
+        return from_json(counts)
 
-    async def edit(self, job_spec: Any, attr: str, value: Any) -> int:
+    async def edit(self, job_spec: JobSpec, attr: str, value: object) -> int:
         """As ``Queue.edit``."""
-        return await self._run(steps.edit(job_spec, {attr: steps.value_of(value)}, self._memory))
+        changes = {attr: changing.value_of(value)}
+        return await self._session.run(changing.edit(job_spec, changes, self._session.memory))
 
     async def reschedule(self) -> None:
         """As ``Queue.reschedule``."""
-        await self._database.query("SELECT pg_notify('fetchwork_work', '')")
+        await self._session.run(changing.reschedule())
 
-    async def events(
-        self, after: str | None = None, job: Any = None, stop_after: float | None = None
+    # events
+
+    def events(
+        self,
+        after: str | None = None,
+        job: JobSpec | None = None,
+        stop_after: float | None = None,
     ) -> AsyncIterator[JobEvent]:
         """As ``Queue.events``."""
-        async for event in self._each(Reader(after=after, job=job).events(stop_after)):
-            yield event
+        return self._session.each(Reader(after=after, job=job).events(stop_after))
 
     async def cursor(self) -> str:
         """As ``Queue.cursor``."""
-        return await self._run(Reader.now())
+        return await self._session.run(Reader.now())
 
-    async def _each(self, found: steps.Steps[Any]) -> AsyncIterator[Any]:
-        reply: Any = None
-        while True:
-            try:
-                step = found.send(reply)
-            except StopIteration:
-                return
-            reply = None
-            if isinstance(step, steps.Ask):
-                reply = await self._database.query(step.sql, step.params)
-            elif isinstance(step, steps.Pause):
-                await asyncio.sleep(step.seconds)
-            else:
-                for item in step.items:
-                    yield item
+    # the pool
 
-    async def _run(self, found: steps.Steps[Result]) -> Result:
-        reply: Any = None
-        while True:
-            try:
-                step = found.send(reply)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            reply = await self._database.query(step.sql, step.params) if isinstance(step, steps.Ask) else None
+    async def slots(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """As ``Queue.slots``."""
+        return [ad async for ad in self._read(SLOTS, constraint, projection)]
+
+    async def hosts(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """As ``Queue.hosts``."""
+        return [ad async for ad in self._read(HOSTS, constraint, projection)]
+
+    async def queues(
+        self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()
+    ) -> list[ClassAd]:
+        """As ``Queue.queues``."""
+        return [ad async for ad in self._read(QUEUES, constraint, projection)]
+
+    async def submitters(
+        self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()
+    ) -> list[ClassAd]:
+        """As ``Queue.submitters``."""
+        return [ad async for ad in self._read(SUBMITTERS, constraint, projection)]
+
+    async def limits(
+        self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()
+    ) -> list[ClassAd]:
+        """As ``Queue.limits``."""
+        return [ad async for ad in self._read(LIMITS, constraint, projection)]
+
+    def _read(
+        self,
+        view: View,
+        constraint: ConstraintSpec,
+        projection: Sequence[str],
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> AsyncIterator[ClassAd]:
+        limit = match if match > 0 else -1
+        memory = self._session.memory
+        return self._ads(
+            reading.ads(view, constraint, memory, projection=projection, limit=limit, since=since)
+        )
+
+    async def _ads(self, stream: Stream[Json]) -> AsyncIterator[ClassAd]:
+        async for ad in self._session.each(stream):
+            yield from_json(ad)
 
 
 __all__ = ["AsyncQueue"]

@@ -1,11 +1,12 @@
-"""Submit descriptions and ad files, turned into what ``fetchwork.submit_cluster`` takes.
+"""Submit descriptions and ad files, turned into the ads that ``fetchwork.submit_cluster`` takes.
 
 HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
 HTCondor's. It reads one queue statement; a description may have several, each with the commands above it.
-So the text is cut at its queue statements here, and each part read by a ``Submit`` of its own.
+So the text is cut at its queue statements here, and each part is read by a ``Submit`` of its own.
 
-What fetched work can't honour must be refused by name. Most such commands leave an attribute in the ad, and
-the database refuses that (``fetchwork.attribute``), whoever submits. Those that leave none are refused here.
+A command that fetched work can't honour must be refused by name. Most such commands leave an attribute in
+the ad, and the database refuses that (``fetchwork.attribute``), whoever submits. Those that leave none are
+refused here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fetchwork.classad import bindings
 from fetchwork.classad.ads import parse_old
@@ -24,21 +24,20 @@ from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import ClassAdError, SubmitError
-
-Json = dict[str, Any]
+from fetchwork.queue.views import Json
 
 # set by the queue for each job, whatever the ads say
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
 
-# and set for the cluster by whoever submits
+# and set once for the cluster
 _NOT_SHARED = (*_PER_JOB, "Owner")
 
 _NO_TRANSFER = "fetched work has no file transfer; jobs see the file system of the execute host"
 _MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
 _ONE_SLOT = "a fetched job runs in one slot"
 
-#: commands that fetched work does not do and that leave no trace in the ad -> values that ask for nothing,
-#: why
+#: commands that fetched work does not honour and that leave no trace in the ad -> (values that ask for
+#: nothing, the reason)
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "transfer_executable": (("false", "no", "0"), _NO_TRANSFER),
     "copy_to_spool": (("false", "no", "0"), _NO_TRANSFER),
@@ -91,9 +90,9 @@ class Jobs:
 
 
 def from_ads(ads: Sequence[Json]) -> Jobs:
-    """What a list of ads has in common, and what differs; raises SubmitError for a NUL in one."""
+    """A list of ads as jobs of one cluster; raises SubmitError for a NUL in one."""
     for number, ad in enumerate(ads, 1):
-        # what is left once each backslash of a value's own is gone is an escape
+        # without a value's own backslashes, \\u0000 can only be an escape
         if "\\u0000" in json.dumps(ad).replace(r"\\", ""):
             raise SubmitError(f"ad {number} has a NUL in a name or a value; allowed: any other character")
     common = dict(ads[0]) if ads else {}
@@ -102,12 +101,9 @@ def from_ads(ads: Sequence[Json]) -> Jobs:
     return Jobs(common, [{k: v for k, v in ad.items() if k not in common} for ad in ads])
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     # in Python True is 1 and 1 is 1.0, in an ad they differ
     return type(one) is type(other) and bool(one == other)
-
-
-# -- ad files --------------------------------------------------------------------------------------------
 
 
 def read_ads(text: str) -> list[Json]:
@@ -133,12 +129,9 @@ def read_ads(text: str) -> list[Json]:
     return ads
 
 
-# -- submit descriptions -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Statement:
-    """One queue statement: its own lines, the commands above it, and the line it stands on."""
+    """One queue statement: its own lines, the commands above it, and the number of its line."""
 
     commands: str
     queue: str
@@ -147,7 +140,7 @@ class Statement:
 
 def split_statements(text: str) -> list[Statement]:
     """The queue statements of a submit description, in their order."""
-    # HTCondor's Submit never comes back from some of them, and cuts the text at others
+    # at some NULs HTCondor's Submit never returns, at others it cuts the text
     if "\0" in text:
         number = len(text[: text.index("\0") + 1].splitlines())
         raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")
@@ -221,13 +214,13 @@ def with_commands(text: str, lines: Sequence[str]) -> str:
 
 
 def warnings_about(text: str) -> list[str]:
-    """Lines for a person about commands that mean nothing, as condor_submit tells them."""
+    """A line for each command that means nothing, as condor_submit warns of them."""
     problems = []
     for name, line in _assignments(text):
         key = name.lower()
         if key in _NO_MARK or key in UNHONOURED or re.match(r"(?:\+|my\.|request_|@)", key):
             continue
-        # a macro of the user's own is used somewhere; whatever else HTCondor knows leaves its mark in the ad
+        # the user's own macros are used somewhere; every other command that HTCondor knows changes the ad
         if not re.search(r"\$\w*\(\s*" + re.escape(name) + r"\s*[:,)]", text, re.I) and not _leaves_mark(
             name
         ):
@@ -239,12 +232,12 @@ def warnings_about(text: str) -> list[str]:
 
 def _assignments(text: str) -> Iterator[tuple[str, int]]:
     for number, line in enumerate(text.splitlines(), 1):
-        if found := re.match(r"\s*([+\w.]+)\s*=", line):
-            yield found[1], number
+        if match := re.match(r"\s*([+\w.]+)\s*=", line):
+            yield match[1], number
 
 
 def _leaves_mark(name: str) -> bool:
-    """Does the command change the ad, or is refused, when HTCondor reads it?"""
+    """Does the command change the ad when HTCondor reads it, or is it refused?"""
     plain = "executable = /bin/true\nqueue\n"
     try:
         without, _ = _ads(plain, 1, 0)
@@ -266,7 +259,7 @@ def _own_parts(
         count += 1
     for statement in statements[1:]:
         first, rest = _read(statement, cluster_id, count)
-        # what differs from the first statement's jobs; what they have and these don't is undefined here
+        # attributes that differ from the first statement's jobs; those that only those have are undefined
         shift = {
             k: v
             for k, v in first.items()
@@ -281,7 +274,7 @@ def _own_parts(
 
 
 def _read(statement: Statement, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
-    """The whole ad of a statement's first job, and what is different in each of the others."""
+    """The whole ad of a statement's first job, and the differing attributes of each of the others."""
     try:
         first, rest = _ads(f"{statement.commands}\n{statement.queue}\n", cluster_id, proc_id)
     except SubmitError as error:
@@ -294,36 +287,38 @@ def _read(statement: Statement, cluster_id: int, proc_id: int) -> tuple[Json, It
 def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
     try:
         with warnings.catch_warnings():
-            # of interest to people with a schedd
+            # the warnings are about schedds
             warnings.simplefilter("ignore")
             submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
-                # the bindings make one job of it
+                # of "queue 0" the bindings make one job
                 raise StopIteration
             ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=proc_id))
             first = _to_json(next(ads))
     except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()) or _bad_line(text)
-        raise SubmitError(f"HTCondor's submit refuses it: {reason}") from None
+        raise SubmitError(f"HTCondor's submit refuses the description: {reason}") from None
     except StopIteration:
         raise SubmitError("queue statement makes no jobs; allowed: one or more") from None
     return first, _rest(ads)
 
 
-def _rest(ads: Iterator[Any]) -> Iterator[Json]:
+def _rest(ads: Iterator[object]) -> Iterator[Json]:
     while True:
         try:
             ad = next(ads)
         except StopIteration:
             return
         except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
-            raise SubmitError(f"HTCondor's submit refuses it: {' '.join(str(error).split())}") from None
+            raise SubmitError(
+                f"HTCondor's submit refuses the description: {' '.join(str(error).split())}"
+            ) from None
         yield {name: value for name, value in _to_json(ad).items() if name not in _PER_JOB}
 
 
-def _to_json(ad: Any) -> Json:
-    # the older bindings' ads become classad2's by way of new syntax, which can say everything
+def _to_json(ad: object) -> Json:
+    # the older bindings' ads become classad2's by way of new syntax, which can express every ad
     return to_json(ClassAd(repr(ad)))
 
 
@@ -338,7 +333,7 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
 
 
 def _settle_requests(ad: Json, commands: str) -> None:
-    """Make numbers of the requests that nobody made.
+    """Make numbers of the requests that the description leaves to their defaults.
 
     HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage, which its schedd keeps up to date and
     this queue does not know: the requests would stay undefined, and match no slot.

@@ -1,4 +1,4 @@
-"""Events of jobs, as HTCondor's bindings show them, and their places in the stream."""
+"""Events of jobs, as HTCondor's bindings show them, and their positions in the stream."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 from fetchwork.classad.bindings import JobEventType
 from fetchwork.codes import EventType
 from fetchwork.errors import NotFound
-from fetchwork.queue import logentry as userlog
+from fetchwork.queue import logentry
 
 _CURSOR = re.compile(r"(\d{1,20})\.(\d{1,19})")
 
 
 class CursorExpired(NotFound):
-    """The events behind a cursor are not kept any more: some were missed."""
+    """Events behind a cursor are not kept any more, so some were missed."""
 
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """A place in the stream; as text ``TRANSACTION.EVENT``."""
+    """A position in the stream; as text ``TRANSACTION.EVENT``."""
 
     xid: int
     event_id: int
@@ -31,12 +31,12 @@ class Cursor:
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Read a cursor's text; raises ValueError."""
-        found = _CURSOR.fullmatch(text.strip())
-        if found is None or int(found[1]) >= 2**64 or int(found[2]) >= 2**63:
+        match = _CURSOR.fullmatch(text.strip())
+        if match is None or int(match[1]) >= 2**64 or int(match[2]) >= 2**63:
             raise ValueError(
                 f"{text!r} is not a cursor; allowed: the cursor of an event, such as '812.4071', or 'now'"
             )
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.xid}.{self.event_id}"
@@ -80,7 +80,7 @@ class JobEvent(Mapping[str, Any]):
 
     def __init__(self, line: str) -> None:
         """``line``: transaction, event id, type, cluster, proc, run or -1, seconds, perhaps JSON."""
-        # nothing is done here that a reader of a million events would not need
+        # only what a reader of a million events needs of each
         xid, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
             "\t", 7
         )
@@ -151,4 +151,4 @@ class JobEvent(Mapping[str, Any]):
         return f"JobEvent(type={self.type.name}, job={self.job_id}, cursor={self.cursor!r})"
 
     def __str__(self) -> str:
-        return userlog.entry(self.type_number, self.job, self.epoch, self)
+        return logentry.entry(self.type_number, self.job, self.epoch, self)

@@ -1,4 +1,4 @@
-"""HTCondor's job event log: entries made from events, and files kept up to date with them.
+"""Entries of HTCondor's job event log, made from events.
 
 The format is HTCondor's own text form with ISO dates in local time, which condor_wait, condor_watch_q and
 ``JobEventLog`` read.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from fetchwork.codes import EventType
 
-Event = Mapping[str, Any]
+#: the attributes of an event
+Event: TypeAlias = Mapping[str, Any]
 
 
 def entry(type_number: int, job: tuple[int, int], epoch: float, event: Event) -> str:
@@ -79,7 +80,7 @@ def _bytes(scopes: tuple[str, ...]) -> list[str]:
     return [f"\t0  -  {scope} Bytes {way} By Job" for scope in scopes for way in ("Sent", "Received")]
 
 
-def _days(seconds: Any) -> str:
+def _days(seconds: object) -> str:
     whole = int(seconds) if isinstance(seconds, int | float) else 0
     days, rest = divmod(max(0, whole), 86400)
     return f"{days} {rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
+from fetchwork.classad import bindings
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.db import calls
 from fetchwork.db.database import Database
 from fetchwork.errors import SubmitError
-from fetchwork.queue import descriptions as submit
+from fetchwork.queue import descriptions
+from fetchwork.queue.views import Json
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from fetchwork.classad.bindings import Submit
 
-# what one call of submit_cluster brings at most: the server parses it as one value
+#: an ad of HTCondor's bindings, or one in HTCondor's JSON form
+Ad: TypeAlias = ClassAd | Json
+#: a submit description or its text, an ad, or several
+Description: TypeAlias = "Submit | str | Ad | Sequence[Ad]"
+
+# the most that one call of submit_cluster brings: the server parses it as one value
 MAX_JOBS = 5000
 MAX_BYTES = 4 * 1024 * 1024
 
 
 class SubmitResult:
-    """What became of a submission, with the methods of ``htcondor2.SubmitResult``."""
+    """The cluster that a submission made, with the methods of ``htcondor2.SubmitResult``."""
 
     def __init__(self, cluster: int, count: int, common: Json) -> None:
         self._cluster = cluster
@@ -33,7 +43,7 @@ class SubmitResult:
         return self._cluster
 
     def clusterad(self) -> ClassAd:
-        """What the ads of its jobs have in common."""
+        """The attributes that all of its jobs have in common."""
         return from_json(self._common)
 
     def first_proc(self) -> int:
@@ -56,101 +66,130 @@ class SubmitResult:
 
 def put(
     database: Database,
-    what: Any,
+    description: Description,
     *,
     count: int = 0,
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     owner: str | None = None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
     ``extra`` are attributes that every job gets.
     """
     with database.transaction():
-        cluster = int(database.scalar("reserve_cluster"))
-        jobs = prepared(what, cluster=cluster, count=count, itemdata=itemdata, owner=owner, extra=extra)
-        put_in = 0
+        cluster = database.run(calls.reserve_cluster())
+        jobs = prepared(
+            description, cluster=cluster, count=count, itemdata=itemdata, owner=owner, extra=extra
+        )
+        number = 0
         for chunk in chunks(jobs.own):
-            common = jobs.common if put_in == 0 else None
-            database.call("submit_cluster", common=common, procs=chunk, cluster=cluster)
-            put_in += len(chunk)
-        if not put_in:
+            # the first call makes the cluster
+            common = jobs.common if number == 0 else None
+            database.run(calls.submit_cluster(common=common, procs=chunk, cluster=cluster))
+            number += len(chunk)
+        if not number:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-    return SubmitResult(cluster, put_in, jobs.common)
+    return SubmitResult(cluster, number, jobs.common)
 
 
 def prepared(
-    what: Any,
+    description: Description,
     *,
     cluster: int,
     count: int = 0,
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     owner: str | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> submit.Jobs:
+    extra: Mapping[str, object] | None = None,
+) -> descriptions.Jobs:
     """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready to be put in."""
-    if is_ad(what):
-        what = [what]
     given: Json = dict(extra or {})
     if owner is not None:
         given["Owner"] = owner
-    if isinstance(what, list | tuple):
+    if is_ad(description):
+        description = [description]
+    if isinstance(description, list | tuple):
         # given attributes replace an ad's own, in whatever spelling it has them
         names = {name.lower() for name in given}
-        ads = [{k: v for k, v in as_json(ad).items() if k.lower() not in names} | given for ad in what]
+        ads = [{k: v for k, v in as_json(ad).items() if k.lower() not in names} | given for ad in description]
         if not ads:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-        return submit.from_ads(ads)
-    text = what if isinstance(what, str) else description_text(what, count, itemdata)
-    jobs = submit.from_description(text, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1")
+        return descriptions.from_ads(ads)
+    if isinstance(description, str) and (count or itemdata is not None):
+        description = bindings.Submit(description)
+    if not isinstance(description, str):
+        description = description_text(cast("Submit", description), count, itemdata)
+    jobs = descriptions.from_description(
+        description, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1"
+    )
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
-    return submit.Jobs({**jobs.common, **given}, own)
+    return descriptions.Jobs({**jobs.common, **given}, own)
 
 
-def is_ad(what: Any) -> bool:
+def is_ad(what: object) -> TypeGuard[Ad]:
     """Is it an ad rather than a description? Both are mappings."""
     return isinstance(what, ClassAd) or type(what) is dict
 
 
-def as_json(ad: Any) -> Json:
+def as_json(ad: Ad) -> Json:
     """An ad in JSON form, from an ad of HTCondor's bindings or from a dict that is in JSON form already."""
     return to_json(ad) if isinstance(ad, ClassAd) else dict(ad)
 
 
 def description_text(
-    description: Any, count: int = 0, itemdata: Iterable[str | Mapping[str, str]] | None = None
+    description: Submit, count: int = 0, itemdata: Iterable[str | Mapping[str, str]] | None = None
 ) -> str:
-    """The text of a ``Submit`` object of HTCondor's bindings, with its queue statement."""
+    """The text of a ``Submit`` object of HTCondor's bindings, with its queue statement.
+
+    ``count`` takes the place of the statement's own count, ``itemdata`` that of the rest of it.
+    """
     lines = [f"{name} = {description[name]}" for name in description.keys()]  # noqa: SIM118 - v1 has no __iter__
     if itemdata is not None:
         return "\n".join([*lines, *_with_items(count, itemdata)])
-    arguments = description.getQArgs()
-    if not arguments.rstrip().endswith("("):
-        return "\n".join(
-            [*lines, f"queue {count or arguments}" if not arguments or count else f"queue {arguments}"]
-        )
-    items = description.itemdata() or []
-    return "\n".join([*lines, *_with_items(count, items)])
+    arguments = description.getQArgs().strip()
+    lines.append(f"queue {_with_count(arguments, count) if count else arguments}")
+    if arguments.endswith("("):
+        # the items stood in the text; what the object gives is all of them, the slice is taken from these
+        separator = "," if re.search(r"\bfrom\s+table\b", arguments, re.I) else "\x1f"
+        lines += [_item(item, None, separator) for item in description.itemdata() or ()]
+        lines.append(")")
+    return "\n".join(lines)
+
+
+#: the words that may stand before the items of a queue statement
+_ITEMS = re.compile(r"(?:^|\s)(?:in|from|matching)\b", re.I)
+#: a count before the names of variables: a number, a macro, an expression in parentheses
+_COUNT = re.compile(r"(?:\d\S*|\$\S+|\(.*?\))(?:\s+|$)")
+
+
+def _with_count(arguments: str, count: int) -> str:
+    """The arguments of a queue statement with another count: jobs for each item, or in all."""
+    if not _ITEMS.search(arguments):
+        return str(count)
+    return f"{count} {_COUNT.sub('', arguments, count=1) if _COUNT.match(arguments) else arguments}"
 
 
 def _with_items(count: int, itemdata: Iterable[str | Mapping[str, str]]) -> Iterator[str]:
     names: list[str] | None = None
     for item in itemdata:
-        values = item
         if names is None:
             names = ["item"] if isinstance(item, str) else list(item)
             yield f"queue {count or ''} {','.join(names)} from ("
-        if not isinstance(values, str):
-            # the unit separator, because an item may hold commas and blanks
-            values = "\x1f".join(str(values.get(name, "")).strip() for name in names)
-        if "\n" in values or "\0" in values:
-            raise ValueError("an item may not hold a line break or a NUL")
-        yield values
+        yield _item(item, names)
     if names is None:
         raise ValueError("itemdata is empty: no jobs")
     yield ")"
+
+
+def _item(item: str | Mapping[str, str], names: Sequence[str] | None, separator: str = "\x1f") -> str:
+    """An item as a line; the unit separator stands between its values, which may hold commas and blanks."""
+    values = item
+    if not isinstance(values, str):
+        values = separator.join(str(values.get(name, "")).strip() for name in names or values)
+    if "\n" in values or "\0" in values:
+        raise ValueError("an item may not hold a line break or a NUL")
+    return values
 
 
 def chunks(own: Iterable[Json]) -> Iterator[list[Json]]:

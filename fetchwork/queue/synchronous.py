@@ -6,26 +6,22 @@ HTCondor's bindings are imported where ads are made of them, for a command that 
 from __future__ import annotations
 
 import contextlib
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from fetchwork.db.database import Database
-from fetchwork.queue import reading as steps
-from fetchwork.queue.views import HISTORY, RUNS, Json
+from fetchwork.queue import changing, query, reading
+from fetchwork.queue.ask import Stream
+from fetchwork.queue.session import Session
+from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
 if TYPE_CHECKING:
+    from fetchwork.classad.bindings import JobAction
     from fetchwork.classad.values import ClassAd
-    from fetchwork.queue import submission
     from fetchwork.queue.events import JobEvent
+    from fetchwork.queue.selecting import ConstraintSpec, JobSpec
+    from fetchwork.queue.submission import Description, SubmitResult
 
-Result = TypeVar("Result")
-
-
-def default_conninfo(conninfo: str | None) -> str:
-    """The connection string: the one given, else FETCHWORK_DSN, else what libpq finds (PGHOST, ...)."""
-    return conninfo if conninfo is not None else os.environ.get("FETCHWORK_DSN", "")
+Made = TypeVar("Made")
 
 
 class Queue:
@@ -35,8 +31,7 @@ class Queue:
     """
 
     def __init__(self, conninfo: str | None = None) -> None:
-        self.database = Database(default_conninfo(conninfo))
-        self.memory = steps.Memory()
+        self._session = Session(conninfo)
 
     def __enter__(self) -> Queue:
         return self
@@ -49,19 +44,24 @@ class Queue:
         with contextlib.suppress(Exception):
             self.close()
 
+    def __reduce__(self) -> tuple[type[Queue], tuple[str | None]]:
+        return Queue, (self._session.conninfo,)
+
     def close(self) -> None:
         """Close the connection; a later call makes another."""
-        self.database.close()
+        self._session.close()
+
+    # jobs
 
     def submit(
         self,
-        description: Any,
+        description: Description,
         count: int = 0,
         spool: bool = False,
         itemdata: Iterable[str | Mapping[str, str]] | None = None,
         *,
         owner: str | None = None,
-    ) -> submission.SubmitResult:
+    ) -> SubmitResult:
         """Put jobs into the queue as one cluster: all of them, or none.
 
         ``description`` is a ``Submit`` object or the text of a submit description, or an ad, or a list of ads
@@ -73,16 +73,39 @@ class Queue:
             raise ValueError("spool: fetched work has no file transfer; jobs see the execute host's files")
         from fetchwork.queue import submission
 
-        return submission.put(self.database, description, count=count, itemdata=itemdata, owner=owner)
+        return submission.put(
+            self._session.database, description, count=count, itemdata=itemdata, owner=owner
+        )
+
+    @overload
+    def query(
+        self,
+        constraint: ConstraintSpec = "true",
+        projection: Sequence[str] = (),
+        callback: None = None,
+        limit: int = -1,
+        opts: int = 0,
+    ) -> list[ClassAd]: ...
+
+    @overload
+    def query(
+        self,
+        constraint: ConstraintSpec = "true",
+        projection: Sequence[str] = (),
+        *,
+        callback: Callable[[ClassAd], Made | None],
+        limit: int = -1,
+        opts: int = 0,
+    ) -> list[Made]: ...
 
     def query(
         self,
-        constraint: Any = "true",
+        constraint: ConstraintSpec = "true",
         projection: Sequence[str] = (),
-        callback: Callable[[ClassAd], Any] | None = None,
+        callback: Callable[[ClassAd], Made | None] | None = None,
         limit: int = -1,
         opts: int = 0,
-    ) -> list[Any]:
+    ) -> list[ClassAd] | list[Made]:
         """The ads of the jobs in the queue that a constraint selects, by cluster and process.
 
         With a callback, what it makes of each ad and is not None. ``opts`` as in HTCondor: an ad for each
@@ -95,61 +118,83 @@ class Queue:
 
     def xquery(
         self,
-        constraint: Any = "true",
+        constraint: ConstraintSpec = "true",
         projection: Sequence[str] = (),
         limit: int = -1,
         opts: int = 0,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        found = steps.query(constraint, self.memory, projection=projection, limit=limit, opts=opts)
-        return self._classads(found)
+        memory = self._session.memory
+        return self._ads(query.query(constraint, memory, projection=projection, limit=limit, opts=opts))
 
     def history(
         self,
-        constraint: Any = None,
+        constraint: ConstraintSpec = None,
         projection: Sequence[str] = (),
         match: int = -1,
-        since: Any = None,
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
+        """The ads of jobs that have left the queue, the last first, up to the job that ``since`` means.
+
+        ``match`` is the largest number of ads; with 0 or less it is unlimited.
+        """
+        return list(self.xhistory(constraint, projection, match, since))
+
+    def xhistory(
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
     ) -> Iterator[ClassAd]:
-        """The ads of jobs that have left the queue, the last first, up to the job that ``since`` names."""
-        found = steps.ads(HISTORY, constraint, self.memory, projection=projection, limit=match, since=since)
-        return self._classads(found)
+        """The same one by one, holding a page of them at a time."""
+        return self._read(HISTORY, constraint, projection, match, since)
 
     def jobEpochHistory(
         self,
-        constraint: Any = None,
+        constraint: ConstraintSpec = None,
         projection: Sequence[str] = (),
         match: int = -1,
-        since: Any = None,
-    ) -> Iterator[ClassAd]:
-        """The ads of runs (HTCondor: epochs), the last first; live ones too, which have no Outcome yet."""
-        found = steps.ads(RUNS, constraint, self.memory, projection=projection, limit=match, since=since)
-        return self._classads(found)
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
+        """As ``runs``, under HTCondor's name: it calls the record of a run an epoch."""
+        return self.runs(constraint, projection, match, since)
 
-    epochs = jobEpochHistory
+    def runs(
+        self,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> list[ClassAd]:
+        """The ads of runs, the last first; live ones too, which have no Outcome yet."""
+        return list(self._read(RUNS, constraint, projection, match, since))
 
-    def act(self, action: Any, job_spec: Any, reason: str | None = None) -> ClassAd:
+    def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
         """Hold, release, remove or vacate jobs; the answer counts them.
 
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
-        constraint.
+        constraint. An empty constraint is a ValueError: 'true' means all jobs.
         """
         from fetchwork.classad.jsonform import from_json
 
-        return from_json(self.run(steps.act(action, job_spec, self.memory, reason)))
+        return from_json(self._session.run(changing.act(action, job_spec, self._session.memory, reason)))
 
-    def edit(self, job_spec: Any, attr: str, value: Any) -> int:
+    def edit(self, job_spec: JobSpec, attr: str, value: object) -> int:
         """Change an attribute of jobs to an expression, or its text; returns how many were changed."""
-        return self.run(steps.edit(job_spec, {attr: steps.value_of(value)}, self.memory))
+        changes = {attr: changing.value_of(value)}
+        return self._session.run(changing.edit(job_spec, changes, self._session.memory))
 
     def reschedule(self) -> None:
         """Tell waiting agents to look for work now; they are told of new jobs anyway."""
-        self.database.query("SELECT pg_notify('fetchwork_work', '')")
+        self._session.run(changing.reschedule())
+
+    # events
 
     def events(
         self,
         after: str | None = None,
-        job: Any = None,
+        job: JobSpec | None = None,
         stop_after: float | None = None,
     ) -> Iterator[JobEvent]:
         """What happened to jobs, in order, from ``after`` on.
@@ -161,55 +206,59 @@ class Queue:
         """
         from fetchwork.queue.reader import Reader
 
-        reader = Reader(after=after, job=job)
-        return self.each(reader.events(stop_after))
+        return self._session.each(Reader(after=after, job=job).events(stop_after))
 
     def cursor(self) -> str:
         """The cursor of this moment: ``events(after=...)`` of it yields what happens from now on."""
         from fetchwork.queue.reader import Reader
 
-        return str(self.run(Reader.now()))
+        return self._session.run(Reader.now())
 
-    def each(self, found: steps.Steps[Any]) -> Iterator[Any]:
-        """Drive steps and yield what they find."""
-        for page in self.pages(found):
-            yield from page
+    # the pool
 
-    def _classads(self, found: steps.Steps[Any]) -> Iterator[ClassAd]:
+    def slots(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """The ads of the slots that fetch jobs, as their agents last reported them, by machine and name."""
+        return list(self._read(SLOTS, constraint, projection))
+
+    def hosts(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each execute host: its agent, whether that is alive, and whether the host fails jobs."""
+        return list(self._read(HOSTS, constraint, projection))
+
+    def queues(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each queue: its settings, and how many of its jobs are idle, running and held."""
+        return list(self._read(QUEUES, constraint, projection))
+
+    def submitters(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each submitter, in the order in which they are served: usage, priority, limit."""
+        return list(self._read(SUBMITTERS, constraint, projection))
+
+    def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each concurrency limit: Name, Maximum, Used."""
+        return list(self._read(LIMITS, constraint, projection))
+
+    def _read(
+        self,
+        view: View,
+        constraint: ConstraintSpec,
+        projection: Sequence[str],
+        match: int = -1,
+        since: JobSpec | None = None,
+    ) -> Iterator[ClassAd]:
+        limit = match if match > 0 else -1
+        memory = self._session.memory
+        return self._ads(
+            reading.ads(view, constraint, memory, projection=projection, limit=limit, since=since)
+        )
+
+    def _ads(self, stream: Stream[Json]) -> Iterator[ClassAd]:
         from fetchwork.classad.jsonform import from_json
 
-        return (from_json(ad) for ad in self.each(found))
-
-    def pages(self, found: steps.Steps[Any]) -> Iterator[Sequence[Any]]:
-        """Drive steps and yield what they find as it comes, several at once."""
-        reply: Any = None
-        while True:
-            try:
-                step = found.send(reply)
-            except StopIteration:
-                return
-            reply = None
-            if isinstance(step, steps.Ask):
-                reply = self.database.query(step.sql, step.params)
-            elif isinstance(step, steps.Pause):
-                time.sleep(step.seconds)
-            else:
-                yield step.items
-
-    def run(self, found: steps.Steps[Result]) -> Result:
-        """Drive steps to their result."""
-        reply: Any = None
-        while True:
-            try:
-                step = found.send(reply)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            reply = self.database.query(step.sql, step.params) if isinstance(step, steps.Ask) else None
-
-    def ads(self, constraint: Any = None, projection: Sequence[str] = ()) -> Iterator[Json]:
-        """As ``xquery``, in HTCondor's JSON form."""
-        return self.each(steps.query(constraint, self.memory, projection=projection))
+        return (from_json(ad) for ad in self._session.each(stream))
 
 
-__all__ = ["Queue", "default_conninfo"]
+def session_of(queue: Queue) -> Session:
+    """The session behind a queue, for rooms that drive steps of their own over its connection."""
+    return queue._session
+
+
+__all__ = ["Queue", "session_of"]

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from fetchwork.classad.constraint import Column, ColumnType
+from fetchwork.db import calls
+from fetchwork.db.calls import Call, Record
 
-Json = dict[str, Any]
+#: an ad in HTCondor's JSON form
+Json: TypeAlias = dict[str, Any]
+Row: TypeAlias = Mapping[str, Any]
+#: values of the first columns of a view's order
+Key: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class View:
     """A view with a row for each ad: some attributes are columns, the others are in the column ``ad``."""
 
-    name: str
+    source: str
     my_type: str
     attributes: Mapping[str, ColumnType]
-    #: what makes a page follow the one before it
+    #: the key: what makes a page follow the one before it
     order: Sequence[str]
-    #: the function that tells where a piece of so many rows ends, and where it begins to count
-    edge: str
-    beginning: Sequence[Any]
+    #: attributes that no column is named after, and the SQL of their value
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    #: the call that says where a piece of so many rows behind a key ends, and the key to begin with; None for
+    #: a view that is never long
+    edge: Callable[[Key, int], Call[Record | None]] | None = None
+    beginning: Key = ()
     descending: bool = False
 
     @functools.cached_property
@@ -33,12 +42,25 @@ class View:
 
     def columns(self) -> dict[str, Column]:
         """The columns by the lower-case name of their attribute, for constraints."""
-        return {name.lower(): Column(name.lower(), kind) for name, kind in self.attributes.items()}
+        return {
+            name.lower(): Column(self.expressions.get(name, name.lower()), kind)
+            for name, kind in self.attributes.items()
+        }
 
-    def ad(self, row: Mapping[str, Any]) -> Json:
-        """The whole ad of a row of ``SELECT *``: what a column says beats what was submitted."""
+    def selected(self, key: str) -> str:
+        """An attribute, by its lower-case name, as an item of a SELECT list."""
+        expression = self.expressions.get(self._names[key])
+        return key if expression is None else f"{expression} AS {key}"
+
+    @functools.cached_property
+    def all_columns(self) -> str:
+        """The SELECT list for whole ads."""
+        return ", ".join(dict.fromkeys([*self.order, *map(self.selected, self._names), "ad"]))
+
+    def ad(self, row: Row) -> Json:
+        """The ad of a row: what a column says overrides what was submitted."""
         names = self._names
-        inner: Mapping[str, Any] = row["ad"] or {}
+        inner: Row = row["ad"] or {}
         ad = {name: value for name, value in inner.items() if name.lower() not in names}
         for column, value in row.items():
             if value is not None and column in names:
@@ -73,7 +95,7 @@ _COMMON: dict[str, ColumnType] = {
 }
 
 JOBS = View(
-    "jobs",
+    "fetchwork.jobs",
     "Job",
     {
         **_COMMON,
@@ -83,12 +105,12 @@ JOBS = View(
         "RemoteHost": "string",
     },
     order=("clusterid", "procid"),
-    edge="job_edge",
+    edge=lambda key, n: calls.job_edge(cluster=key[0], proc=key[1], n=n),
     beginning=(-1, -1),
 )
 
 HISTORY = View(
-    "history",
+    "fetchwork.history",
     "Job",
     {
         **_COMMON,
@@ -99,14 +121,19 @@ HISTORY = View(
         "LastRemoteHost": "string",
     },
     order=("completed_at", "clusterid", "procid"),
-    edge="history_edge",
+    edge=lambda key, n: calls.history_edge(before=key[0], n=n),
     beginning=("infinity",),
     descending=True,
 )
 
+
+def _epoch(column: str) -> str:
+    return f"extract(epoch FROM {column})::bigint"
+
+
 # HTCondor calls the record of a run an epoch
 RUNS = View(
-    "runs",
+    "fetchwork.runs",
     "Job",
     {
         "ClusterId": "integer",
@@ -121,9 +148,134 @@ RUNS = View(
         "JobPid": "integer",
         "ExitCode": "integer",
         "ExitSignal": "integer",
+        "JobCurrentStartDate": "integer",
+        "JobCurrentStartExecutingDate": "integer",
+        "EpochWriteDate": "integer",
     },
     order=("runid",),
-    edge="run_edge",
+    expressions={
+        "JobCurrentStartDate": _epoch("claimed_at"),
+        "JobCurrentStartExecutingDate": _epoch("started_at"),
+        "EpochWriteDate": _epoch("ended_at"),
+    },
+    edge=lambda key, n: calls.run_edge(before=key[0], n=n),
     beginning=(2**63 - 1,),
     descending=True,
+)
+
+SLOTS = View(
+    "fetchwork.slots",
+    "Machine",
+    {
+        "Name": "string",
+        "Machine": "string",
+        "State": "string",
+        "Activity": "string",
+        "SlotType": "string",
+        "Cpus": "real",
+        "Memory": "integer",
+        "Disk": "integer",
+        "GPUs": "integer",
+        "JobId": "string",
+        "RemoteOwner": "string",
+        "RunId": "integer",
+        "LastFetchWorkSpawned": "integer",
+        "FetchWorkLastAnswer": "string",
+        "FetchWorkQueues": "string",
+    },
+    order=("machine", "name"),
+    expressions={
+        "LastFetchWorkSpawned": _epoch("last_fetch_at"),
+        "FetchWorkLastAnswer": "last_answer",
+        "FetchWorkQueues": "array_to_string(fetchworkqueues, ', ')",
+    },
+)
+
+_NO_AD = "'{}'::jsonb AS ad"
+
+HOSTS = View(
+    f"(SELECT *, {_NO_AD} FROM fetchwork.hosts) AS hosts",  # noqa: S608 - a constant
+    "Host",
+    {
+        "Machine": "string",
+        "AgentVersion": "string",
+        "Alive": "boolean",
+        "LastHeardFrom": "integer",
+        "Runs": "integer",
+        "BadStarts": "integer",
+        "BadReason": "string",
+        "BlackHole": "boolean",
+        "BlackHoleSince": "integer",
+        "NextProbe": "integer",
+    },
+    order=("machine",),
+    expressions={
+        "AgentVersion": "agent_version",
+        "LastHeardFrom": _epoch("seen_at"),
+        "BadStarts": "bad_starts",
+        "BadReason": "bad_reason",
+        "BlackHole": "black_hole_since_at IS NOT NULL",
+        "BlackHoleSince": _epoch("black_hole_since_at"),
+        "NextProbe": _epoch("next_probe_at"),
+    },
+)
+
+_QUEUES = f"""(
+    SELECT
+        q.*,
+        coalesce(sum(t.idle), 0)::bigint AS idlejobs,
+        coalesce(sum(t.running), 0)::bigint AS runningjobs,
+        coalesce(sum(t.held), 0)::bigint AS heldjobs,
+        {_NO_AD}
+    FROM fetchwork.queues AS q
+    LEFT JOIN fetchwork.totals AS t ON t.fetchworkqueue = q.name
+    GROUP BY q.name, q.paused, q.draining, q.maxrunning, q.preemptratio, q.preemptprio
+) AS queues"""  # noqa: S608 - a constant
+
+QUEUES = View(
+    _QUEUES,
+    "Queue",
+    {
+        "Name": "string",
+        "Paused": "boolean",
+        "Draining": "boolean",
+        "MaxRunning": "integer",
+        "PreemptRatio": "real",
+        "PreemptPrio": "integer",
+        "IdleJobs": "integer",
+        "RunningJobs": "integer",
+        "HeldJobs": "integer",
+    },
+    order=("name",),
+)
+
+# MyType as in the ads that condor_userprio reads
+SUBMITTERS = View(
+    f"(SELECT *, {_NO_AD} FROM fetchwork.submitters) AS submitters",  # noqa: S608 - a constant
+    "Accounting",
+    {
+        "Name": "string",
+        "Priority": "real",
+        "RealPriority": "real",
+        "PriorityFactor": "real",
+        "RunningJobs": "integer",
+        "MaxRunning": "integer",
+        "WeightedUsage": "real",
+        "AccumulatedUsage": "real",
+    },
+    order=("priority", "name"),
+)
+
+LIMITS = View(
+    f"(SELECT *, {_NO_AD} FROM fetchwork.limits) AS limits",  # noqa: S608 - a constant
+    "ConcurrencyLimit",
+    {"Name": "string", "Maximum": "real", "Used": "real"},
+    order=("name",),
+)
+
+SETTINGS = View(
+    f"(SELECT name, value::float8, unit, meaning, {_NO_AD} FROM fetchwork.settings) AS settings",  # noqa: S608
+    "Setting",
+    {"Name": "string", "Value": "real", "Unit": "string", "Meaning": "string"},
+    order=("name",),
 )

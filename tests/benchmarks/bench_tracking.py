@@ -22,7 +22,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,8 @@ from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue, summaries
-from fetchwork.queue import reading as steps
+from fetchwork.queue.query import query
+from fetchwork.queue.synchronous import session_of
 
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
 OWNERS = 20
@@ -152,28 +153,35 @@ def questions(queue: Queue, jobs: int, history: int) -> dict[str, Callable[[], o
     """What people ask."""
     idle = jobs // CLUSTER // 2
     old = (jobs + history) // CLUSTER - 3
+    session = session_of(queue)
+
+    def ads(constraint: str, projection: Sequence[str] = ()) -> list[object]:
+        return list(session.each(query(constraint, session.memory, projection=projection)))
+
     return {
-        "q --totals": lambda: queue.run(summaries.totals()),
-        "totals by owner": lambda: queue.run(summaries.totals("owner")),
-        "totals by autocluster": lambda: queue.run(summaries.totals("autocluster")),
-        "totals by batch (view)": lambda: queue.database.query("SELECT * FROM fetchwork.batches"),
-        "one job's state": lambda: list(queue.ads(f"ClusterId == {idle} && ProcId == 7")),
-        "one job's state, by SQL": lambda: queue.database.query(
+        "q --totals": lambda: session.run(summaries.totals()),
+        "totals by owner": lambda: session.run(summaries.totals("owner")),
+        "totals by autocluster": lambda: session.run(summaries.totals("autocluster")),
+        "totals by batch (view)": lambda: session.database.query("SELECT * FROM fetchwork.batches"),
+        "one job's state": lambda: ads(f"ClusterId == {idle} && ProcId == 7"),
+        "one job's state, by SQL": lambda: session.database.query(
             "SELECT JobStatus FROM fetchwork.jobs WHERE ClusterId = %s AND ProcId = 7", [idle]
         ),
-        "one cluster by batch": lambda: queue.run(summaries.batches(f"ClusterId == {idle}", queue.memory)),
+        "one cluster by batch": lambda: session.run(
+            summaries.batches(f"ClusterId == {idle}", session.memory)
+        ),
         "an owner's held jobs, 100": lambda: list(
-            queue.each(steps.query('Owner == "owner7" && JobStatus == 5', queue.memory, limit=100))
+            session.each(query('Owner == "owner7" && JobStatus == 5', session.memory, limit=100))
         ),
-        "one job's history: ad": lambda: list(queue.history(f"ClusterId == {old} && ProcId == 7")),
-        "one job's history: runs": lambda: list(queue.epochs(f"ClusterId == {old} && ProcId == 7")),
+        "one job's history: ad": lambda: queue.history(f"ClusterId == {old} && ProcId == 7"),
+        "one job's history: runs": lambda: queue.runs(f"ClusterId == {old} && ProcId == 7"),
         "one job's history: events": lambda: list(queue.events(job=f"{old}.7", stop_after=0)),
-        "the last 20 of history": lambda: list(queue.history(match=20)),
-        "running jobs of an owner": lambda: list(
-            queue.ads('Owner == "owner7" && JobStatus == 2', ["ProcId", "RemoteHost"])
+        "the last 20 of history": lambda: queue.history(match=20),
+        "running jobs of an owner": lambda: ads(
+            'Owner == "owner7" && JobStatus == 2', ["ProcId", "RemoteHost"]
         ),
-        "slots": lambda: queue.database.query("SELECT * FROM fetchwork.slots"),
-        "submitters": lambda: queue.database.query("SELECT * FROM fetchwork.submitters"),
+        "slots": lambda: session.database.query("SELECT * FROM fetchwork.slots"),
+        "submitters": lambda: session.database.query("SELECT * FROM fetchwork.submitters"),
     }
 
 

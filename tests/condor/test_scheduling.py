@@ -11,6 +11,7 @@ from fetchwork.explain.job import analyze
 from fetchwork.explain.slot import match
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+from fetchwork.queue.synchronous import session_of
 
 TIMEOUT_S = 60
 # an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
@@ -32,14 +33,14 @@ class Site:
         return [f"{result.cluster()}.{proc}" for proc in range(count)]
 
     def one(self, sql: str, *parameters: Any) -> dict[str, Any] | None:
-        rows = self.queue.database.query(sql, list(parameters))
+        rows = session_of(self.queue).database.query(sql, list(parameters))
         return rows[0] if rows else None
 
     def until(self, what: str, found: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
         end = time.monotonic() + timeout_s
         while not (value := found()):
             if time.monotonic() > end:
-                jobs = self.queue.database.query(
+                jobs = session_of(self.queue).database.query(
                     "SELECT jobid, jobstatus, lastreason, holdreason FROM fetchwork.jobs"
                 )
                 pytest.fail(f"not within {timeout_s} s: {what}; the queue: {jobs}")
@@ -66,7 +67,7 @@ class Site:
 
     def outcomes(self, job: str) -> list[str]:
         """How its runs have ended, the oldest first."""
-        rows = self.queue.database.query(
+        rows = session_of(self.queue).database.query(
             "SELECT outcome FROM fetchwork.runs WHERE jobid = %s AND outcome IS NOT NULL ORDER BY runid",
             [job],
         )
@@ -121,7 +122,7 @@ def site(site_with: Callable[..., Site]) -> Site:
 
 
 def test_analysis_and_match_speak_of_the_real_slots(site: Site) -> None:
-    database = site.queue.database
+    database = session_of(site.queue).database
     (job,) = site.submit("true", Requirements="/Expr(TARGET.Memory > 999999)/")
     slots = site.until(
         "both slots have told their ads",
@@ -183,7 +184,7 @@ def process_lives(pid: int, name: str) -> bool:
 
 
 def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site) -> None:
-    database = site.queue.database
+    database = session_of(site.queue).database
     database.call("set_queue", name="default", changes={"preempt_prio": 10})
     try:
         low = site.submit("sleep 1000", count=2)
@@ -215,7 +216,7 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     site_with: Callable[..., Site],
 ) -> None:
     site = site_with(slots=1, config=REFUSES_ALICE)
-    site.queue.database.call("set_setting", name="refusal_rest", value=2)
+    session_of(site.queue).database.call("set_setting", name="refusal_rest", value=2)
     (alices,) = site.submit("true", JobPrio=10)
 
     def rest() -> dict[str, Any] | None:
@@ -226,7 +227,7 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     (bobs,) = site.submit("true", Owner="bob")
     assert site.ended(bobs)["jobstatus"] == 4
     second = site.until("it is offered again", lambda: (found := rest()) and found["refusals"] == 2 and found)
-    offers = site.queue.database.query(
+    offers = session_of(site.queue).database.query(
         "SELECT claimed_at, outcome FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [alices]
     )
     assert [offer["outcome"] for offer in offers] == ["rejected", "rejected"]
@@ -249,7 +250,7 @@ def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
     slots = {site.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
     assert slots == {"slot1_1", "slot1_2", "slot1_3"}
     # 4 cores are in use at the same moment, and what does not fit waits
-    alive = site.queue.database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
+    alive = session_of(site.queue).database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
     assert {row["jobid"] for row in alive} == {*long, large}
     assert site.ended(too_large)["jobstatus"] == 4
 
@@ -258,7 +259,7 @@ def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
     for job in short:
         site.ended(job)
     log = (site.pool.condor.log / "StartLog").read_text()
-    rows = site.queue.database.query(
+    rows = session_of(site.queue).database.query(
         "SELECT DISTINCT split_part(remotehost, '@', 1) AS slot FROM fetchwork.runs WHERE jobid = ANY (%s)",
         [short],
     )

@@ -86,7 +86,6 @@ NOT_YET: set[str] = {
     "fetchwork/handlers/maintenance.py",
     "fetchwork/pool/machine.py",
     "fetchwork/pool/personal.py",
-    "fetchwork/queue/reading.py",
     "fetchwork/queue/views.py",
     "fetchwork/simulate/host.py",
 }

@@ -13,6 +13,7 @@ from fetchwork.errors import NotFound
 from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
 
@@ -63,7 +64,7 @@ def hosts(slots: DirectQueue) -> Hosts:
 
 def look(queue: Queue, job: str) -> Analysis:
     cluster, _, proc = job.partition(".")
-    return analyze(queue.database, int(cluster), int(proc))
+    return analyze(session_of(queue).database, int(cluster), int(proc))
 
 
 # ---- q --better-analyze
@@ -235,7 +236,7 @@ def eve(conninfo: str, slots: DirectQueue) -> Iterator[Queue]:
     """A queue as a submitter sees it who may name nobody."""
     slots.connection.execute("CREATE ROLE eve IN ROLE fetchwork_submitter")
     with Queue(conninfo) as queue:
-        queue.database.query("SELECT set_config('role', 'eve', false)")
+        session_of(queue).database.query("SELECT set_config('role', 'eve', false)")
         yield queue
     slots.connection.execute("DROP ROLE eve")
 
@@ -249,8 +250,8 @@ def test_somebody_elses_job_is_not_found(eve: Queue, slots: DirectQueue) -> None
 def test_somebody_elses_jobs_are_counted_and_not_shown(eve: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.submit()
-    assert [one["first_job"] for one in eve.database.call("waiting_autoclusters")] == [None]
-    found = match(eve.database, "slot1@h1")
+    assert [one["first_job"] for one in session_of(eve).database.call("waiting_autoclusters")] == [None]
+    found = match(session_of(eve).database, "slot1@h1")
     assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 
 
@@ -266,7 +267,7 @@ def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(
     later = slots.submit(JobPrio=3, Project="b", Requirements='/Expr(MY.Project == "b")/')
     bobs = slots.submit(Owner="bob")
     slots.scalar("set_submitter", name="bob", changes={"prio_factor": 2000})
-    found = match(queue.database, "slot1@h1")
+    found = match(session_of(queue).database, "slot1@h1")
     assert [(one.job, one.decided_by) for one in found.candidates] == [
         (high, ""),
         (later, "age"),
@@ -279,7 +280,7 @@ def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(
 def test_rank_of_the_slot_decides_first(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", Rank='/Expr(TARGET.Owner == "bob")/')
     mine, bobs = slots.submit(), slots.submit(Owner="bob")
-    found = match(queue.database, "slot1@h1")
+    found = match(session_of(queue).database, "slot1@h1")
     assert [(one.job, one.slot_rank) for one in found.candidates] == [(bobs, 1.0), (mine, 0.0)]
     assert found.candidates[1].decided_by == "slot's Rank"
 
@@ -293,7 +294,7 @@ def test_what_is_not_for_the_slot_is_counted_by_reason(
     slots.submit(Owner="bob")
     slots.submit(Owner="carol")
     slots.scalar("set_submitter", name="carol", changes={"max_running": 0})
-    found = match(queue.database, "slot1@h1")
+    found = match(session_of(queue).database, "slot1@h1")
     assert found.candidates == []
     assert found.passed_over == {"blocked": 1, "resources": 1, "job_refuses": 1, "slot_refuses": 1}
 
@@ -302,7 +303,7 @@ def test_match_is_what_a_claim_takes(queue: Queue, slots: DirectQueue, hosts: Ho
     hosts.tell("slot1@h1")
     for prio in (1, 7, 3):
         slots.submit(JobPrio=prio)
-    first = match(queue.database, "slot1@h1").candidates[0]
+    first = match(session_of(queue).database, "slot1@h1").candidates[0]
     run = slots.claim(autoclusters=[first.autocluster_id], prios=[first.job_prio], hints=[0], limited=[False])
     assert run.job == first.job
 
@@ -310,20 +311,20 @@ def test_match_is_what_a_claim_takes(queue: Queue, slots: DirectQueue, hosts: Ho
 def test_slot_may_be_named_short_and_must_be_one(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@ep1.example.org")
     hosts.tell("slot2@ep1.example.org")
-    assert match(queue.database, "slot2@ep1").slot == "slot2@ep1.example.org"
+    assert match(session_of(queue).database, "slot2@ep1").slot == "slot2@ep1.example.org"
     with pytest.raises(NotFound, match=r"'ep1\.example\.org' has 2 slots"):
-        match(queue.database, "ep1.example.org")
+        match(session_of(queue).database, "ep1.example.org")
     with pytest.raises(NotFound, match="no slot 'slot9@ep1' has asked for work"):
-        match(queue.database, "slot9@ep1")
+        match(session_of(queue).database, "slot9@ep1")
 
 
 def test_busy_slot_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", state="Claimed", activity="Busy")
     hosts.tell("slot2@h1", state="Drained")
-    assert match(queue.database, "slot1@h1").reasons == [
+    assert match(session_of(queue).database, "slot1@h1").reasons == [
         "It is Claimed/Busy; nothing is offered to it until that is over."
     ]
-    assert match(queue.database, "slot2@h1").reasons == [
+    assert match(session_of(queue).database, "slot2@h1").reasons == [
         "It is Drained/Idle; nothing is offered to it until that is over."
     ]
 

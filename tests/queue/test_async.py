@@ -24,8 +24,8 @@ async def test_a_job_s_whole_life(aqueue: AsyncQueue, slots: DirectQueue) -> Non
     assert await aqueue.edit("1.1", "JobPrio", "4") == 1
     assert [ad["JobPrio"] async for ad in aqueue.xquery("JobStatus == 5")] == [4]
     slots.finish(slots.started())
-    assert [ad["ExitCode"] async for ad in aqueue.history()] == [0]
-    assert [ad["Outcome"] async for ad in aqueue.jobEpochHistory()] == ["completed"]
+    assert [ad["ExitCode"] for ad in await aqueue.history()] == [0]
+    assert [ad["Outcome"] for ad in await aqueue.jobEpochHistory()] == ["completed"]
     types = [event.type_number async for event in aqueue.events(job="1.0", stop_after=0)]
     assert types == [0, 1, 5]
     await aqueue.reschedule()

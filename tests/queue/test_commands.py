@@ -151,23 +151,25 @@ def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: Di
         ' "cpus": 1, "memory_mib": 512, "fetched_at": 1795225768, "last_answer": "offered"}]\')'
     )
     (slot,) = json.loads(fetchwork("slots", "--json").out)
-    assert (slot["name"], slot["jobid"], slot["remoteowner"]) == ("slot1@h1", "1.0", "alice")
+    assert (slot["Name"], slot["JobId"], slot["RemoteOwner"]) == ("slot1@h1", "1.0", "alice")
     assert "slot1@h1" in fetchwork("slots", "h1").out
-    assert json.loads(fetchwork("slots", "--hosts", "--json").out)[0]["machine"] == "h1"
+    assert json.loads(fetchwork("slots", "--hosts", "--json").out)[0]["Machine"] == "h1"
     assert fetchwork("prio", "alice", "--factor", "5", "--max-running", "3").out.split()[-3:] == [
         "alice",
         "5",
         "3",
     ]
     (submitter,) = json.loads(fetchwork("submitters", "--json").out)
-    assert (submitter["name"], submitter["runningjobs"], submitter["maxrunning"]) == ("alice", 1, 3)
-    assert "license" in fetchwork("prio", "--limit", "license=20").out
-    assert "license" not in fetchwork("prio", "--limit", "license=").out
-    assert fetchwork("queue", "urgent", "--pause", "--max-running", "9").out.splitlines()[1].split()[:2] == [
+    assert (submitter["Name"], submitter["RunningJobs"], submitter["MaxRunning"]) == ("alice", 1, 3)
+    assert fetchwork("limit", "license", "20").out.split()[-3:] == ["license", "20", "0"]
+    assert json.loads(fetchwork("limit", "--json").out)[0]["Name"] == "license"
+    assert "license" not in fetchwork("limit", "license", "none").out
+    assert fetchwork("slots", "-constraint", 'State == "Unclaimed"').out.endswith("\n0 slots, 0 with a job\n")
+    assert fetchwork("queues", "urgent", "--pause", "--max-running", "9").out.splitlines()[1].split()[:2] == [
         "urgent",
         "paused",
     ]
-    assert {row["name"] for row in json.loads(fetchwork("queue", "--json").out)} == {"default", "urgent"}
+    assert {ad["Name"] for ad in json.loads(fetchwork("queues", "--json").out)} == {"default", "urgent"}
 
 
 def test_the_database_is_looked_after(fetchwork: Run) -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad.constraint import compile_constraint
+from fetchwork.classad.constraint import Source, compile_constraint
 from fetchwork.classad.jsonform import from_json
 from fetchwork.queue import Queue
-from fetchwork.queue import reading as steps
+from fetchwork.queue.selecting import compiled
+from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
 from tests.direct_queue import DirectQueue
 
@@ -134,7 +135,7 @@ def some_jobs(slots: DirectQueue) -> None:
 @pytest.fixture
 def whole_ads(some_jobs: None, queue: Queue) -> list[tuple[str, Any]]:
     """The ads of all jobs, without any constraint."""
-    rows = queue.database.query("SELECT * FROM fetchwork.jobs ORDER BY clusterid, procid")
+    rows = session_of(queue).database.query("SELECT * FROM fetchwork.jobs ORDER BY clusterid, procid")
     return [(row["jobid"], from_json(JOBS.ad(row))) for row in rows]
 
 
@@ -143,16 +144,16 @@ def whole_ads(some_jobs: None, queue: Queue) -> list[tuple[str, Any]]:
 def test_sql_and_htcondor_select_the_same(
     constraint: str, queue: Queue, whole_ads: list[tuple[str, Any]]
 ) -> None:
-    compiled = queue.run(steps.compiled(JOBS, constraint, queue.memory))
-    expected = [job for job, ad in whole_ads if compiled.accepts(ad)]
-    found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in queue.ads(constraint, ["ClusterId", "ProcId"])]
+    selection = session_of(queue).run(compiled(JOBS, constraint, session_of(queue).memory))
+    expected = [job for job, ad in whole_ads if selection.accepts(ad)]
+    found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in queue.query(constraint, ["ClusterId", "ProcId"])]
     assert found == expected
-    rows = queue.database.query(
-        f"SELECT jobid FROM fetchwork.jobs WHERE {compiled.sql} ORDER BY clusterid, procid", compiled.params
+    rows = session_of(queue).database.query(
+        f"SELECT jobid FROM fetchwork.jobs WHERE {selection.sql} ORDER BY clusterid, procid", selection.params
     )
     narrowed = [row["jobid"] for row in rows]
     assert set(expected) <= set(narrowed)
-    if compiled.exact:
+    if selection.exact:
         assert narrowed == expected
 
 
@@ -171,19 +172,19 @@ def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list
                 f"{literal} {sign} {name}",
                 f"!({name} {sign} {literal})",
             ):
-                compiled = queue.run(steps.compiled(JOBS, constraint, queue.memory))
-                rows = queue.database.query(
-                    f"SELECT jobid FROM fetchwork.jobs WHERE {compiled.sql}", compiled.params
+                selection = session_of(queue).run(compiled(JOBS, constraint, session_of(queue).memory))
+                rows = session_of(queue).database.query(
+                    f"SELECT jobid FROM fetchwork.jobs WHERE {selection.sql}", selection.params
                 )
                 found, expected = (
                     {row["jobid"] for row in rows},
-                    {job for job, ad in whole_ads if compiled.accepts(ad)},
+                    {job for job, ad in whole_ads if selection.accepts(ad)},
                 )
                 assert expected <= found, constraint
-                assert found == expected or not compiled.exact, constraint
+                assert found == expected or not selection.exact, constraint
 
 
 def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:
     """Else the property above would say little."""
-    source = steps.Source(JOBS.columns())
+    source = Source(JOBS.columns())
     assert compile_constraint("(JobStatus == 5 && !(JobPrio < 0)) || HoldReason =?= undefined", source).exact

@@ -15,6 +15,7 @@ import pytest
 from fetchwork.following import progress as waiting
 from fetchwork.following.logfiles import LogWriter
 from fetchwork.queue import Queue
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
 
@@ -91,7 +92,7 @@ def test_nothing_that_happens_around_the_snapshot_is_counted_twice(
         return found
 
     monkeypatch.setattr(waiting, "snapshot", late)
-    last = list(waiting.follow(queue, ["1"], 5))[-1]
+    last = list(waiting.follow(session_of(queue), ["1"], 5))[-1]
     assert (last.total, last.succeeded, last.waiting) == (2, 2, {})
 
 
@@ -208,18 +209,18 @@ def test_a_writer_killed_before_it_remembers_does_not_write_twice(
 ) -> None:
     log, state = public / "a.log", public / "state.json"
     slots.submit_many([{"UserLog": str(log)}] * 2, {"Cmd": "/bin/true", "Owner": WRITER})
-    writer = LogWriter(queue, state)
+    writer = LogWriter(session_of(queue), state)
     writer.write(queue.events(stop_after=0))
     slots.act("hold", "1")
     slots.act("release", "1")
     held = list(queue.events(after=writer.cursor, stop_after=0))
     # killed between writing and remembering
     monkeypatch.setattr(writer, "_save", lambda: None)
-    assert writer.write(held[:3]) == 3
+    assert writer.write(held[:3]).entries == 3
     with log.open("a") as file:
         file.write("013 (001.000.000) 2026-11-2")
-    again = LogWriter(queue, state)
-    assert again.write(queue.events(after=again.cursor, stop_after=0)) == 1
+    again = LogWriter(session_of(queue), state)
+    assert again.write(queue.events(after=again.cursor, stop_after=0)).entries == 1
     assert types_in(log) == [0, 0, 12, 12, 13, 13]
     assert log.read_text().count("...\n") == 6
 
@@ -229,11 +230,12 @@ def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tm
     log = tmp_path / "root-only" / "a.log"
     log.parent.mkdir(mode=0o700)
     slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": "daemon"})
-    writer = LogWriter(queue, tmp_path / "state.json")
-    assert writer.write(queue.events(stop_after=0)) == 0
+    writer = LogWriter(session_of(queue), tmp_path / "state.json")
+    written = writer.write(queue.events(stop_after=0))
+    assert written.entries == 0
     assert not log.exists()
     if os.geteuid() == 0:
-        assert writer.problems == [f"cannot write event log '{log}' as daemon: Permission denied"]
+        assert written.problems == (f"cannot write event log '{log}' as daemon: Permission denied",)
 
 
 def test_a_fifo_and_a_device_are_no_logs(queue: Queue, slots: DirectQueue, public: Path) -> None:
@@ -243,10 +245,11 @@ def test_a_fifo_and_a_device_are_no_logs(queue: Queue, slots: DirectQueue, publi
     slots.submit_many(
         [{"UserLog": str(fifo)}, {"UserLog": "/dev/null"}], {"Cmd": "/bin/true", "Owner": WRITER}
     )
-    writer = LogWriter(queue, public / "state.json")
-    assert writer.write(queue.events(stop_after=0)) == 0
-    assert len(writer.problems) == 1
-    assert "not a regular file" in writer.problems[0]
+    writer = LogWriter(session_of(queue), public / "state.json")
+    written = writer.write(queue.events(stop_after=0))
+    assert written.entries == 0
+    assert len(written.problems) == 1
+    assert "not a regular file" in written.problems[0]
 
 
 def test_all_events_can_go_to_one_file(fetchwork: Run, slots: DirectQueue, tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ def test_a_broken_state_file_is_one_line(fetchwork: Run, tmp_path: Path) -> None
     (tmp_path / "s").write_text("nonsense")
     told = fetchwork("userlog", "--state", str(tmp_path / "s"))
     assert told.status == 1
-    assert told.err.startswith(f"fetchwork: error: state file '{tmp_path}/s' can't be read")
+    assert told.err.startswith(f"fetchwork: error: cannot read state file '{tmp_path}/s'")
 
 
 # -- tail ------------------------------------------------------------------------------------------------

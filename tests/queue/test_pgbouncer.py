@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue.synchronous import session_of
 from tests.kept import kept_database
 from tests.pgbouncer import PgBouncer, program
 
@@ -50,5 +51,7 @@ def test_all_of_these_pass_through_it(conninfo: str, queue: Queue) -> None:  # n
     # of eight connections that are open, some share a session of the server's, which has four
     with contextlib.ExitStack() as stack:
         queues = [queue, *(stack.enter_context(Queue(conninfo)) for _ in range(7))]  # noqa: F405
-        pids = [each.database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] for each in queues]
+        pids = [
+            session_of(each).database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] for each in queues
+        ]
     assert len(set(pids)) <= 4

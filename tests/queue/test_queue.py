@@ -12,6 +12,7 @@ from fetchwork.classad.ads import parse_expr, parse_old, quote
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"
@@ -63,13 +64,13 @@ def test_nothing_of_a_cluster_stays_if_a_part_is_refused(
 def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue, slots: DirectQueue) -> None:
     cluster = int(slots.submit().partition(".")[0])
     with pytest.raises(SubmitError, match="was not made in this transaction"):
-        queue.database.call("submit_cluster", common=None, procs=[{}], cluster=cluster)
+        session_of(queue).database.call("submit_cluster", common=None, procs=[{}], cluster=cluster)
     with pytest.raises(SubmitError, match="was not reserved"):
-        queue.database.call(
+        session_of(queue).database.call(
             "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=cluster
         )
     with pytest.raises(SubmitError, match="was not reserved"):
-        queue.database.call(
+        session_of(queue).database.call(
             "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=999
         )
 
@@ -120,10 +121,10 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
     """Read as a whole, in pieces, or at first as a whole and then in pieces."""
-    monkeypatch.setattr("fetchwork.queue.reading.PAGE", 3)
-    monkeypatch.setattr("fetchwork.queue.reading._Place.SHORT", short)
-    monkeypatch.setattr("fetchwork.queue.reading._Place.SMALLEST", smallest)
-    monkeypatch.setattr("fetchwork.queue.reading._Place.LARGEST", 2 * smallest)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.SHORT", short)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", smallest)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.LARGEST", 2 * smallest)
     for _ in range(4):
         slots.submit_many([{"JobPrio": n} for n in range(4)])
     every = [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
@@ -143,8 +144,8 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert last[:8] == [f"{c}.{p}" for c in (4, 3) for p in (3, 2, 1, 0)]
     assert ids(queue.history("ProcId % 3 == 0")) == [job for job in last if job in some]
     assert ids(queue.history(match=5)) == last[:5]
-    assert [ad["Outcome"] for ad in queue.epochs()] == ["completed", "completed"]
-    assert [ad["RemoteHost"] for ad in queue.epochs("ExitCode == 0")] == ["slot2@h1"]
+    assert [ad["Outcome"] for ad in queue.runs()] == ["completed", "completed"]
+    assert [ad["RemoteHost"] for ad in queue.runs("ExitCode == 0")] == ["slot2@h1"]
 
 
 def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -> None:
@@ -179,8 +180,8 @@ def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
 
 
 def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fetchwork.queue.reading.PAGE", 100)
-    monkeypatch.setattr("fetchwork.queue.reading._Place.SMALLEST", 100)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 100)
+    monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", 100)
 
     def peak(jobs: int) -> int:
         queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Colour": f"{n:01000}"} for n in range(jobs)])
@@ -268,7 +269,7 @@ def test_all_actions_that_fetched_work_knows(queue: Queue, slots: DirectQueue) -
         queue.act("Hold", 1)
 
 
-@pytest.mark.parametrize("spec", [True, 1.5, ["x"], [], None])
+@pytest.mark.parametrize("spec", [True, 1.5, ["x"], None, "", " "])
 def test_what_is_no_job_spec_is_refused(queue: Queue, spec: Any) -> None:
     with pytest.raises((TypeError, ValueError, FetchworkError)):
         queue.act(fetchwork.JobAction.Hold, spec)
@@ -325,7 +326,7 @@ def test_epochs_are_the_runs_of_a_job(queue: Queue, slots: DirectQueue) -> None:
     last, first = queue.jobEpochHistory("ClusterId == 1")
     assert (first["Outcome"], first["Reason"], first["RemoteHost"]) == ("evicted", "drained", "slot1@h1")
     assert (last["Outcome"], last["ExitCode"], last["RemoteHost"]) == ("completed", 0, "slot2@h1")
-    assert ids(queue.epochs('Outcome == "evicted"')) == ["1.0"]
+    assert ids(queue.runs('Outcome == "evicted"')) == ["1.0"]
 
 
 def test_names_of_the_bindings_are_there() -> None:

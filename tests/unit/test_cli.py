@@ -60,7 +60,7 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
         (["nonsense"], "No such command 'nonsense'"),
         (["q", "--nonsense"], "No such option '--nonsense'"),
         (["q", "-af"], "option '-af' needs attribute names"),
-        (["q", "-af:x", "Cmd"], "letter 'x' is none"),
+        (["q", "-af:x", "Cmd"], "letter 'x' is unknown"),
         (["q", "a b"], "'a b' is not a job"),
         (["rm"], "no jobs named"),
         (["rm", "-all", "42"], "can't be combined with jobs"),
@@ -68,7 +68,8 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
         (["wait", "alice"], "'alice' is not a job"),
         (["events", "--after", "nonsense"], "'nonsense' is not a cursor"),
         (["prio", "alice"], "nothing to set for 'alice'"),
-        (["queue", "a", "--max-running", "x"], "option '--max-running' is 'x'"),
+        (["queues", "a", "--max-running", "x"], "--max-running is 'x'"),
+        (["limit", "license", "many"], "N is 'many'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(

@@ -27,12 +27,16 @@ def reserve_cluster() -> Call[int]:
 
 
 def submit_cluster(
-    *, common: JsonObject, procs: Sequence[JsonObject], cluster: int | None = None
+    *, common: JsonObject | None, procs: Sequence[JsonObject], cluster: int | None = None
 ) -> Call[int]:
-    """Submit jobs as one cluster; the cluster's id."""
+    """Submit jobs as one cluster, or without ``common`` more jobs of that cluster; the cluster's id."""
     return value_of(
         "submit_cluster",
-        {"common": dict(common), "procs": [dict(proc) for proc in procs], "cluster": cluster},
+        {
+            "common": None if common is None else dict(common),
+            "procs": [dict(proc) for proc in procs],
+            "cluster": cluster,
+        },
     )
 
 

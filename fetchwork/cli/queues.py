@@ -1,14 +1,11 @@
-"""``fetchwork queue``: the queues of a database."""
+"""``fetchwork queues``: the queues of a database."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.cli.prio import whole_or_none
-from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 
 
 @click.command()
@@ -35,7 +32,7 @@ from fetchwork.queue import Queue
 @options.json_option
 @options.connected
 def cli(
-    queue: Queue,
+    session: Session,
     name: str | None,
     paused: bool | None,
     draining: bool | None,
@@ -50,57 +47,46 @@ def cli(
 
     \b
     Example:
-      fetchwork queue
-      fetchwork queue urgent
-      fetchwork queue default --pause
-      fetchwork queue urgent --max-running 100
+      fetchwork queues
+      fetchwork queues urgent
+      fetchwork queues default --pause
+      fetchwork queues urgent --max-running 100
     """
-    changes: dict[str, Any] = {}
+    changes: dict[str, float | bool | None] = {}
     if paused is not None:
         changes["paused"] = paused
     if draining is not None:
         changes["draining"] = draining
     if max_running is not None:
-        changes["max_running"] = whole_or_none("--max-running", max_running)
+        changes["max_running"] = options.number_or_none("--max-running", max_running)
     if preempt_prio is not None:
-        changes["preempt_prio"] = whole_or_none("--preempt-prio", preempt_prio)
+        changes["preempt_prio"] = options.number_or_none("--preempt-prio", preempt_prio)
     if preempt_ratio is not None:
-        try:
-            changes["preempt_ratio"] = None if preempt_ratio == "none" else float(preempt_ratio)
-        except ValueError:
-            raise click.UsageError(
-                f"option '--preempt-ratio' is '{preempt_ratio}'; allowed: a number above 1, or 'none'"
-            ) from None
+        changes["preempt_ratio"] = options.number_or_none("--preempt-ratio", preempt_ratio, whole=False)
     if changes and name is None:
         raise click.UsageError("no queue named")
+    from fetchwork.db import calls
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import QUEUES
+
     if name is not None:
-        queue.database.call("set_queue", name=name, changes=changes)
-    rows = queue.database.query(
-        "SELECT q.name, q.paused, q.draining, q.maxrunning, q.preemptratio, q.preemptprio,"
-        " coalesce(sum(t.idle), 0)::bigint AS idle, coalesce(sum(t.running), 0)::bigint AS running,"
-        " coalesce(sum(t.held), 0)::bigint AS held FROM fetchwork.queues AS q"
-        " LEFT JOIN fetchwork.totals AS t ON t.fetchworkqueue = q.name"
-        " WHERE %s::text IS NULL OR q.name = %s GROUP BY q.name, q.paused, q.draining, q.maxrunning,"
-        " q.preemptratio, q.preemptprio"
-        " ORDER BY q.name",
-        [name, name],
-    )
+        session.database.run(calls.set_queue(name=name, changes=changes))
+    queues = [ad for ad in session.each(ads(QUEUES, None, session.memory)) if name in (None, ad["Name"])]
     if as_json:
-        output.print_json(rows)
+        output.print_json(queues)
         return
     cells = [
         [
-            row["name"],
-            " ".join(word for word, on in (("paused", row["paused"]), ("draining", row["draining"])) if on)
-            or "open",
-            row["idle"],
-            row["running"],
-            row["held"],
-            row["maxrunning"],
-            row["preemptratio"],
-            row["preemptprio"],
+            ad["Name"],
+            " ".join(word for word in ("paused", "draining") if ad[word.capitalize()]) or "open",
+            ad["IdleJobs"],
+            ad["RunningJobs"],
+            ad["HeldJobs"],
+            ad.get("MaxRunning"),
+            ad.get("PreemptRatio"),
+            ad.get("PreemptPrio"),
         ]
-        for row in rows
+        for ad in queues
     ]
     heading = ("QUEUE", "STATE", "IDLE", "RUN", "HOLD", "MAX_RUN", "PREEMPT_RATIO", "PREEMPT_PRIO")
     output.table(heading, cells, right=(2, 3, 4, 5, 6, 7))

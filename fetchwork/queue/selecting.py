@@ -1,0 +1,88 @@
+"""Which jobs are meant: constraints for one view, and job specs as HTCondor's bindings take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from fetchwork.classad.constraint import Constraint, Source, compile_constraint, names_in, text_of
+from fetchwork.queue.ask import Ask, Memory, Steps
+from fetchwork.queue.views import View
+
+if TYPE_CHECKING:
+    from fetchwork.classad.values import ExprTree
+
+#: an id ('42.0', or '42' for a cluster), a cluster's number, a list of ids, or a constraint
+JobSpec: TypeAlias = "str | int | ExprTree | Iterable[str]"
+#: a ClassAd expression, or its text; None and '' select everything
+ConstraintSpec: TypeAlias = "str | ExprTree | bool | None"
+
+_ID = re.compile(r"\s*(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
+_NO_IDS = "a list of jobs holds ids such as '42.0', or '42' for a whole cluster"
+
+
+def parse_id(text: str) -> tuple[int, int | None] | None:
+    """Cluster and process of a job id ('42.0'), cluster and None of a cluster's ('42'); else None."""
+    match = _ID.fullmatch(text)
+    return (int(match[1]), int(match[2]) if match[2] else None) if match else None
+
+
+def id_of(text: str) -> tuple[int, int | None]:
+    """As ``parse_id``; raises ValueError for a text that is not a job id."""
+    if (job := parse_id(text)) is None:
+        raise ValueError(f"{text!r} is not a job id; allowed: '42.0', or '42' for a whole cluster")
+    return job
+
+
+def constraint_of(spec: JobSpec) -> str:
+    """The constraint that a job spec means; raises ValueError where it is empty."""
+    if isinstance(spec, bool):
+        raise TypeError("a job spec is a list of ids, an id, a cluster number or a constraint")
+    if isinstance(spec, int):
+        return f"ClusterId == {spec}"
+    if isinstance(spec, str):
+        if not spec.strip():
+            raise ValueError("the constraint is empty; 'true' means all jobs")
+        return _id_constraint(spec) or spec
+    from fetchwork.classad.values import ExprTree, format_expr
+
+    if isinstance(spec, ExprTree):
+        return format_expr(spec)
+    parts = [_id_constraint(item) if isinstance(item, str) else None for item in spec]
+    if not parts or None in parts:
+        raise ValueError(_NO_IDS)
+    return " || ".join(part for part in parts if part)
+
+
+def _id_constraint(text: str) -> str | None:
+    if (job := parse_id(text)) is None:
+        return None
+    cluster, proc = job
+    return f"(ClusterId == {cluster})" if proc is None else f"(ClusterId == {cluster} && ProcId == {proc})"
+
+
+def ids_of(spec: JobSpec) -> list[str] | None:
+    """The ids, where a spec consists of nothing else."""
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        return [str(spec)]
+    items = [spec] if isinstance(spec, str) else spec if isinstance(spec, list | tuple) else None
+    if items is None:
+        return None
+    ids = [item.strip() for item in items if isinstance(item, str) and _id_constraint(item)]
+    return ids if len(ids) == len(items) else None
+
+
+def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Constraint]:
+    """A constraint for one view; None and '' select everything."""
+    text = text_of(constraint)
+    names = names_in(text)
+    columns = view.columns()
+    owners = None
+    if "owner" in columns and "owner" in names:
+        rows = yield Ask("SELECT DISTINCT owner FROM fetchwork.autoclusters")
+        owners = [row["owner"] for row in rows]
+    if not names <= columns.keys() and not memory.spellings:
+        rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
+        memory.spellings = {row["key"]: row["name"] for row in rows}
+    return compile_constraint(text, Source(columns, "ad", memory.spellings, owners))
