@@ -1,7 +1,7 @@
 # Everything that a developer runs. On a Debian machine it needs git, make, python3 and python3-venv.
 #
 #   make demo       20 jobs through a private pool, from SQL and submit description to results
-#   make check      lint and the unit tests, within a minute: before each commit
+#   make check      lint, unit tests and house rules, within a minute: before each commit
 #   make test       the test suite, with one case of each heavy kind, real HTCondor included: what CI runs
 #                   TESTS=tests/queue only these; LOAD=4 beside four busy processes; WORKERS=2 so many at once
 #   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
@@ -33,7 +33,7 @@ test: $(INSTALLED) postgres
 	@$(PYTEST) --no-loadscope-reorder --durations 15 $(TESTS)
 
 check: lint
-	@$(PYTEST) -q -m 'not slow' tests/unit
+	@$(PYTEST) -q -m 'not slow' tests/unit tests/house
 
 test-all: $(INSTALLED) postgres
 	@$(PYTEST) --all --no-loadscope-reorder --durations 30 $(TESTS)

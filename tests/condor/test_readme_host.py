@@ -128,12 +128,12 @@ def test_the_readme_needs_five_commands() -> None:
 def test_commands_of_the_readme_make_a_host_that_runs_jobs(
     debian: Debian, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    init, pip, file, install, restart = commands()
-    assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install fetchwork"
+    pip, init, file, install, restart = commands()
+    assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
     dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
     postgres.create_database(dbname)
     administrator = postgres.conninfo(dbname)
-    words = re.fullmatch(r'fetchwork --dsn ".*" (db init --agent-role) fetchwork_host', init)
+    words = re.fullmatch(r'/opt/fetchwork/bin/fetchwork --dsn ".*" (db init --agent-role) fetchwork_host', init)
     assert words
     assert run(["--dsn", administrator, *words[1].split(), role]) == 0
     password = re.search(rf"role {role}, password (\S+)", capsys.readouterr().out)
