@@ -133,7 +133,8 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs(
     dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
     postgres.create_database(dbname)
     administrator = postgres.conninfo(dbname)
-    words = re.fullmatch(r'/opt/fetchwork/bin/fetchwork --dsn ".*" (db init --agent-role) fetchwork_host', init)
+    program = "/opt/fetchwork/bin/fetchwork"
+    words = re.fullmatch(rf'{program} --dsn ".*" (db init --agent-role) fetchwork_host', init)
     assert words
     assert run(["--dsn", administrator, *words[1].split(), role]) == 0
     password = re.search(rf"role {role}, password (\S+)", capsys.readouterr().out)
