@@ -27,14 +27,16 @@ import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Literal as OneOf
 
+from fetchwork.classad.expression import Attribute, Literal, Node, Operation, Unreadable, read
 from fetchwork.errors import ClassAdError
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd
 
-ColumnType = Literal["integer", "real", "string", "boolean"]
+ColumnType: TypeAlias = OneOf["integer", "real", "string", "boolean"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Constraint:
         return truth(evaluate(ad, self._expression)) is True
 
 
-# of ids as commands write them: what is made of nothing else, and _Parser reads, is an expression
+# of ids as commands write them: what is made of nothing else, and ``read`` reads, is an expression
 _OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,9})+")
 
 
@@ -145,13 +147,13 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(name.lower() for name in references(parse_expr(text)))
 
 
-def _read_of_ids(text: str) -> Any:
+def _read_of_ids(text: str) -> Node | None:
     """The tree of a constraint of ids; None for any other, and for none."""
     if not _OF_IDS.fullmatch(text):
         return None
     try:
-        return _Parser(text).whole()
-    except (_Unreadable, RecursionError):
+        return read(text)
+    except Unreadable:
         return None
 
 
@@ -164,197 +166,24 @@ def compile_constraint(text: str, source: Source) -> Constraint:
 
         text = format_expr(parse_expr(text))
     try:
-        rails = _translate(tree or _Parser(text).whole(), source)
-    except (_Unreadable, RecursionError):
+        rails = _translate(tree or read(text), source)
+    except (Unreadable, RecursionError):
         # the latter: longer, or in deeper brackets, than Python goes
         rails = _UNKNOWN
     return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
 
-# -- reading -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Literal:
-    value: Any  # str, int, float, bool, or None for undefined
-
-
-@dataclass(frozen=True)
-class _Attribute:
-    name: str
-
-
-@dataclass(frozen=True)
-class _Operation:
-    operator: str
-    operands: tuple[Any, ...]
-
-
-class _Opaque:
-    """Something that is left to HTCondor."""
-
-
-_OPAQUE = _Opaque()
-
-
-class _Unreadable(Exception):
-    """The expression has a form that this reader does not know."""
-
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
-      | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<sign>=\?=|=!=|\?:|>>>|<<|>>|&&|\|\||[=!<>]=|[-+*/%!<>&|^~?:.,(){}\[\]])
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-# binary operators, loosest first
-_LEVELS = (
-    ("||",),
-    ("&&",),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("==", "!=", "is", "isnt", "=?=", "=!="),
-    ("<", "<=", ">", ">="),
-    ("<<", ">>", ">>>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-)
-_MEANT = {"=?=": "is", "=!=": "isnt"}
-_WORDS: dict[str, Any] = {"true": True, "false": False, "undefined": None}
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            found = _TOKEN.match(text, position)
-            if found is None:
-                raise _Unreadable
-            kind = found.lastgroup or ""
-            word = found[kind]
-            if kind == "name" and word.lower() in ("is", "isnt"):
-                kind, word = "sign", word.lower()
-            self._tokens.append((kind, word))
-            position = found.end()
-        self._next = 0
-
-    def whole(self) -> Any:
-        tree = self._conditional()
-        if self._next != len(self._tokens):
-            raise _Unreadable
-        return tree
-
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._next] if self._next < len(self._tokens) else ("", "")
-
-    def _take(self, *signs: str) -> str | None:
-        kind, word = self._peek()
-        if kind == "sign" and word in signs:
-            self._next += 1
-            return word
-        return None
-
-    def _expect(self, sign: str) -> None:
-        if not self._take(sign):
-            raise _Unreadable
-
-    def _conditional(self) -> Any:
-        condition = self._binary(0)
-        if self._take("?:"):
-            self._conditional()
-            return _OPAQUE
-        if self._take("?"):
-            self._conditional()
-            self._expect(":")
-            self._conditional()
-            return _OPAQUE
-        return condition
-
-    def _binary(self, level: int) -> Any:
-        if level == len(_LEVELS):
-            return self._unary()
-        left = self._binary(level + 1)
-        while sign := self._take(*_LEVELS[level]):
-            left = _Operation(_MEANT.get(sign, sign), (left, self._binary(level + 1)))
-        return left
-
-    def _unary(self) -> Any:
-        if self._take("!"):
-            return _Operation("!", (self._unary(),))
-        if sign := self._take("-", "+", "~"):
-            operand = self._unary()
-            if isinstance(operand, _Literal) and type(operand.value) in (int, float) and sign != "~":
-                return _Literal(-operand.value if sign == "-" else operand.value)
-            return _OPAQUE
-        return self._postfix()
-
-    def _postfix(self) -> Any:
-        tree = self._primary()
-        while sign := self._take(".", "["):
-            if sign == "[":
-                self._conditional()
-                self._expect("]")
-                tree = _OPAQUE
-                continue
-            kind, word = self._peek()
-            if kind != "name":
-                raise _Unreadable
-            self._next += 1
-            own = isinstance(tree, _Attribute) and tree.name.lower() == "my"
-            tree = _Attribute(word) if own else _OPAQUE
-        return tree
-
-    def _primary(self) -> Any:
-        kind, word = self._peek()
-        self._next += 1
-        if kind == "string":
-            from fetchwork.classad.ads import parse_expr
-
-            return _Literal(parse_expr(word).eval())
-        if kind == "number":
-            return _Literal(int(word) if word.isdigit() else float(word))
-        if kind == "name":
-            if self._take("("):
-                self._items(")")
-                return _OPAQUE
-            if word.lower() == "error":
-                return _OPAQUE
-            return _Literal(_WORDS[word.lower()]) if word.lower() in _WORDS else _Attribute(word)
-        if (kind, word) == ("sign", "("):
-            tree = self._conditional()
-            self._expect(")")
-            return tree
-        if (kind, word) == ("sign", "{"):
-            self._items("}")
-            return _OPAQUE
-        raise _Unreadable
-
-    def _items(self, end: str) -> None:
-        if self._take(end):
-            return
-        self._conditional()
-        while self._take(","):
-            self._conditional()
-        self._expect(end)
-
-
-# -- translating
-# -----------------------------------------------------------------------------------------------
+# -- translating ---------------------------------------------------------------------------------------------
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SQL_OPERATORS = {"==": "=", "!=": "<>", "is": "=", "isnt": "<>"}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "isnt", "isnt": "is"}
 
 
-def _translate(tree: Any, source: Source) -> _Rails:
-    if isinstance(tree, _Literal):
+def _translate(tree: Node, source: Source) -> _Rails:
+    if isinstance(tree, Literal):
         return _constant(tree.value)
-    if not isinstance(tree, _Operation):
+    if not isinstance(tree, Operation):
         return _UNKNOWN
     if tree.operator == "!":
         inner = _translate(tree.operands[0], source)
@@ -380,10 +209,10 @@ def _constant(value: Any) -> _Rails:
     return _Rails(_ALWAYS, _NEVER, True) if value else _Rails(_NEVER, _ALWAYS, True)
 
 
-def _comparison(operator: str, left: Any, right: Any, source: Source) -> _Rails:
-    if isinstance(left, _Literal):
+def _comparison(operator: str, left: Node, right: Node, source: Source) -> _Rails:
+    if isinstance(left, Literal):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    if not isinstance(left, _Attribute) or not isinstance(right, _Literal):
+    if not isinstance(left, Attribute) or not isinstance(right, Literal):
         return _UNKNOWN
     value = right.value
     column = source.columns.get(left.name.lower())

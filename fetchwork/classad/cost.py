@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from fetchwork.classad.expression import names
 from fetchwork.classad.values import ClassAd, ExprTree, format_expr
 from fetchwork.errors import ClassAdError
 
 #: evaluations that one attribute may cost: HTCondor evaluates a reference anew wherever it stands
 MAX_EVALUATIONS = 100_000
-_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_]*')
 
 
 def check_cost(ad: ClassAd) -> None:
@@ -17,8 +15,7 @@ def check_cost(ad: ClassAd) -> None:
     words: dict[str, list[str]] = {}
     for name in ad:
         if isinstance(ad[name], ExprTree | list | ClassAd):
-            found = _WORD.findall(format_expr(ad.lookup(name)).lower())
-            words[name.lower()] = [word for word in found if word[0] != '"']
+            words[name.lower()] = [*names(format_expr(ad.lookup(name)).lower())]
     costs: dict[str, int] = {}
 
     def cost(name: str, above: frozenset[str]) -> int:

@@ -88,8 +88,13 @@ def test_no_expression_is_refused(constraint: str) -> None:
         compile_constraint(constraint, SOURCE)
 
 
+def test_many_parentheses_are_translated() -> None:
+    compiled = compile_constraint(f"{'(' * 100}ClusterId == 4{')' * 100}", SOURCE)
+    assert (compiled.sql, compiled.exact) == ("clusterid = %s", True)
+
+
 @pytest.mark.parametrize(
-    "text", [f"{'(' * 150}ClusterId == 4{')' * 150}", " || ".join(["ClusterId == 4"] * 2000)]
+    "text", [f"{'(true && ' * 190}ClusterId == 4{')' * 190}", " || ".join(["ClusterId == 4"] * 2000)]
 )
 def test_what_is_nested_deeper_than_python_goes_is_left_to_htcondor(text: str) -> None:
     compiled = compile_constraint(text, SOURCE)

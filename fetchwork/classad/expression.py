@@ -1,0 +1,284 @@
+"""The one reader of expressions: their parts as a tree, each with its place in the text.
+
+The bindings read an expression, but show it only as text. What has to look inside (a constraint that becomes
+SQL, the clauses of Requirements, the names an expression costs) reads that text here. HTCondor's reader has
+decided before whether it is an expression at all, and prints it in one form; what this reader does not know
+is ``Opaque`` and left to HTCondor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Attribute", "Literal", "Node", "Opaque", "Operation", "Unreadable", "clauses", "names", "read"]
+
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value: a string, an integer, a real, a boolean, or None for undefined."""
+
+    value: str | int | float | bool | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A name, or ``MY.`` and a name."""
+
+    name: str
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A unary or binary operator; ``=?=`` and ``=!=`` are called ``is`` and ``isnt``."""
+
+    operator: str
+    operands: tuple[Node, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part that is left to HTCondor: a function, a list, a record, a choice, another ad's attribute."""
+
+    span: Span = field(compare=False)
+
+
+Node: TypeAlias = Literal | Attribute | Operation | Opaque
+
+
+class Unreadable(Exception):
+    """The text has a form that this reader does not know, or is nested deeper than Python goes."""
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<quoted>'(?:[^'\\]|\\.)*')
+      | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<sign>=\?=|=!=|\?:|>>>|<<|>>|&&|\|\||[=!<>]=|[-+*/%!<>&|^~?:.,;=(){}\[\]])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+# binary operators, loosest first
+_LEVELS = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!=", "is", "isnt", "=?=", "=!="),
+    ("<", "<=", ">", ">="),
+    ("<<", ">>", ">>>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+_LEVEL_OF = {sign: level for level, signs in enumerate(_LEVELS) for sign in signs}
+_MEANT = {"=?=": "is", "=!=": "isnt"}
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "undefined": None}
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+
+
+def read(text: str) -> Node:
+    """The tree of an expression; raises Unreadable."""
+    try:
+        return _Reader(text).whole()
+    except RecursionError:
+        raise Unreadable from None
+
+
+def clauses(tree: Node) -> list[Node]:
+    """The parts of an expression that all have to be true, in order: what ``&&`` joins."""
+    found: list[Node] = []
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, Operation) and node.operator == "&&":
+            left += reversed(node.operands)
+        else:
+            found.append(node)
+    return found
+
+
+def names(text: str) -> Iterator[str]:
+    """The words of an expression outside its strings: attributes, functions, and the few key words."""
+    # whatever the reader may not know is passed over
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|([A-Za-z_][A-Za-z0-9_]*)', text):
+        if found[1]:
+            yield found[1]
+
+
+class _Token(NamedTuple):
+    kind: str
+    word: str
+    start: int
+    end: int
+
+
+_END = _Token("", "", 0, 0)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._tokens: list[_Token] = []
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise Unreadable
+            kind = found.lastgroup or ""
+            word = found[kind]
+            if kind == "name" and word.lower() in ("is", "isnt"):
+                kind, word = "sign", word.lower()
+            position = found.end()
+            self._tokens.append(_Token(kind, word, found.start(found.lastgroup or 0), position))
+        self._next = 0
+
+    def whole(self) -> Node:
+        tree = self._conditional()
+        if self._next != len(self._tokens):
+            raise Unreadable
+        return tree
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next] if self._next < len(self._tokens) else _END
+
+    def _take(self, *signs: str) -> str | None:
+        token = self._peek()
+        if token.kind == "sign" and token.word in signs:
+            self._next += 1
+            return token.word
+        return None
+
+    def _expect(self, sign: str) -> None:
+        if not self._take(sign):
+            raise Unreadable
+
+    def _span(self, first: int) -> Span:
+        """From the token of this number to the last one that was read."""
+        return self._tokens[first].start, self._tokens[self._next - 1].end
+
+    def _conditional(self) -> Node:
+        first = self._next
+        condition = self._binary(0)
+        if self._take("?:"):
+            self._conditional()
+            return Opaque(self._span(first))
+        if self._take("?"):
+            self._conditional()
+            self._expect(":")
+            self._conditional()
+            return Opaque(self._span(first))
+        return condition
+
+    def _binary(self, loosest: int) -> Node:
+        first = self._next
+        left = self._unary()
+        while True:
+            token = self._peek()
+            level = _LEVEL_OF.get(token.word, -1) if token.kind == "sign" else -1
+            if level < loosest:
+                return left
+            self._next += 1
+            right = self._binary(level + 1)
+            left = Operation(_MEANT.get(token.word, token.word), (left, right), self._span(first))
+
+    def _unary(self) -> Node:
+        first = self._next
+        if self._take("!"):
+            return Operation("!", (self._unary(),), self._span(first))
+        if sign := self._take("-", "+", "~"):
+            operand = self._unary()
+            if isinstance(operand, Literal) and sign != "~":
+                value = operand.value
+                if type(value) is int or type(value) is float:
+                    return Literal(-value if sign == "-" else value, self._span(first))
+            return Opaque(self._span(first))
+        return self._postfix()
+
+    def _postfix(self) -> Node:
+        first = self._next
+        tree = self._primary()
+        while sign := self._take(".", "["):
+            if sign == "[":
+                self._conditional()
+                self._expect("]")
+                tree = Opaque(self._span(first))
+                continue
+            token = self._peek()
+            if token.kind not in ("name", "quoted"):
+                raise Unreadable
+            self._next += 1
+            own = token.kind == "name" and isinstance(tree, Attribute) and tree.name.lower() == "my"
+            tree = Attribute(token.word, self._span(first)) if own else Opaque(self._span(first))
+        return tree
+
+    def _primary(self) -> Node:
+        token = self._peek()
+        kind, word = token.kind, token.word
+        first = self._next
+        self._next += 1
+        if kind == "string":
+            return Literal(_string(word), (token.start, token.end))
+        if kind == "number":
+            return Literal(int(word) if word.isdigit() else float(word), (token.start, token.end))
+        if kind == "name":
+            if self._take("("):
+                self._items(")")
+                return Opaque(self._span(first))
+            if word.lower() == "error":
+                return Opaque((token.start, token.end))
+            if word.lower() in _WORDS:
+                return Literal(_WORDS[word.lower()], (token.start, token.end))
+            return Attribute(word, (token.start, token.end))
+        if kind == "quoted":
+            return Opaque((token.start, token.end))
+        if (kind, word) == ("sign", "("):
+            tree = self._conditional()
+            self._expect(")")
+            return tree
+        if (kind, word) == ("sign", "{"):
+            self._items("}")
+            return Opaque(self._span(first))
+        if (kind, word) == ("sign", "["):
+            self._record()
+            return Opaque(self._span(first))
+        raise Unreadable
+
+    def _items(self, end: str) -> None:
+        if self._take(end):
+            return
+        self._conditional()
+        while self._take(","):
+            self._conditional()
+        self._expect(end)
+
+    def _record(self) -> None:
+        """Pass over a record behind its opening bracket."""
+        open_brackets = ["]"]
+        while open_brackets:
+            token = self._peek()
+            if token is _END:
+                raise Unreadable
+            self._next += 1
+            if token.kind != "sign":
+                continue
+            if token.word in _BRACKETS:
+                open_brackets.append(_BRACKETS[token.word])
+            elif token.word in _BRACKETS.values() and token.word != open_brackets.pop():
+                raise Unreadable
+
+
+def _string(literal: str) -> str:
+    if "\\" not in literal:
+        return literal[1:-1]
+    from fetchwork.classad.ads import parse_expr
+
+    return str(parse_expr(literal).eval())
