@@ -76,7 +76,7 @@ class WaitingFetches:
         return list(itertools.islice((held.offer for held in beside if held.offer is not None), MAX_OTHERS))
 
     def close(self) -> None:
-        """Send everybody home with nothing; nobody enters any more."""
+        """Answer every waiting fetch with "no work" and accept no more."""
         self._closed = True
         for held in self._held:
             held.woken.set()

@@ -102,7 +102,7 @@ class Server:
             take_over(self.path, other)
 
     async def stop(self, patience_s: float) -> None:
-        """Accept nobody any more, let requests in flight end, close."""
+        """Accept no more connections, let requests in flight end, close."""
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(OSError):

@@ -256,7 +256,7 @@ def _check_numbers(text: str) -> None:
 
 
 def _subject(line: str) -> str:
-    """The part of a bad line that may be shown: a value may be a secret, a name is none."""
+    """The part of a bad line that may be shown: a value may be a secret, a name is not."""
     name, equals, _ = line.partition("=")
     return f"'{one_line(name.strip(), 40)} = ...'" if equals else shorten(line.strip() or "(blank)")
 

@@ -138,7 +138,7 @@ def text_of(constraint: Any) -> str:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """The attributes that a constraint refers to, in lower case; raises ClassAdError if it is none."""
+    """The lower-case names of attributes in a constraint; raises ClassAdError if the text is not one."""
     if _read_of_ids(text) is not None:
         return frozenset(name.lower() for name in re.findall(r"[A-Z]\w+", text))
     from fetchwork.classad.ads import parse_expr
@@ -158,7 +158,7 @@ def _read_of_ids(text: str) -> Node | None:
 
 
 def compile_constraint(text: str, source: Source) -> Constraint:
-    """Translate a constraint; raises ClassAdError if it is none."""
+    """Translate a constraint; raises ClassAdError if the text is not one."""
     tree = _read_of_ids(text)
     if tree is None:
         from fetchwork.classad.ads import parse_expr

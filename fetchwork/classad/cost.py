@@ -1,4 +1,4 @@
-"""How many evaluations an ad may cost whoever evaluates it."""
+"""How many evaluations the evaluation of an ad may cost."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from fetchwork.pool import PersonalPool
 
 
 def default_directory() -> Path:
-    """Where the pool is if nobody says so."""
+    """Where the pool is by default."""
     if os.geteuid() == 0:
         return Path("/var/lib/fetchwork/pool")
     home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"

@@ -38,7 +38,7 @@ class SlotRow(NamedTuple):
 def render(config: HostConfig, version: tuple[int, ...] | None = None) -> dict[str, str]:
     """Return file name -> text for a host.
 
-    ``version`` is the HTCondor found on the machine; the host file's own ``host.htcondor`` goes before it.
+    ``version`` is the HTCondor found on the machine; the host file's own ``host.htcondor`` overrides it.
     Where neither is known, the output suits every version from 23.0.
     """
     version = config.htcondor_version or version

@@ -180,7 +180,7 @@ class HeldFetch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The reply, what the log line tells, and what undoes it should nobody be there to take it."""
+    """The reply, what the log line says, and what undoes the request if the reply cannot be delivered."""
 
     reply: Reply
     fields: dict[str, Any] = field(default_factory=dict)

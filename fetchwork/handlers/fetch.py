@@ -6,7 +6,7 @@ HTCondor accepts a better-ranked job on a busy slot and then drops it (startd-pr
 A fetch may be held. On an idle slot it waits for work to appear. On a busy slot whose job is ours it waits
 for the starter's end, upon which the startd takes the answer as that of an idle slot: so a chain of short
 jobs has no gaps. However long it was held, what is offered is chosen after the wait, and taken back
-if nobody is there any more to take it.
+if the answer cannot be delivered.
 """
 
 from __future__ import annotations

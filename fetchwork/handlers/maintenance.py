@@ -1,4 +1,4 @@
-"""What somebody has to do now and then for the whole queue: agents do, and without any, direct mode."""
+"""Regular maintenance of the whole queue: agents do it and, where there is none, direct mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def tick(session: HostSession) -> None:
 
 
 async def do_leader_tasks(session: HostSession) -> None:
-    """Do what one process at a time does for all, if it is time and nobody else did."""
+    """Run each leader task that is due and that no other process has taken."""
     if await _is_mine(session, "preempt", PREEMPT_S):
         ended = await session.database.scalar("preempt", timeout_s=CALL_S)
         if ended:

@@ -115,7 +115,7 @@ class Host:
         self.start()
 
     async def lose_master(self) -> None:
-        """kill -9 of the master: startd and starters give up, the jobs go on and nobody will tell."""
+        """kill -9 of the master: startd and starters give up, the jobs go on, and no hook reports them."""
         self.orphans = True
         await self.vanish()
 

@@ -1,4 +1,4 @@
--- What has to be done now and then, by whoever is there: agents call it every second or two, a pool without agents by a timer. Returns what was done.
+-- Regular maintenance of the queue: agents call it every second or two, a pool without agents by a timer. Returns what was done.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER

@@ -45,7 +45,7 @@ DECLARE
     taken record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- which of them are over it looks itself
+    -- slot_is_free decides which of them are over
     IF exclusive AND EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = claim.host_id AND r.slot = claim.slot) THEN
         PERFORM fetchwork.slot_is_free(claim.host_id, claim.slot);
     END IF;
