@@ -6,45 +6,45 @@ from fetchwork.cli import output
 from fetchwork.explain.job import VERDICTS, Analysis
 
 
-def show(found: Analysis) -> None:
+def show(analysis: Analysis) -> None:
     """Print one analysis."""
-    output.echo(f"-- Job {found.job} of {found.owner}, queue {found.queue}")
-    for reason in found.reasons or ["Nothing prevents it from running."]:
+    output.echo(f"-- Job {analysis.job} of {analysis.owner}, queue {analysis.queue}")
+    for reason in analysis.reasons or ["Nothing prevents it from running."]:
         output.echo(f"   {reason}")
-    if found.verdicts:
-        output.echo(f"\nOf {found.slots} slots")
-        for name, number in found.verdicts.items():
-            more = "" if name != "resources" else f" ({', '.join(found.resources)})"
+    if analysis.verdicts:
+        output.echo(f"\nOf {analysis.slots} slots")
+        for name, number in analysis.verdicts.items():
+            more = "" if name != "resources" else f" ({', '.join(analysis.resources)})"
             output.echo(f"{number:>6} {VERDICTS[name]}{more}")
-    if found.clauses:
+    if analysis.clauses:
         output.echo("\nIts Requirements, on these slots:\n")
         output.table(
             ("TRUE", "FALSE", "UNDEF", "ERROR", "CLAUSE"),
             [
                 [one.true, one.false, one.undefined, one.error, one.text + _unknown(one.unknown)]
-                for one in found.clauses
+                for one in analysis.clauses
             ],
             right=(0, 1, 2, 3),
         )
-    if found.refusals:
+    if analysis.refusals:
         output.echo("\nWhat slots say:\n")
         output.table(
             ("SLOTS", "REASON", "FOR EXAMPLE"),
-            [[one.slots, one.text, ", ".join(one.examples)] for one in found.refusals],
+            [[one.slots, one.text, ", ".join(one.examples)] for one in analysis.refusals],
             right=(0,),
         )
-    if found.ahead:
+    if analysis.ahead:
         output.echo("\nWhose turn comes first:\n")
         output.table(
-            ("SUBMITTER", "PRIORITY", "RUNNING", "KINDS_WAITING"),
+            ("SUBMITTER", "PRIORITY", "RUNNING", "AUTOCLUSTERS"),
             [
                 [
-                    one["submitter"],
-                    output.number(one["priority"]) if "priority" in one else one["why"],
-                    one.get("running"),
-                    one["kinds_waiting"],
+                    one.submitter,
+                    one.why or output.number(one.priority),
+                    one.running,
+                    one.autoclusters_waiting,
                 ]
-                for one in found.ahead
+                for one in analysis.ahead
             ],
             right=(2, 3),
         )

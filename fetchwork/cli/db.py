@@ -93,31 +93,31 @@ def status(context: click.Context, as_json: bool) -> None:
     """
     from fetchwork.db import schema
 
-    found = schema.status(context.obj)
+    state = schema.status(context.obj)
     if as_json:
         output.print_json(
             {
-                "installed": list(found.installed),
-                "known": list(found.known),
-                "pending": list(found.pending),
-                "newer": found.newer,
+                "installed": list(state.installed),
+                "known": list(state.known),
+                "pending": list(state.pending),
+                "newer": state.newer,
             }
         )
-    elif not found.installed:
+    elif not state.installed:
         click.echo("no schema 'fetchwork' in this database: run `fetchwork db init`")
-    elif found.newer:
+    elif state.newer:
         click.echo(
-            f"schema version {max(found.installed)} is newer than this fetchwork, which speaks"
-            f" {max(found.known)}"
+            f"schema version {max(state.installed)} is newer than this fetchwork, which speaks"
+            f" {max(state.known)}"
         )
-    elif found.pending:
+    elif state.pending:
         click.echo(
-            f"schema version {max(found.installed)}; to do: {', '.join(map(str, found.pending))}; run"
+            f"schema version {max(state.installed)}; to do: {', '.join(map(str, state.pending))}; run"
             " `fetchwork db upgrade`"
         )
     else:
-        click.echo(f"schema version {max(found.installed)}: up to date")
-    if found.pending or found.newer:
+        click.echo(f"schema version {max(state.installed)}: up to date")
+    if state.pending or state.newer:
         context.exit(1)
 
 
@@ -146,11 +146,12 @@ def maintain(conninfo: str) -> None:
     Example:
       fetchwork db maintain
     """
+    from fetchwork.db import calls
     from fetchwork.db.database import Database
 
     with Database(conninfo) as database:
-        database.call("maintain_queue")
-        database.call("maintain_tables")
+        database.run(calls.maintain_queue())
+        database.run(calls.maintain_tables())
 
 
 @cli.command()
@@ -166,11 +167,13 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> No
       fetchwork db grant alice alice
       fetchwork db grant portal webjobs analysis
     """
+    from fetchwork.db import calls
     from fetchwork.db.database import Database
 
     with Database(conninfo) as database, database.transaction():
         for owner in owners:
-            database.call("revoke_owner" if revoke else "grant_owner", role=role, owner=owner)
+            change = calls.revoke_owner if revoke else calls.grant_owner
+            database.run(change(role=role, owner=owner))
     click.echo(f"role {role} may {'no longer ' if revoke else ''}submit jobs of {', '.join(owners)}")
 
 
@@ -187,35 +190,37 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
       fetchwork db setting
       fetchwork db setting max_not_started 5
     """
-    from fetchwork.db.database import Database
+    from fetchwork.db import calls
     from fetchwork.errors import NotFound
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.session import Session
+    from fetchwork.queue.views import SETTINGS
 
-    with Database(conninfo) as database:
+    with Session(conninfo) as session:
         if name is not None and value is not None:
-            database.call("set_setting", name=name, value=value)
-        rows = database.query("SELECT name, value, unit, meaning FROM fetchwork.settings ORDER BY name")
-    if name is not None:
-        rows = [row for row in rows if row["name"] == name]
-        if not rows:
-            raise NotFound(f"setting '{name}' does not exist; `fetchwork db setting` lists them")
+            session.database.run(calls.set_setting(name=name, value=value))
+        settings = [
+            ad for ad in session.each(ads(SETTINGS, None, session.memory)) if name in (None, ad["Name"])
+        ]
+    if not settings:
+        raise NotFound(f"setting '{name}' does not exist; `fetchwork db setting` lists them")
     if as_json:
-        output.print_json([{**row, "value": float(row["value"])} for row in rows])
-    else:
-        heading = ("NAME", "VALUE", "UNIT", "MEANING")
-        output.table(
-            heading,
-            [[r["name"], output.number(float(r["value"])), r["unit"], r["meaning"]] for r in rows],
-            (1,),
-        )
+        output.print_json(settings)
+        return
+    output.table(
+        ("NAME", "VALUE", "UNIT", "MEANING"),
+        [[ad["Name"], output.number(ad["Value"]), ad.get("Unit"), ad["Meaning"]] for ad in settings],
+        right=(1,),
+    )
 
 
 def _applied(versions: list[int], as_json: bool) -> None:
     if as_json:
         output.print_json({"applied": versions})
     else:
-        told = ", ".join(str(version) for version in versions)
+        numbers = ", ".join(str(version) for version in versions)
         click.echo(
-            f"applied migrations {told}"
+            f"applied migrations {numbers}"
             if versions
             else "nothing to migrate; functions and views are current"
         )

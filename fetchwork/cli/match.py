@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from fetchwork.cli import options, output
@@ -36,7 +38,8 @@ def cli(session: Session, slot: str, limit: int, as_json: bool) -> None:
 
     slot_match = match(session.database, slot)
     if as_json:
-        output.print_json({**slot_match.to_json(), "candidates": slot_match.to_json()["candidates"][:limit]})
+        shown = dataclasses.replace(slot_match, candidates=slot_match.candidates[:limit])
+        output.print_json(shown.to_json())
         return
     queues = ", ".join(slot_match.queues) or "no queue"
     output.echo(f"{slot_match.slot} ({slot_match.state}/{slot_match.activity}), draws from {queues}")

@@ -1,7 +1,7 @@
-"""Why a job does not run: what the database says of it, and what the known slots and it make of each other.
+"""Why a job does not run: its state in the database, and how it and the known slots judge each other.
 
-Evaluated is what agents evaluate: the autocluster's ad against the slots' ads as they last told them. A
-partitionable slot is looked at twice, as it is and as it would be with nothing running on it.
+The evaluation is that of agents: the autocluster's ad against the slots' ads as they were last reported. A
+partitionable slot is evaluated twice, as it is and as it would be with nothing running on it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from fetchwork.classad import clauses
 from fetchwork.classad.cost import check_cost
@@ -27,6 +26,8 @@ from fetchwork.classad.values import (
     truth,
 )
 from fetchwork.codes import JobStatus
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject, Prospects, Record
 from fetchwork.db.database import Database
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.matching.autoclusters import as_offered
@@ -35,10 +36,10 @@ from fetchwork.matching.shares import Shares
 
 #: names of slots that are given as examples
 EXAMPLES = 3
-#: jobs of its own kind before a job are counted up to this (functions/reading/prospects.sql)
+#: jobs of its own autocluster before a job are counted up to this (functions/reading/prospects.sql)
 MOST_AHEAD = 1000
 
-#: what becomes of a slot; the first that is true counts
+#: the verdict on a slot; the first that is true counts
 VERDICTS = {
     "other_queue": "drawing from other queues",
     "silent": "of hosts whose agent is silent",
@@ -51,8 +52,30 @@ VERDICTS = {
     "free": "matching and free",
 }
 
+_JOB = """
+SELECT j.jobstatus AS status, j.owner, j.holdreason AS hold_reason, j.remotehost AS slot,
+    j.lastreason AS last_reason, a.ad
+FROM fetchwork.jobs AS j
+JOIN fetchwork.autoclusters AS a ON a.autoclusterid = j.autoclusterid
+WHERE j.clusterid = %s AND j.procid = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState(Record):
+    """A job as the database has it; ``ad`` is its autocluster's."""
+
+    status: int
+    owner: str
+    hold_reason: str | None
+    slot: str | None
+    last_reason: str | None
+    ad: JsonObject
+
+
 _SLOTS = """
-SELECT s.name, s.machine, s.state, s.activity, s.slottype, s.runid, s.fetchworkqueues, s.ad,
+SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.runid AS run_id,
+    s.fetchworkqueues AS queues, s.ad,
     h.agent_version IS NULL OR h.alive AS alive, h.black_hole_since_at IS NOT NULL AS black_hole,
     h.bad_reason, r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
 FROM fetchwork.slots AS s
@@ -64,9 +87,38 @@ ORDER BY s.machine, s.name
 """
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSlot(Record):
+    """A slot that has asked for work, its host, and how long it rests from the job's autocluster."""
+
+    name: str
+    machine: str
+    state: str | None
+    activity: str | None
+    slot_type: str | None
+    run_id: int | None
+    #: None: all queues
+    queues: list[str] | None
+    ad: JsonObject
+    alive: bool
+    black_hole: bool
+    bad_reason: str | None
+    refusals: int | None
+    rest_until: float | None
+
+    @property
+    def is_free(self) -> bool:
+        """A job could start on it now; a partitionable slot still has to have enough left."""
+        if self.slot_type == "Partitionable":
+            return self.state in ("Unclaimed", "Owner")
+        return self.run_id is None and (
+            self.state in ("Unclaimed", "Owner") or (self.state == "Claimed" and self.activity == "Idle")
+        )
+
+
 @dataclass(slots=True)
 class Clause:
-    """One part of Requirements, and on how many slots it is what."""
+    """One conjunct of Requirements, with the number of slots on which it is true, false, ..."""
 
     text: str
     true: int = 0
@@ -91,6 +143,19 @@ class Refusal:
             self.examples.append(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A submitter whose turn comes before the job's."""
+
+    submitter: str
+    #: of its autoclusters, those with a job that could be claimed from the same queue
+    autoclusters_waiting: int
+    priority: float | None = None
+    running: int | None = None
+    #: the reason, where it is not the priority
+    why: str | None = None
+
+
 @dataclass(slots=True)
 class Analysis:
     """Why a job does not run; ``reasons`` are sentences, what weighs most first."""
@@ -108,73 +173,65 @@ class Analysis:
     resources: dict[str, int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     #: submitters whose turn comes before this job's, with their figures
-    ahead: list[dict[str, Any]] = field(default_factory=list)
+    ahead: list[Ahead] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As ``--json`` prints it."""
         return dataclasses.asdict(self)
 
 
 def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     """Look into one job; raises NotFound."""
-    rows = database.query(
-        "SELECT j.jobstatus, j.owner, j.holdreason, j.remotehost, j.lastreason, a.ad FROM fetchwork.jobs AS j"
-        " JOIN fetchwork.autoclusters AS a ON a.autoclusterid = j.autoclusterid"
-        " WHERE j.clusterid = %s AND j.procid = %s",
-        [cluster_id, proc_id],
-    )
-    told = database.call("prospects", cluster=cluster_id, proc=proc_id)
-    if not rows or not told:
+    rows = database.query(_JOB, [cluster_id, proc_id])
+    prospects = database.run(calls.prospects(cluster=cluster_id, proc=proc_id))
+    if not rows or prospects is None:
         raise NotFound(f"job '{cluster_id}.{proc_id}' is not in the queue, or not yours to see")
-    job, prospects = rows[0], told[0]
-    found = Analysis(
+    job = JobState.from_row(rows[0])
+    analysis = Analysis(
         job=f"{cluster_id}.{proc_id}",
-        status=job["jobstatus"],
-        owner=job["owner"],
-        submitter=prospects["submitter"],
-        queue=prospects["queue"],
+        status=job.status,
+        owner=job.owner,
+        submitter=prospects.submitter,
+        queue=prospects.queue,
     )
-    found.reasons += _standing(job, prospects)
+    analysis.reasons += _standing(job, prospects)
     try:
-        request = _request(job["ad"], job["owner"])
+        request = _request(job.ad, job.owner)
     except ClassAdError as error:
-        found.reasons.append(f"Its ad can't be read, so the next slot that gets it holds it: {error}.")
-        return found
-    slots = database.stream(_SLOTS, [prospects["autocluster_id"]])
-    _look_at(found, request, slots)
-    found.ahead = _ahead(database, found, prospects)
-    found.reasons += _matching(found, prospects)
-    return found
+        analysis.reasons.append(f"Its ad can't be read, so the next slot that gets it holds it: {error}.")
+        return analysis
+    slots = database.stream(_SLOTS, [prospects.autocluster_id])
+    _judge(analysis, request, map(KnownSlot.from_row, slots))
+    analysis.ahead = _ahead(database, analysis, prospects)
+    analysis.reasons += _conclusion(analysis, prospects)
+    return analysis
 
 
-def _request(ad: Mapping[str, Any], owner: str) -> JobRequest:
+def _request(ad: JsonObject, owner: str) -> JobRequest:
     job = from_json(ad)
     check_cost(job)
     as_offered(job, owner)
     return JobRequest.of(job)
 
 
-# -- what the database knows
-
-
-def _standing(job: Mapping[str, Any], prospects: Mapping[str, Any]) -> Iterator[str]:
-    status = job["jobstatus"]
-    if status == JobStatus.HELD:
-        yield f"It is held: {_sentence(job['holdreason'])}"
-    elif status == JobStatus.REMOVED:
+def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
+    """The job's state in the database, in sentences."""
+    if job.status == JobStatus.HELD:
+        yield f"It is held: {_sentence(job.hold_reason)}"
+    elif job.status == JobStatus.REMOVED:
         yield "It has been removed; its run is still ending."
-    elif status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
-        yield f"It is {'running' if status == JobStatus.RUNNING else 'suspended'} on {job['remotehost']}."
-    elif prospects["run_state"] is not None:
-        yield f"It has just been offered to {prospects['run_slot']}, which has not started it yet."
-    elif prospects["not_before"] is not None:
-        wait = max(0.0, prospects["not_before"].timestamp() - time.time())
-        why = f" after this: {_sentence(job['lastreason'])}" if job["lastreason"] else "."
+    elif job.status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
+        yield f"It is {'running' if job.status == JobStatus.RUNNING else 'suspended'} on {job.slot}."
+    elif prospects.run_state is not None:
+        yield f"It has just been offered to {prospects.run_slot}, which has not started it yet."
+    elif prospects.not_before is not None:
+        wait = max(0.0, prospects.not_before.timestamp() - time.time())
+        why = f" after this: {_sentence(job.last_reason)}" if job.last_reason else "."
         yield f"It is not tried again for {wait:.0f} s{why}"
-    elif not prospects["waits"]:
+    elif not prospects.waits:
         yield "It is being taken from the queue at this moment."
-    if prospects["blocked"]:
-        yield f"{_sentence(prospects['blocked'])}"
+    if prospects.blocked:
+        yield _sentence(prospects.blocked)
 
 
 def _sentence(text: str | None) -> str:
@@ -182,33 +239,30 @@ def _sentence(text: str | None) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
 
-# -- what the slots make of it
-
-
-def _look_at(found: Analysis, request: JobRequest, slots: Iterable[Mapping[str, Any]]) -> None:
+def _judge(analysis: Analysis, request: JobRequest, slots: Iterable[KnownSlot]) -> None:
+    """Put the job against each slot."""
     verdicts: Counter[str] = Counter()
     resources: Counter[str] = Counter()
     refusals: dict[str, Refusal] = {}
     parts = clauses.split(request.requirements) if request.requirements is not None else []
-    found.clauses = [Clause(format_expr(part)) for part in parts]
+    analysis.clauses = [Clause(format_expr(part)) for part in parts]
     unknown = [set(_targets(part, request.ad)) for part in parts]
     now = time.time()
-    for row in slots:
+    for slot in slots:
         try:
-            ad = from_json(row["ad"])
+            ad = from_json(slot.ad)
         except ClassAdError:
             continue
-        found.slots += 1
-        queues = row["fetchworkqueues"]
-        if queues is not None and found.queue not in queues:
+        analysis.slots += 1
+        if slot.queues is not None and analysis.queue not in slot.queues:
             verdicts["other_queue"] += 1
             continue
         offer, empty = SlotView(ad), SlotView(_emptied(ad))
-        for clause, part, names in zip(found.clauses, parts, unknown, strict=True):
+        for clause, part, names in zip(analysis.clauses, parts, unknown, strict=True):
             _count(clause, evaluate(request.ad, part, empty.ad))
             names.difference_update([name for name in names if name in ad])
         short = empty.shortage(request)
-        if not row["alive"]:
+        if not slot.alive:
             verdict = "silent"
         elif short is not None:
             verdict = "resources"
@@ -218,23 +272,23 @@ def _look_at(found: Analysis, request: JobRequest, slots: Iterable[Mapping[str, 
         elif not empty.slot_accepts(request):
             verdict = "slot_refuses"
             for text in _why_slot_refuses(empty.ad, request.ad):
-                refusals.setdefault(text, Refusal(text)).add(row["name"])
-        elif row["rest_until"] is not None:
+                refusals.setdefault(text, Refusal(text)).add(slot.name)
+        elif slot.rest_until is not None:
             verdict = "resting"
-            text = f"refused {row['refusals']} times, rests {max(0.0, row['rest_until'] - now):.0f} s more"
-            refusals.setdefault(text, Refusal(text)).add(row["name"])
-        elif row["black_hole"]:
+            text = f"refused {slot.refusals} times, rests {max(0.0, slot.rest_until - now):.0f} s more"
+            refusals.setdefault(text, Refusal(text)).add(slot.name)
+        elif slot.black_hole:
             verdict = "black_hole"
-            text = f"{row['machine']}: {' '.join((row['bad_reason'] or '').split())}"
-            refusals.setdefault(text, Refusal(text)).add(row["name"])
+            text = f"{slot.machine}: {' '.join((slot.bad_reason or '').split())}"
+            refusals.setdefault(text, Refusal(text)).add(slot.name)
         else:
-            verdict = "free" if _is_free(row) and offer.fits(request) else "busy"
+            verdict = "free" if slot.is_free and offer.fits(request) else "busy"
         verdicts[verdict] += 1
-    for clause, names in zip(found.clauses, unknown, strict=True):
-        clause.unknown = sorted(names) if found.slots else []
-    found.verdicts = {name: verdicts[name] for name in VERDICTS if verdicts[name]}
-    found.resources = dict(resources.most_common())
-    found.refusals = sorted(refusals.values(), key=lambda refusal: (-refusal.slots, refusal.text))
+    for clause, names in zip(analysis.clauses, unknown, strict=True):
+        clause.unknown = sorted(names) if analysis.slots else []
+    analysis.verdicts = {name: verdicts[name] for name in VERDICTS if verdicts[name]}
+    analysis.resources = dict(resources.most_common())
+    analysis.refusals = sorted(refusals.values(), key=lambda refusal: (-refusal.slots, refusal.text))
 
 
 def _emptied(ad: ClassAd) -> ClassAd:
@@ -249,24 +303,15 @@ def _emptied(ad: ClassAd) -> ClassAd:
     return empty
 
 
-def _is_free(row: Mapping[str, Any]) -> bool:
-    state, activity = row["state"], row["activity"]
-    if row["slottype"] == "Partitionable":
-        return state in ("Unclaimed", "Owner")
-    return row["runid"] is None and (
-        state in ("Unclaimed", "Owner") or (state == "Claimed" and activity == "Idle")
-    )
-
-
 def _targets(part: ExprTree, job: ClassAd) -> Iterator[str]:
-    """The attributes that a clause wants of a slot."""
+    """The attributes of a slot that a clause refers to."""
     for name in references(part):
         bare = name.removeprefix("TARGET.").removeprefix("target.")
         if "." not in bare and (bare != name or bare not in job):
             yield bare
 
 
-def _count(clause: Clause, value: Any) -> None:
+def _count(clause: Clause, value: object) -> None:
     known = truth(value)
     if known is not None:
         clause.true += known
@@ -290,81 +335,74 @@ def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
     return texts
 
 
-# -- who is first
-
-
-def _ahead(database: Database, found: Analysis, prospects: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _ahead(database: Database, analysis: Analysis, prospects: Prospects) -> list[Ahead]:
     """Submitters with jobs that could be claimed from the same queue, whose turn comes first."""
-    waiting: dict[str, int] = Counter()
+    own = analysis.submitter
+    waiting: Counter[str] = Counter()
     higher = 0
-    for row in database.call("waiting_autoclusters", queues=[found.queue]):
-        if row["blocked"] is None:
-            waiting[row["submitter"]] += 1
-            higher += row["submitter"] == found.submitter and row["job_prio"] > prospects["job_prio"]
-    rows = database.call("shares")
+    for autocluster in database.run(calls.waiting_autoclusters(queues=[analysis.queue])):
+        if autocluster.blocked is None:
+            waiting[autocluster.submitter] += 1
+            higher += autocluster.submitter == own and autocluster.job_prio > prospects.job_prio
+    submitters = database.run(calls.shares())
     shares = Shares()
-    shares.update(rows, 0.0)
-    own = shares.need(found.submitter)
+    shares.update(map(dataclasses.asdict, submitters), 0.0)
+    turn = (shares.need(own), own)
     ahead = [
-        {
-            "submitter": row["submitter"],
-            "priority": row["effective_prio"],
-            "running": row["running"],
-            "kinds_waiting": waiting[row["submitter"]],
-        }
-        for row in rows
-        if row["submitter"] != found.submitter
-        and waiting.get(row["submitter"])
-        and (shares.need(row["submitter"]), row["submitter"]) < (own, found.submitter)
+        Ahead(each.submitter, waiting[each.submitter], each.effective_prio, each.running)
+        for each in submitters
+        if each.submitter != own
+        and waiting[each.submitter]
+        and (shares.need(each.submitter), each.submitter) < turn
     ]
-    ahead.sort(key=lambda one: shares.need(one["submitter"]))
+    ahead.sort(key=lambda each: shares.need(each.submitter))
     if higher:
-        ahead.insert(0, {"submitter": found.submitter, "kinds_waiting": higher, "why": "JobPrio is higher"})
+        ahead.insert(0, Ahead(own, higher, why="JobPrio is higher"))
     return ahead
 
 
-def _matching(found: Analysis, prospects: Mapping[str, Any]) -> Iterator[str]:
-    """What the figures come to."""
-    if found.status != JobStatus.IDLE:
+def _conclusion(analysis: Analysis, prospects: Prospects) -> Iterator[str]:
+    """The verdicts on the slots, in sentences."""
+    if analysis.status != JobStatus.IDLE:
         return
-    counts = found.verdicts
+    counts = analysis.verdicts
     could = counts.get("free", 0) + counts.get("busy", 0)
-    mine = found.slots - counts.get("other_queue", 0)
-    if not found.slots:
+    mine = analysis.slots - counts.get("other_queue", 0)
+    if not analysis.slots:
         yield "No slot has asked for work yet" + (
-            "." if prospects["agents"] else ", and no agent is alive: 'fetchwork doctor' on a host tells why."
+            "." if prospects.agents else ", and no agent is alive: 'fetchwork doctor' on a host tells why."
         )
     elif not mine:
-        yield f'No slot draws from queue "{found.queue}" ({_slots(found.slots)} known).'
+        yield f'No slot draws from queue "{analysis.queue}" ({_slots(analysis.slots)} known).'
     elif counts.get("silent", 0) == mine:
-        yield f'No agent of a slot that draws from queue "{found.queue}" is alive ({_slots(mine)}).'
+        yield f'No agent of a slot that draws from queue "{analysis.queue}" is alive ({_slots(mine)}).'
     elif not could:
         worst = max((name for name in counts if name != "other_queue"), key=lambda name: counts[name])
         yield f"No slot can run it now: of {_slots(mine)}, {counts[worst]} {VERDICTS[worst]}."
-        yield from _advice(found)
+        yield from _advice(analysis)
     elif counts.get("free"):
         yield f"{_slots(counts['free'])} can take it: it runs when one asks and its turn has come."
     else:
         yield f"What matches is busy ({_slots(counts['busy'])})."
-    if could and prospects["waits"]:
-        number = prospects["ahead"]
+    if could and prospects.waits:
+        number = prospects.ahead
         if number:
             more = " or more" if number >= MOST_AHEAD else ""
             yield f"Jobs of its autocluster that come before it: {number}{more}."
-        if found.ahead:
-            yield f"Submitters with waiting jobs whose turn comes before: {len(found.ahead)}."
+        if analysis.ahead:
+            yield f"Submitters with waiting jobs whose turn comes before: {len(analysis.ahead)}."
 
 
 def _slots(number: int) -> str:
     return f"{number} slot" + "s" * (number != 1)
 
 
-def _advice(found: Analysis) -> Iterator[str]:
-    for clause in found.clauses:
+def _advice(analysis: Analysis) -> Iterator[str]:
+    for clause in analysis.clauses:
         if not clause.true and clause.unknown:
             names = ", ".join(clause.unknown)
             yield f"No slot has the attribute {names}, which '{clause.text}' looks at."
         elif not clause.true:
             yield f"'{clause.text}' is true on no slot."
-    for resource, number in found.resources.items():
+    for resource, number in analysis.resources.items():
         yield f"Too little {resource}: {_slots(number)}."

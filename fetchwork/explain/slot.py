@@ -1,20 +1,20 @@
 """What a slot would get if it asked now, in order, with the figures that the order comes from.
 
-It is what an agent does at FETCH_WORK (``matching.choose``), with two differences: the age of what waits is
-read from the queue and not remembered, and nothing is claimed. Autoclusters whose ads the caller may not see
-can't be evaluated; they are counted.
+An agent does the same at FETCH_WORK (``matching.choose``), with two differences: here the age of waiting jobs
+is read from the queue and not remembered, and nothing is claimed. Autoclusters whose ads the caller may not
+see can't be evaluated; they are counted.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject, Record, WaitingAutocluster
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
@@ -24,7 +24,7 @@ from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matching.slotstate import why_not
 
-#: why something that waits is not for this slot; the first that is true counts
+#: why a waiting autocluster is not for this slot; the first that is true counts
 REASONS = {
     "blocked": "kept by a limit or a paused queue",
     "resting": "refused by this slot a while ago",
@@ -35,7 +35,8 @@ REASONS = {
 }
 
 _SLOT = """
-SELECT s.name, s.machine, s.state, s.activity, s.slottype, s.fetchworkqueues, s.jobid, s.ad,
+SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.fetchworkqueues AS queues,
+    s.jobid AS job, s.ad,
     extract(epoch FROM now() - s.last_fetch_at)::float8 AS asked_s_ago,
     h.agent_version IS NULL OR h.alive AS alive, h.black_hole_since_at IS NOT NULL AS black_hole, h.bad_reason
 FROM fetchwork.slots AS s
@@ -44,10 +45,41 @@ WHERE s.name = %s OR s.machine = %s OR split_part(s.name, '@', 1) || '@' || spli
 ORDER BY s.name
 """
 
+_AUTOCLUSTERS = """
+SELECT autoclusterid AS autocluster_id, submitter, owner, fetchworkqueue AS queue, ad
+FROM fetchwork.autoclusters
+WHERE autoclusterid = ANY (%s)
+"""
+
+_RESTING = """
+SELECT autoclusterid
+FROM fetchwork.rests
+WHERE machine = %s AND name = %s AND rest_until_at > now()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSlot(Record):
+    """The slot, as it was last reported, and its host."""
+
+    name: str
+    machine: str
+    state: str | None
+    activity: str | None
+    slot_type: str | None
+    #: None: all queues
+    queues: list[str] | None
+    job: str | None
+    ad: JsonObject | None
+    asked_s_ago: float
+    alive: bool
+    black_hole: bool
+    bad_reason: str | None
+
 
 @dataclass(slots=True)
 class Candidate:
-    """One kind of job that the slot would be offered."""
+    """An autocluster, at one JobPrio, of which the slot would be offered a job."""
 
     autocluster_id: int
     job: str | None
@@ -72,129 +104,118 @@ class SlotMatch:
     queues: list[str]
     reasons: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
-    #: kinds that wait in its queues and are not for it, by reason
+    #: autoclusters that wait in its queues and are not for it, by reason
     passed_over: dict[str, int] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As ``--json`` prints it."""
         return dataclasses.asdict(self)
 
 
 def match(database: Database, slot: str) -> SlotMatch:
-    """Look what ``slot`` would get; raises NotFound, also where the name stands for several slots."""
-    row = _slot(database, slot)
-    ad = from_json(row["ad"])
-    # the ad is told less often than the state
-    ad["State"], ad["Activity"] = row["state"] or "", row["activity"] or ""
-    waiting = database.call("waiting_autoclusters", queues=row["fetchworkqueues"])
-    queues = row["fetchworkqueues"] or sorted({one["queue"] for one in waiting})
-    found = SlotMatch(row["name"], row["state"] or "", row["activity"] or "", queues)
-    found.reasons = _reasons(row, ad)
+    """The jobs that ``slot`` would get; raises NotFound, also where the name stands for several slots."""
+    asked, ad = _slot(database, slot)
+    waiting = database.run(calls.waiting_autoclusters(queues=asked.queues))
+    queues = asked.queues or sorted({each.queue for each in waiting})
+    slot_match = SlotMatch(asked.name, asked.state or "", asked.activity or "", queues)
+    slot_match.reasons = _reasons(asked, ad)
 
     autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
-    shares.update(database.call("shares"), 0.0)
-    autoclusters.add(
-        {**one, "autocluster_id": one["autoclusterid"], "queue": one["fetchworkqueue"]}
-        for one in database.query(
-            "SELECT autoclusterid, submitter, owner, fetchworkqueue, ad FROM fetchwork.autoclusters"
-            " WHERE autoclusterid = ANY (%s)",
-            [[one["autocluster_id"] for one in waiting]],
-        )
-    )
-    resting = {
-        one["autoclusterid"]
-        for one in database.query(
-            "SELECT autoclusterid FROM fetchwork.rests"
-            " WHERE machine = %s AND name = %s AND rest_until_at > now()",
-            [row["machine"], row["name"]],
-        )
-    }
-    offer = SlotView(ad)
+    shares.update(map(dataclasses.asdict, database.run(calls.shares())), 0.0)
+    autoclusters.add(database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]]))
+    resting = {row["autoclusterid"] for row in database.query(_RESTING, [asked.machine, asked.name])}
+    view = SlotView(ad)
     passed_over: Counter[str] = Counter()
-    offered = {}
-    for one in waiting:
-        autocluster = autoclusters.get(one["autocluster_id"])
-        reason = _reason(one, autocluster, offer, resting)
+    offered: dict[tuple[int, int], WaitingAutocluster] = {}
+    for each in waiting:
+        reason = _reason(each, autoclusters.get(each.autocluster_id), view, resting)
         if reason is not None:
             passed_over[reason] += 1
             continue
-        offered[one["autocluster_id"], one["job_prio"]] = one
-        positions.took(one["autocluster_id"], one["job_prio"], one["position"])
-    found.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
+        offered[each.autocluster_id, each.job_prio] = each
+        positions.took(each.autocluster_id, each.job_prio, each.position)
+    slot_match.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
     choices = choose(
-        offered.values(), offer, autoclusters=autoclusters, positions=positions, shares=shares, queues=queues
+        map(dataclasses.asdict, offered.values()),
+        view,
+        autoclusters=autoclusters,
+        positions=positions,
+        shares=shares,
+        queues=queues,
     )
     for choice in choices:
-        one = offered[choice.autocluster.autocluster_id, choice.prio]
+        autocluster = choice.autocluster
         candidate = Candidate(
-            autocluster_id=choice.autocluster.autocluster_id,
-            job=one["first_job"],
-            submitter=choice.autocluster.submitter,
-            queue=choice.autocluster.queue,
+            autocluster_id=autocluster.autocluster_id,
+            job=offered[autocluster.autocluster_id, choice.prio].first_job,
+            submitter=autocluster.submitter,
+            queue=autocluster.queue,
             job_prio=choice.prio,
-            slot_rank=offer.rank(choice.autocluster.request) if choice.autocluster.request else 0.0,
-            share=shares.need(choice.autocluster.submitter),
+            slot_rank=view.rank(autocluster.request) if autocluster.request else 0.0,
+            share=shares.need(autocluster.submitter),
         )
-        if found.candidates:
-            candidate.decided_by = _difference(found.candidates[-1], candidate)
-        found.candidates.append(candidate)
-    return found
+        if slot_match.candidates:
+            candidate.decided_by = _difference(slot_match.candidates[-1], candidate)
+        slot_match.candidates.append(candidate)
+    return slot_match
 
 
-def _slot(database: Database, name: str) -> dict[str, Any]:
-    rows = database.query(_SLOT, [name, name, name])
-    exact = [row for row in rows if row["name"] == name]
-    rows = exact or rows
-    if not rows:
+def _slot(database: Database, name: str) -> tuple[AskedSlot, ClassAd]:
+    """The slot of a name, and its ad in its present state."""
+    slots = [AskedSlot.from_row(row) for row in database.query(_SLOT, [name, name, name])]
+    slots = [slot for slot in slots if slot.name == name] or slots
+    if not slots:
         raise NotFound(f"no slot '{name}' has asked for work; allowed: a name that 'fetchwork slots' shows")
-    if len(rows) > 1:
-        names = ", ".join(row["name"] for row in rows[:5])
+    if len(slots) > 1:
+        names = ", ".join(slot.name for slot in slots[:5])
         raise NotFound(
-            f"'{name}' has {len(rows)} slots; allowed: one of them ({names}{', ...' * (len(rows) > 5)})"
+            f"'{name}' has {len(slots)} slots; allowed: one of them ({names}{', ...' * (len(slots) > 5)})"
         )
-    if rows[0]["ad"] is None:
+    slot = slots[0]
+    if slot.ad is None:
         raise NotFound(f"the ad of slot '{name}' has not been reported yet")
-    return rows[0]
+    ad = from_json(slot.ad)
+    # the ad is reported less often than the state
+    ad["State"], ad["Activity"] = slot.state or "", slot.activity or ""
+    return slot, ad
 
 
-def _reasons(row: Mapping[str, Any], ad: ClassAd) -> list[str]:
+def _reasons(slot: AskedSlot, ad: ClassAd) -> list[str]:
     reasons = []
-    if not row["alive"]:
+    if not slot.alive:
         reasons.append(
-            f"The agent of {row['machine']} is silent; the slot last asked {row['asked_s_ago']:.0f} s ago."
+            f"The agent of {slot.machine} is silent; the slot last asked {slot.asked_s_ago:.0f} s ago."
         )
-    if row["black_hole"]:
-        why = " ".join((row["bad_reason"] or "").split())
-        reasons.append(f"{row['machine']} fails to run jobs and is offered only a probe now and then: {why}")
+    if slot.black_hole:
+        why = " ".join((slot.bad_reason or "").split())
+        reasons.append(f"{slot.machine} fails to run jobs and is offered only a probe now and then: {why}")
     state = why_not(ad)
-    if row["slottype"] != "Partitionable" and row["jobid"] is not None:
-        reasons.append(f"It has job {row['jobid']}; this is what comes after it.")
+    if slot.slot_type != "Partitionable" and slot.job is not None:
+        reasons.append(f"It has job {slot.job}; this is what comes after it.")
     elif state == "claimed_by_schedd":
         reasons.append("It is claimed by a schedd; nothing is offered to it until that is over.")
     elif state is not None:
-        reasons.append(
-            f"It is {row['state']}/{row['activity']}; nothing is offered to it until that is over."
-        )
+        reasons.append(f"It is {slot.state}/{slot.activity}; nothing is offered to it until that is over.")
     return reasons
 
 
 def _reason(
-    one: Mapping[str, Any], autocluster: Autocluster | None, offer: SlotView, resting: set[int]
+    waiting: WaitingAutocluster, autocluster: Autocluster | None, slot: SlotView, resting: set[int]
 ) -> str | None:
-    """Why a kind of job that waits is not for the slot; None if it is."""
-    if one["blocked"] is not None:
+    """Why a waiting autocluster is not for the slot; None if it is."""
+    if waiting.blocked is not None:
         return "blocked"
     if autocluster is None:
         return "unseen"
-    if one["autocluster_id"] in resting:
+    if waiting.autocluster_id in resting:
         return "resting"
     if autocluster.request is None:
         return None
-    if offer.shortage(autocluster.request) is not None:
+    if slot.shortage(autocluster.request) is not None:
         return "resources"
-    if not offer.job_accepts(autocluster.request):
+    if not slot.job_accepts(autocluster.request):
         return "job_refuses"
-    return None if offer.slot_accepts(autocluster.request) else "slot_refuses"
+    return None if slot.slot_accepts(autocluster.request) else "slot_refuses"
 
 
 def _difference(before: Candidate, this: Candidate) -> str:

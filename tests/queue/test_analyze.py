@@ -9,6 +9,7 @@ import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
+from fetchwork.db import calls
 from fetchwork.errors import NotFound
 from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
@@ -220,7 +221,7 @@ def test_who_is_ahead_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) ->
     slots.submit_many([{"Args": str(n)} for n in range(3)])
     job = slots.submit()
     found = look(queue, job)
-    assert [(one["submitter"], one["kinds_waiting"]) for one in found.ahead] == [("alice", 1), ("bob", 1)]
+    assert [(one.submitter, one.autoclusters_waiting) for one in found.ahead] == [("alice", 1), ("bob", 1)]
     assert "Jobs of its autocluster that come before it: 3." in found.reasons
 
 
@@ -250,7 +251,7 @@ def test_somebody_elses_job_is_not_found(eve: Queue, slots: DirectQueue) -> None
 def test_somebody_elses_jobs_are_counted_and_not_shown(eve: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.submit()
-    assert [one["first_job"] for one in session_of(eve).database.call("waiting_autoclusters")] == [None]
+    assert [one.first_job for one in session_of(eve).database.run(calls.waiting_autoclusters())] == [None]
     found = match(session_of(eve).database, "slot1@h1")
     assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 
