@@ -312,22 +312,22 @@ def _print(value: Any, tree: ExprTree | None, syntax: str) -> str:
     HTCondor prints reals with 16 digits, of which 17 are needed; so literals are printed here, and only
     expressions and the rare types are left to it.
     """
-    kind = type(value)
-    if kind is str:
+    value_type = type(value)
+    if value_type is str:
         return quote(value) if syntax is _NEW else '"' + value.replace('"', '\\"') + '"'
-    if kind is bool:
+    if value_type is bool:
         return "true" if value else "false"
-    if kind is int:
+    if value_type is int:
         return str(value)
-    if kind is ExprTree:
+    if value_type is ExprTree:
         tree = value
     elif tree is None or not re.search("(?:rel|abs)Time\\(", repr(tree)):
         # without a tree this is an item of a list that holds no times, which Python has no type for
-        if kind is float:
+        if value_type is float:
             return print_real(value)
-        if kind is list:
+        if value_type is list:
             return "{ " + ",".join(_print(item, None, syntax) for item in value) + " }"
-        if kind is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
+        if value_type is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
             items = (f"{name} = {_print(value[name], value.lookup(name), syntax)}" for name in value)
             return "[ " + "; ".join(items) + " ]"
         if tree is None:

@@ -5,7 +5,7 @@ Theory of operation
 A constraint selects an ad if it evaluates to true; ``undefined`` and ``error`` select nothing. Every part of
 the expression is translated into *two* SQL conditions, one for "can be true" and one for "can be false":
 
-- a comparison of a typed column with a literal of its kind is known exactly;
+- a comparison of a typed column with a literal of its type is known exactly;
 - a comparison with an attribute inside the ad is known where the ad holds a plain string or number; where it
   holds an expression both conditions are true, because only HTCondor knows;
 - whatever this module does not know (a function, arithmetic) can be both.
@@ -41,10 +41,10 @@ ColumnType: TypeAlias = OneOf["integer", "real", "string", "boolean"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a view: ``sql`` is its name there; its values are of one kind, or NULL for undefined."""
+    """A column of a view: ``sql`` is its name there; its values are of one type, or NULL for undefined."""
 
     sql: str
-    kind: ColumnType
+    type: ColumnType
 
 
 @dataclass(frozen=True)
@@ -239,11 +239,11 @@ def _against_undefined(operator: str, name: str, column: Column | None, source: 
 
 
 def _column_comparison(operator: str, column: Column, value: Any, source: Source) -> _Rails:
-    numeric = column.kind in ("integer", "real")
-    if type(value) is bool or numeric == isinstance(value, str) or column.kind == "boolean":
+    numeric = column.type in ("integer", "real")
+    if type(value) is bool or numeric == isinstance(value, str) or column.type == "boolean":
         return _UNKNOWN
     if operator in ("is", "isnt"):
-        if numeric and (type(value) is int) != (column.kind == "integer"):
+        if numeric and (type(value) is int) != (column.type == "integer"):
             # 1 is not 1.0
             return _UNKNOWN
         same = _Sql(f"{column.sql} = %s", (value,))
@@ -265,11 +265,11 @@ def _column_comparison(operator: str, column: Column, value: Any, source: Source
 
 
 def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rails:
-    kind = "string" if isinstance(value, str) else "number"
-    if type(value) is bool or operator in ("is", "isnt") or (kind == "number" and abs(value) > 2**53):
+    literal_type = "string" if isinstance(value, str) else "number"
+    if type(value) is bool or operator in ("is", "isnt") or (literal_type == "number" and abs(value) > 2**53):
         return _UNKNOWN
     held = _lookup(name, source)
-    if kind == "string":
+    if literal_type == "string":
         told, value = f"lower(({held.text} #>> '{{}}') COLLATE \"C\")", _folded(value)
     else:
         told = f"({held.text})::text::double precision"
@@ -277,7 +277,7 @@ def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rai
     for sign in (operator, _OPPOSITE[operator]):
         # CASE, because only there is the order of evaluation promised: a cast must not meet another type
         text = (
-            f"CASE fetchwork.value_type({held.text}) WHEN '{kind}' THEN {told}"
+            f"CASE fetchwork.value_type({held.text}) WHEN '{literal_type}' THEN {told}"
             f" {_SQL_OPERATORS.get(sign, sign)} %s"
             " WHEN 'unclear' THEN true ELSE false END"
         )

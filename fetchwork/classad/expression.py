@@ -116,7 +116,7 @@ def names(text: str) -> Iterator[str]:
 
 
 class _Token(NamedTuple):
-    kind: str
+    form: str
     word: str
     start: int
     end: int
@@ -133,12 +133,12 @@ class _Reader:
             found = _TOKEN.match(text, position)
             if found is None:
                 raise Unreadable
-            kind = found.lastgroup or ""
-            word = found[kind]
-            if kind == "name" and word.lower() in ("is", "isnt"):
-                kind, word = "sign", word.lower()
+            form = found.lastgroup or ""
+            word = found[form]
+            if form == "name" and word.lower() in ("is", "isnt"):
+                form, word = "sign", word.lower()
             position = found.end()
-            self._tokens.append(_Token(kind, word, found.start(found.lastgroup or 0), position))
+            self._tokens.append(_Token(form, word, found.start(found.lastgroup or 0), position))
         self._next = 0
 
     def whole(self) -> Node:
@@ -152,7 +152,7 @@ class _Reader:
 
     def _take(self, *signs: str) -> str | None:
         token = self._peek()
-        if token.kind == "sign" and token.word in signs:
+        if token.form == "sign" and token.word in signs:
             self._next += 1
             return token.word
         return None
@@ -183,7 +183,7 @@ class _Reader:
         left = self._unary()
         while True:
             token = self._peek()
-            level = _LEVEL_OF.get(token.word, -1) if token.kind == "sign" else -1
+            level = _LEVEL_OF.get(token.word, -1) if token.form == "sign" else -1
             if level < loosest:
                 return left
             self._next += 1
@@ -213,23 +213,23 @@ class _Reader:
                 tree = Opaque(self._span(first))
                 continue
             token = self._peek()
-            if token.kind not in ("name", "quoted"):
+            if token.form not in ("name", "quoted"):
                 raise Unreadable
             self._next += 1
-            own = token.kind == "name" and isinstance(tree, Attribute) and tree.name.lower() == "my"
+            own = token.form == "name" and isinstance(tree, Attribute) and tree.name.lower() == "my"
             tree = Attribute(token.word, self._span(first)) if own else Opaque(self._span(first))
         return tree
 
     def _primary(self) -> Node:
         token = self._peek()
-        kind, word = token.kind, token.word
+        form, word = token.form, token.word
         first = self._next
         self._next += 1
-        if kind == "string":
+        if form == "string":
             return Literal(_string(word), (token.start, token.end))
-        if kind == "number":
+        if form == "number":
             return Literal(int(word) if word.isdigit() else float(word), (token.start, token.end))
-        if kind == "name":
+        if form == "name":
             if self._take("("):
                 self._items(")")
                 return Opaque(self._span(first))
@@ -238,16 +238,16 @@ class _Reader:
             if word.lower() in _WORDS:
                 return Literal(_WORDS[word.lower()], (token.start, token.end))
             return Attribute(word, (token.start, token.end))
-        if kind == "quoted":
+        if form == "quoted":
             return Opaque((token.start, token.end))
-        if (kind, word) == ("sign", "("):
+        if (form, word) == ("sign", "("):
             tree = self._conditional()
             self._expect(")")
             return tree
-        if (kind, word) == ("sign", "{"):
+        if (form, word) == ("sign", "{"):
             self._items("}")
             return Opaque(self._span(first))
-        if (kind, word) == ("sign", "["):
+        if (form, word) == ("sign", "["):
             self._record()
             return Opaque(self._span(first))
         raise Unreadable
@@ -268,7 +268,7 @@ class _Reader:
             if token is _END:
                 raise Unreadable
             self._next += 1
-            if token.kind != "sign":
+            if token.form != "sign":
                 continue
             if token.word in _BRACKETS:
                 open_brackets.append(_BRACKETS[token.word])

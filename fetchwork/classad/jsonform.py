@@ -27,32 +27,32 @@ def to_json(ad: ClassAd) -> dict[str, Any]:
 
 
 def _to_json(value: Any, tree: ExprTree | None) -> Any:
-    kind = type(value)
-    if kind is str:
+    value_type = type(value)
+    if value_type is str:
         if value.startswith("/Expr(") and value.endswith(")/"):
             return _expr_string(quote(value))
         return value
-    if kind is bool or kind is int:
+    if value_type is bool or value_type is int:
         return value
     if value is UNDEFINED:
         return None
     if value is ERROR:
         return _expr_string("error")
-    if kind is ExprTree:
+    if value_type is ExprTree:
         return _expr_string(repr(value))
-    if tree is not None and kind in (float, list, datetime.datetime):
+    if tree is not None and value_type in (float, list, datetime.datetime):
         # times have no type of their own in Python: the expression keeps what they are
         text = repr(tree)
-        if kind is datetime.datetime or "relTime(" in text or "absTime(" in text:
+        if value_type is datetime.datetime or "relTime(" in text or "absTime(" in text:
             return _expr_string(text)
-    if kind is float:
+    if value_type is float:
         text = print_real(value)
         return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
-    if kind is list:
+    if value_type is list:
         return [_to_json(item, None) for item in value]
-    if kind is ClassAd:
+    if value_type is ClassAd:
         return to_json(value)
-    raise ClassAdError(f"a value of type {kind.__name__} has no JSON form")
+    raise ClassAdError(f"a value of type {value_type.__name__} has no JSON form")
 
 
 def _expr_string(text: str) -> str:

@@ -1,6 +1,6 @@
 """How commands print: tables in the manner of HTCondor's tools, ``-af``, JSON.
 
-What is printed was often written by a stranger: the name of a batch, a hold reason, a job's output. A
+What is printed was often written by another user: the name of a batch, a hold reason, a job's output. A
 terminal obeys the control characters in it, so there they are shown and not sent; a file or a program gets
 them as they are.
 """

@@ -83,8 +83,8 @@ def _parse_uri(text: str) -> dict[str, str]:
     if scheme not in ("postgresql", "postgres"):
         raise ValueError(f"is a URI of {scheme!r}, not of PostgreSQL")
     rest, _, query = rest.partition("?")
-    place, _, dbname = rest.partition("/")
-    account, _, hosts = place.rpartition("@")
+    authority, _, dbname = rest.partition("/")
+    account, _, hosts = authority.rpartition("@")
     user, _, password = account.partition(":")
     # libpq takes several hosts, each with its port: a primary and its standbys
     ports = [port for port in re.findall(r":([^:,\]]*)(?=,|$)", hosts) if port]

@@ -22,9 +22,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def sql_directory() -> Path:
     """Where the SQL files are: inside an installed package, or beside it in a checkout."""
-    for place in (_PACKAGE / "_sql", _PACKAGE.parent / "sql"):
-        if (place / "install.sql").is_file():
-            return place
+    for directory in (_PACKAGE / "_sql", _PACKAGE.parent / "sql"):
+        if (directory / "install.sql").is_file():
+            return directory
     raise SchemaMismatch(f"no SQL files beside '{_PACKAGE}': the installation is incomplete")
 
 

@@ -80,8 +80,10 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, A
         "slot_keywords": slot_keywords(config),
         "fetches_nothing": FETCHES_NOTHING,
         "guard": next(iter(used)) if config.slots.fetched_only and len(used) == 1 else None,
-        "types": [(number, kind, slot_resources(config, number)) for number, kind in config.slot_types()],
-        "uses_gpus": any(kind.gpus for kind in config.slots.type),
+        "types": [
+            (number, slot_type, slot_resources(config, number)) for number, slot_type in config.slot_types()
+        ],
+        "uses_gpus": any(slot_type.gpus for slot_type in config.slots.type),
         "idle_delay": idle_delay(config),
         "busy_delay": busy_delay(config) if timer_driven else NEVER,
         "never": NEVER,
@@ -116,15 +118,15 @@ def _row(slots: str, name: str, keyword: Keyword | None) -> SlotRow:
 
 def slot_resources(config: HostConfig, number: int) -> str:
     """The value of ``SLOT_TYPE_<number>``; what the host file leaves out HTCondor shares out evenly."""
-    kind = dict(config.slot_types())[number]
+    slot_type = dict(config.slot_types())[number]
     parts = [
-        f"cpus={kind.cpus or 'auto'}",
-        f"memory={kind.memory_mib or 'auto'}",
-        f"disk={kind.disk or 'auto'}",
+        f"cpus={slot_type.cpus or 'auto'}",
+        f"memory={slot_type.memory_mib or 'auto'}",
+        f"disk={slot_type.disk or 'auto'}",
     ]
     # a type that does not say how many GPUs would get its share of them
     if any(other.gpus for other in config.slots.type):
-        parts.append(f"gpus={kind.gpus}")
+        parts.append(f"gpus={slot_type.gpus}")
     return ", ".join(parts)
 
 

@@ -65,7 +65,7 @@ class LiveRun:
 
 
 class Runs:
-    """The live runs of this host that this process knows. The agent's own kind of it watches their starters.
+    """The live runs of this host that this process knows. The agent's own form of it watches their starters.
 
     In direct mode it is empty and forgotten at the end: everything that matters is in the database.
     """
@@ -156,7 +156,7 @@ class Task:
 
 
 class HeldFetch:
-    """A fetch that waits for work. The agent's own kind of it is woken, counted and cut short."""
+    """A fetch that waits for work. The agent's own form of it is woken, counted and cut short."""
 
     #: the slot that waits, where it could be given a job at once
     offer: SlotView | None = None

@@ -43,8 +43,8 @@ class View:
     def columns(self) -> dict[str, Column]:
         """The columns by the lower-case name of their attribute, for constraints."""
         return {
-            name.lower(): Column(self.expressions.get(name, name.lower()), kind)
-            for name, kind in self.attributes.items()
+            name.lower(): Column(self.expressions.get(name, name.lower()), attribute_type)
+            for name, attribute_type in self.attributes.items()
         }
 
     def selected(self, key: str) -> str:

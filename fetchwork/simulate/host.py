@@ -149,7 +149,7 @@ class Host:
         """The ad that describes a slot to its hooks."""
         ad = _unchanging(self.behaviour.slot_ad).copy()
         now = self.clock.wall()
-        kind = "Partitionable" if slot.spec.partitionable else "Dynamic" if slot.parent else "Static"
+        slot_type = "Partitionable" if slot.spec.partitionable else "Dynamic" if slot.parent else "Static"
         texts = {
             "Name": slot.name,
             "Machine": self.name,
@@ -158,7 +158,7 @@ class Host:
             "UidDomain": self.name,
             "State": slot.state,
             "Activity": slot.activity,
-            "SlotType": kind,
+            "SlotType": slot_type,
         }
         for name, text in texts.items():
             ad.put_text(name, text)
