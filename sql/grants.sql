@@ -2,10 +2,20 @@
 --
 -- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
 -- fetchwork_reader      sees everything but tokens
--- fetchwork_agent       what agents and hooks in direct mode do; sees everything, tokens too: an agent that comes back asks for its host's runs by the
---                       host's name (host_runs), and who has this role may give any. Agents whom one does not trust with each other's jobs draw from
---                       databases of their own
+-- fetchwork_agent       what agents and hooks in direct mode do; sees everything, tokens too: an agent that
+--                       comes back asks for its host's runs (host_runs), and a member of this role
+--                       may give any name. Agents that must not see each other's jobs need databases of
+--                       their own
 -- fetchwork_admin       all of that, limits, factors, grants
+--
+--                                          submitter   reader   agent   admin
+--     views                                    x          x       x       x
+--     functions that views and readers call    x          x       x       x
+--     functions of people                      x                          x
+--     functions of agents                                         x       x
+--     functions of administrators                                         x
+--
+-- A function that is in no list is called by other functions only.
 
 REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
@@ -13,33 +23,111 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA fetchwork TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
+-- Views, and two tables that hold nothing of anybody's: the schema's version and the rules for attributes.
 GRANT SELECT ON
-    fetchwork.jobs, fetchwork.history, fetchwork.runs, fetchwork.events, fetchwork.events_kept, fetchwork.slots, fetchwork.hosts,
-    fetchwork.totals, fetchwork.batches, fetchwork.autoclusters, fetchwork.submitters, fetchwork.queues, fetchwork.limits, fetchwork.settings,
-    fetchwork.migration, fetchwork.attribute, fetchwork.rests
+    fetchwork.jobs,
+    fetchwork.history,
+    fetchwork.runs,
+    fetchwork.events,
+    fetchwork.events_kept,
+    fetchwork.slots,
+    fetchwork.rests,
+    fetchwork.hosts,
+    fetchwork.totals,
+    fetchwork.batches,
+    fetchwork.autoclusters,
+    fetchwork.submitters,
+    fetchwork.queues,
+    fetchwork.limits,
+    fetchwork.settings,
+    fetchwork.migration,
+    fetchwork.attribute
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
--- what the views and the checks call in the reader's name
+-- What the views call with the rights of the reader, and what readers of the views call beside them.
 GRANT EXECUTE ON FUNCTION
-    fetchwork.invoker, fetchwork.sees_all, fetchwork.is_admin, fetchwork.own_owners, fetchwork.job_id, fetchwork.parse_job_id, fetchwork.shares, fetchwork.event_window,
-    fetchwork.is_expression, fetchwork.attribute_of, fetchwork.integer_of, fetchwork.value_type, fetchwork.can_be_undefined, fetchwork.log_clusters, fetchwork.job_edge, fetchwork.history_edge, fetchwork.run_edge, fetchwork.is_log_of, fetchwork.waiting_autoclusters, fetchwork.prospects
+    -- who asks
+    fetchwork.invoker,
+    fetchwork.sees_all,
+    fetchwork.is_admin,
+    fetchwork.own_owners,
+    -- values in views and in constraints
+    fetchwork.job_id,
+    fetchwork.parse_job_id,
+    fetchwork.integer_of,
+    fetchwork.is_expression,
+    fetchwork.attribute_of,
+    fetchwork.value_type,
+    fetchwork.can_be_undefined,
+    -- reading
+    fetchwork.shares,
+    fetchwork.event_window,
+    fetchwork.log_clusters,
+    fetchwork.is_log_of,
+    fetchwork.job_edge,
+    fetchwork.history_edge,
+    fetchwork.run_edge,
+    fetchwork.waiting_autoclusters,
+    fetchwork.prospects
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
+-- What people do with jobs; each function asks which Owners the caller may name.
 GRANT EXECUTE ON FUNCTION
-    fetchwork.submit, fetchwork.submit_many, fetchwork.submit_cluster, fetchwork.reserve_cluster, fetchwork.hold, fetchwork.release, fetchwork.remove, fetchwork.vacate, fetchwork.edit
+    fetchwork.submit,
+    fetchwork.submit_many,
+    fetchwork.submit_cluster,
+    fetchwork.reserve_cluster,
+    fetchwork.hold,
+    fetchwork.release,
+    fetchwork.remove,
+    fetchwork.vacate,
+    fetchwork.edit
 TO fetchwork_submitter, fetchwork_admin;
 
+-- What agents do, and hooks in direct mode; a run is named by its id and its token.
 GRANT EXECUTE ON FUNCTION
-    fetchwork.hello, fetchwork.beat, fetchwork.goodbye, fetchwork.report_slots, fetchwork.candidates, fetchwork.autocluster_ads, fetchwork.claim,
-    fetchwork.accept, fetchwork.reject, fetchwork.start, fetchwork.refuse_start, fetchwork.withdraw, fetchwork.heartbeat, fetchwork.run_policy,
-    fetchwork.finish, fetchwork.slot_is_free, fetchwork.starter_gone, fetchwork.host_runs, fetchwork.policy_jobs, fetchwork.apply_policy,
-    fetchwork.note_significant, fetchwork.take_leader_task
+    -- the host
+    fetchwork.hello,
+    fetchwork.beat,
+    fetchwork.goodbye,
+    fetchwork.report_slots,
+    fetchwork.host_runs,
+    fetchwork.note_significant,
+    -- a fetch
+    fetchwork.candidates,
+    fetchwork.autocluster_ads,
+    fetchwork.slot_is_free,
+    fetchwork.claim,
+    fetchwork.withdraw,
+    fetchwork.accept,
+    fetchwork.reject,
+    -- a run
+    fetchwork.start,
+    fetchwork.refuse_start,
+    fetchwork.heartbeat,
+    fetchwork.run_policy,
+    fetchwork.finish,
+    fetchwork.starter_gone,
+    -- what one does for all
+    fetchwork.take_leader_task,
+    fetchwork.policy_jobs,
+    fetchwork.apply_policy,
+    fetchwork.maintain_queue,
+    fetchwork.reap,
+    fetchwork.wake,
+    fetchwork.fold,
+    fetchwork.preempt,
+    fetchwork.maintain_tables
 TO fetchwork_agent, fetchwork_admin;
 
+-- What administrators do; each function asks once more.
 GRANT EXECUTE ON FUNCTION
-    fetchwork.maintain_queue, fetchwork.reap, fetchwork.wake, fetchwork.fold, fetchwork.preempt, fetchwork.maintain_tables
-TO fetchwork_agent, fetchwork_admin;
-
-GRANT EXECUTE ON FUNCTION
-    fetchwork.grant_owner, fetchwork.revoke_owner, fetchwork.set_queue, fetchwork.set_submitter, fetchwork.set_limit, fetchwork.set_setting, fetchwork.clear_host, fetchwork.after_restore
+    fetchwork.grant_owner,
+    fetchwork.revoke_owner,
+    fetchwork.set_queue,
+    fetchwork.set_submitter,
+    fetchwork.set_limit,
+    fetchwork.set_setting,
+    fetchwork.clear_host,
+    fetchwork.after_restore
 TO fetchwork_admin;

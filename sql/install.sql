@@ -1,7 +1,8 @@
--- The whole schema, in order. `fetchwork db init` and `fetchwork db upgrade` read this list; a DBA may run it on an
--- empty database:
+-- The whole schema, in order. `fetchwork db init` and `fetchwork db upgrade` read this list; a DBA may run it
+-- on an empty database:
 --     psql -1 -v ON_ERROR_STOP=1 -f sql/install.sql
--- For an upgrade by hand: apply the migrations that fetchwork.migration does not list, then everything below them again.
+-- For an upgrade by hand: apply the migrations that fetchwork.migration does not list, then everything below
+-- them again.
 
 -- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
@@ -41,7 +42,8 @@
 \ir functions/checks/checked_ad.sql
 \ir functions/checks/checked_job.sql
 
--- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits, preemption.
+-- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits,
+-- preemption.
 \ir functions/matching/matched_names.sql
 \ir functions/matching/ensure_autocluster.sql
 \ir functions/matching/ensure_demand.sql
@@ -95,6 +97,10 @@
 \ir functions/runs/refuse_start.sql
 \ir functions/runs/heartbeat.sql
 \ir functions/runs/run_policy.sql
+\ir functions/runs/charge_job.sql
+\ir functions/runs/follow_verdict.sql
+\ir functions/runs/finish_not_run.sql
+\ir functions/runs/finish_late.sql
 \ir functions/runs/finish.sql
 \ir functions/runs/starter_gone.sql
 \ir functions/runs/end_live_run.sql
@@ -110,7 +116,8 @@
 \ir functions/hosts/host_runs.sql
 \ir functions/hosts/clear_host.sql
 
--- functions/maintenance: What is done now and then by one agent for all: lost runs, delays, counts, partitions, another server.
+-- functions/maintenance: What is done now and then by one agent for all: lost runs, delays, counts,
+-- partitions, another server.
 \ir functions/maintenance/take_leader_task.sql
 \ir functions/maintenance/server_identity.sql
 \ir functions/maintenance/after_restore.sql
@@ -123,14 +130,15 @@
 \ir functions/maintenance/renew_partitions.sql
 \ir functions/maintenance/maintain_tables.sql
 
--- views: what people read. Columns have HTCondor's attribute names and hold HTCondor's values (times are epoch seconds, as
--- in an ad); a column that ends in _at is a timestamptz. PostgreSQL folds unquoted names, so anyone may write them as
--- HTCondor does.
+-- views: what people read. Columns have HTCondor's attribute names and hold HTCondor's values (times are
+-- epoch seconds, as in an ad); a column that ends in _at is a timestamptz. PostgreSQL folds unquoted names,
+-- so anyone may write them as HTCondor does.
 --
--- Every role may select; each view decides which rows: readers, agents and administrators see all, others see those of the
--- Owners that they may name. The two questions are asked once a query, not once a row; so the condition is written out in
--- each view: a function that asked them would be called for every row (PostgreSQL does not inline what contains a subquery),
--- at 25 times the cost. security_barrier: no function of the reader's sees a row before that. No view shows a token.
+-- Every role may select; each view decides which rows: readers, agents and administrators see all, others see
+-- those of the Owners that they may name. The two questions are asked once a query, not once a row; so the
+-- condition is written out in each view: a function that asked them would be called for every row (PostgreSQL
+-- does not inline what contains a subquery), at 25 times the cost. security_barrier: no function of the
+-- reader's sees a row before that. No view shows a token.
 \ir views/jobs.sql
 \ir views/history.sql
 \ir views/runs.sql
@@ -147,7 +155,8 @@
 \ir views/limits.sql
 \ir views/settings.sql
 
--- functions/reading: What readers of the views call: page edges, event logs, and why a job waits (these look at views).
+-- functions/reading: What readers of the views call: page edges, event logs, and why a job waits (these look
+-- at views).
 \ir functions/reading/job_edge.sql
 \ir functions/reading/history_edge.sql
 \ir functions/reading/run_edge.sql

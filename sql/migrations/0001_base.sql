@@ -3,13 +3,13 @@
 -- Apply with `fetchwork db init`, or by hand in one transaction:
 --     psql -1 -v ON_ERROR_STOP=1 -f sql/install.sql
 --
--- Tables are singular and hold the truth; only the functions of this schema write them. Views are plural, have
--- HTCondor's attribute names as columns, and are what people read. PostgreSQL folds unquoted names, and ClassAd names
--- ignore case, so `SELECT ClusterId, JobStatus FROM fetchwork.jobs` is right in both languages.
+-- Tables are singular and hold the truth; only the functions of this schema write them. Views are plural,
+-- have HTCondor's attribute names as columns, and are what people read. PostgreSQL folds unquoted names, and
+-- ClassAd names ignore case, so `SELECT ClusterId, JobStatus FROM fetchwork.jobs` is right in both languages.
 --
--- In this order: the schema and its versions, roles, types; what an administrator decides; job attributes; who gets
--- what (submitters, autoclusters); hosts and slots; jobs, runs and the queue; counts; history; events; maintenance.
--- Then how the busy tables are vacuumed.
+-- In this order: the schema and its versions, roles, types; what an administrator decides; job attributes;
+-- who gets what (submitters, autoclusters); hosts and slots; jobs, runs and the queue; counts; history;
+-- events; maintenance. Then how the busy tables are vacuumed.
 
 CREATE SCHEMA fetchwork;
 
@@ -27,15 +27,17 @@ COMMENT ON TABLE fetchwork.migration IS
 
 INSERT INTO fetchwork.migration (version, name) VALUES (1, 'base');
 
--- Roles -------------------------------------------------------------------------------------------------------------
--- sql/grants.sql says what each may do. Roles belong to the whole cluster of databases, so another database may have
--- made them already.
+-- Roles -----------------------------------------------------------------------------------------------------
+-- sql/grants.sql says what each may do. Roles belong to the whole cluster of databases, so another database
+-- may have made them already.
 
 DO $roles$
 DECLARE
     wanted text;
 BEGIN
-    FOREACH wanted IN ARRAY ARRAY['fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader'] LOOP
+    FOREACH wanted IN ARRAY ARRAY[
+        'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader'
+    ] LOOP
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
         EXCEPTION
@@ -46,15 +48,15 @@ BEGIN
 END
 $roles$;
 
--- Types -------------------------------------------------------------------------------------------------------------
--- JobStatus stays HTCondor's number (1 Idle, 2 Running, 3 Removed, 4 Completed, 5 Held, 7 Suspended), because people
--- compare it in constraints. What a run is has no number in HTCondor.
+-- Types -----------------------------------------------------------------------------------------------------
+-- JobStatus stays HTCondor's number (1 Idle, 2 Running, 3 Removed, 4 Completed, 5 Held, 7 Suspended), because
+-- people compare it in constraints. What a run is has no number in HTCondor.
 
 -- How far a live run has come. An ended run keeps the last state, and has an outcome.
 CREATE TYPE fetchwork.run_state AS ENUM (
-    'reserved',         -- claimed for a slot by FETCH_WORK                           -> accepted | running | ended
-    'accepted',         -- REPLY_FETCH said accept: the startd is willing             -> running | ended
-    'running'           -- PREPARE_JOB passed the fence (start): a starter lives      -> ended
+    'reserved',         -- claimed for a slot by FETCH_WORK                      -> accepted | running | ended
+    'accepted',         -- REPLY_FETCH said accept: the startd is willing        -> running | ended
+    'running'           -- PREPARE_JOB passed the fence (start): a starter lives -> ended
 );
 
 -- How a run ended. It has no way out: the job's next run is another one.
@@ -71,7 +73,7 @@ CREATE TYPE fetchwork.run_outcome AS ENUM (
     'lost'              -- running -> starter or host fell silent
 );
 
--- What an administrator decides -------------------------------------------------------------------------------------
+-- What an administrator decides -----------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.setting (
     name text PRIMARY KEY,
@@ -123,9 +125,11 @@ CREATE TABLE fetchwork.queue (
     draining boolean NOT NULL DEFAULT false,    -- takes no new jobs, works off what it has
     -- so many live runs at once; null: no maximum
     max_running integer CONSTRAINT queue_max_running_is_positive CHECK (max_running >= 0),
-    -- a waiting job whose submitter's effective priority is this many times better may end a running one; null: never
+    -- a waiting job whose submitter's effective priority is this many times better may end a running one;
+    -- null: never
     preempt_ratio double precision CONSTRAINT queue_preempt_ratio_above_one CHECK (preempt_ratio > 1),
-    -- a waiting job whose JobPrio is higher by this much may end a running one of the same submitter; null: never
+    -- a waiting job whose JobPrio is higher by this much may end a running one of the same submitter; null:
+    -- never
     preempt_prio integer CONSTRAINT queue_preempt_prio_is_positive CHECK (preempt_prio > 0)
 );
 
@@ -143,7 +147,7 @@ COMMENT ON TABLE fetchwork.concurrency_limit IS '<NAME>_LIMIT in HTCondor; a nam
 
 CREATE TABLE fetchwork.owner_grant (
     role text NOT NULL,                         -- a database role, or a role it is a member of
-    owner text NOT NULL,                        -- an account on the execute hosts that this role may name as Owner
+    owner text NOT NULL,                        -- an account of the execute hosts that it may name as Owner
     PRIMARY KEY (role, owner),
     CONSTRAINT owner_grant_never_root CHECK (lower(owner) NOT IN ('root', 'toor'))
 );
@@ -151,17 +155,17 @@ CREATE TABLE fetchwork.owner_grant (
 COMMENT ON TABLE fetchwork.owner_grant IS
     'who may submit jobs as which Owner, and see and change the jobs of that Owner';
 
--- Job attributes ----------------------------------------------------------------------------------------------------
+-- Job attributes --------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.attribute (
-    key text PRIMARY KEY,                       -- the name in lower case, for look-ups: ClassAd names ignore case
+    key text PRIMARY KEY,                       -- the name in lower case: ClassAd names ignore case
     name text NOT NULL,                         -- as HTCondor writes it
     rule text NOT NULL CONSTRAINT attribute_rule_is_known CHECK (rule IN (
         'plain',                                -- goes to the starter
-        'kept',                                 -- matching and policy: stays here, is not printed for the starter
-        'ours',                                 -- set by fetchwork; dropped at submit, as HTCondor's submit writes it
+        'kept',                                 -- matching and policy: is not printed for the starter
+        'ours',                                 -- set by fetchwork; dropped at submit
         'forbidden',                            -- set by fetchwork; refused at submit
-        'unhonoured'                            -- fetched work does not do it: refused unless the value is harmless
+        'unhonoured'                            -- fetched work does not do it: refused unless harmless
     )),
     harmless jsonb,                             -- for unhonoured: values that ask for nothing
     note text,                                  -- for unhonoured: why, in the message
@@ -169,7 +173,7 @@ CREATE TABLE fetchwork.attribute (
 );
 
 COMMENT ON TABLE fetchwork.attribute IS
-    'job attributes that submit treats specially, in their usual spelling; one that is not here goes to the starter as it is';
+    'job attributes that submit treats specially, in their usual spelling; others go to the starter as is';
 
 -- Go to the starter; listed for their spelling.
 INSERT INTO fetchwork.attribute (key, name, rule)
@@ -206,7 +210,8 @@ FROM unnest(ARRAY[
     'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames'
 ]) AS a (name);
 
--- Dropped at submit: fetchwork sets them where they mean something, and HTCondor's submit writes them into every ad.
+-- Dropped at submit: fetchwork sets them where they mean something, and HTCondor's submit writes them into
+-- every ad.
 INSERT INTO fetchwork.attribute (key, name, rule)
 SELECT lower(a.name), a.name, 'ours'
 FROM unnest(ARRAY[
@@ -242,8 +247,8 @@ FROM unnest(ARRAY[
     'HookKeyword', 'ClaimId', 'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy'
 ]) AS a (name);
 
--- Refused at submit unless the value asks for nothing, so that no job runs otherwise than its ad says. The note is the
--- reason that the submitter reads.
+-- Refused at submit unless the value asks for nothing, so that no job runs otherwise than its ad says. The
+-- note is the reason that the submitter reads.
 INSERT INTO fetchwork.attribute (key, name, rule, harmless, note)
 SELECT lower(a.name), a.name, 'unhonoured', r.harmless::jsonb, r.note
 FROM (
@@ -253,8 +258,8 @@ FROM (
         ('fetched work has no container support: HTCondor would run the job bare on the host', '[]',
             ARRAY['ContainerImage', 'DockerImage', 'SingularityImage', 'ContainerServiceNames',
             'DockerNetworkType']),
-        ('fetched work has no file transfer; jobs see the file system of the execute host', '["NO", "IF_NEEDED"]',
-            ARRAY['ShouldTransferFiles']),
+        ('fetched work has no file transfer; jobs see the file system of the execute host',
+            '["NO", "IF_NEEDED"]', ARRAY['ShouldTransferFiles']),
         ('fetched work has no file transfer; jobs see the file system of the execute host', '[""]',
             ARRAY['TransferInput', 'TransferOutput', 'TransferInputRemaps', 'TransferOutputRemaps',
             'TransferPlugins', 'OutputDestination', 'TransferCheckpoint', 'PublicInputFiles']),
@@ -315,7 +320,7 @@ FROM (
 CROSS JOIN LATERAL unnest(r.names) AS a (name);
 
 
--- Who gets what -----------------------------------------------------------------------------------------------------
+-- Who gets what ---------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.submitter (
     name text PRIMARY KEY,                      -- accounting group, or else the owner
@@ -336,7 +341,7 @@ CREATE TABLE fetchwork.significant_attribute (
 );
 
 COMMENT ON TABLE fetchwork.significant_attribute IS
-    'job attributes that slots refer to (START, Rank): part of every autocluster, as SIGNIFICANT_ATTRIBUTES is for a schedd';
+    'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
 -- what START expressions commonly look at; agents add what those of their slots do
 INSERT INTO fetchwork.significant_attribute (key) VALUES
@@ -348,8 +353,8 @@ CREATE TABLE fetchwork.autocluster (
     queue text NOT NULL REFERENCES fetchwork.queue (name),
     owner text NOT NULL,                        -- the account that its jobs run as
     submitter text NOT NULL REFERENCES fetchwork.submitter (name),
-    -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a slot's ad
-    -- can answer.
+    -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a
+    -- slot's ad can answer.
     request_cpus double precision,
     request_memory_mib double precision,
     request_disk_kib double precision,
@@ -361,11 +366,11 @@ CREATE TABLE fetchwork.autocluster (
 COMMENT ON TABLE fetchwork.autocluster IS
     'distinct sets of the attributes that matching uses; rows never change, so agents keep them for ever';
 
--- Not unique: a submitter with the first such job must not wait for another's long transaction that has one too; two
--- equal rows do no harm.
+-- Not unique: a submitter with the first such job must not wait for another's long transaction that has one
+-- too; two equal rows do no harm.
 CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
 
--- Hosts and slots ---------------------------------------------------------------------------------------------------
+-- Hosts and slots -------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.host (
     host_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -373,9 +378,10 @@ CREATE TABLE fetchwork.host (
     agent_version text,                         -- null: direct mode only
     agent_id uuid,                              -- the agent process that holds the lease
     lease interval,                             -- as its agent wants it; null: setting host_lease
-    lease_until timestamptz,                    -- null: no agent, so no lease of the host; its runs have their own
+    lease_until timestamptz,                    -- null: no agent, so no lease; its runs have their own
     seen_at timestamptz NOT NULL DEFAULT now(),
-    -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at once.
+    -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at
+    -- once.
     bad_starts integer NOT NULL DEFAULT 0,      -- in a row
     bad_autoclusters integer [] NOT NULL DEFAULT '{}',  -- of them the last eight
     bad_reason text,                            -- of the last one
@@ -399,7 +405,7 @@ CREATE TABLE fetchwork.slot (
     last_fetch_at timestamptz NOT NULL DEFAULT now(),
     last_answer text,                           -- what that fetch got
     queues text [],                             -- which it draws from, in this order; null: not reported
-    ad jsonb,                                   -- the slot ad as FETCH_WORK brought it, without the startd's secrets
+    ad jsonb,                                   -- as FETCH_WORK brought it, without the startd's secrets
     PRIMARY KEY (host_id, name)
 );
 
@@ -417,9 +423,9 @@ CREATE TABLE fetchwork.slot_rest (
 COMMENT ON TABLE fetchwork.slot_rest IS
     'pairs that the startd refused: the slot is not offered that autocluster for a while';
 
--- Jobs, runs and the queue ------------------------------------------------------------------------------------------
--- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are columns.
--- A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
+-- Jobs, runs and the queue ----------------------------------------------------------------------------------
+-- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are
+-- columns. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
 
 CREATE SEQUENCE fetchwork.cluster_id AS integer;
 CREATE SEQUENCE fetchwork.run_id;
@@ -433,7 +439,7 @@ CREATE TABLE fetchwork.cluster (
     submitted_at timestamptz NOT NULL DEFAULT now()
 );
 
-COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept as long as a job of it is in the queue or in the history';
+COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept while a job of it is in queue or history';
 
 CREATE TABLE fetchwork.batch (
     batch_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -448,7 +454,7 @@ CREATE TABLE fetchwork.run (
     run_id bigint PRIMARY KEY DEFAULT nextval('fetchwork.run_id'),
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    autocluster_id integer NOT NULL,            -- its job's, to count limits and shares without a look at "job"
+    autocluster_id integer NOT NULL,            -- its job's: limits and shares are counted from runs alone
     host_id integer NOT NULL,
     state fetchwork.run_state NOT NULL DEFAULT 'reserved',
     -- JobStatus of its job: a run may outlive its job's being Held or Removed for as long as it takes to end
@@ -457,14 +463,16 @@ CREATE TABLE fetchwork.run (
     token uuid NOT NULL DEFAULT gen_random_uuid(),  -- who knows it may report for the run; no view shows it
     slot text NOT NULL,                         -- slot name; the dynamic slot's from the start on
     lease interval NOT NULL,                    -- any contact moves the deadline so far ahead
-    deadline timestamptz NOT NULL,              -- of the offer, then of the next sign of life; past it the run is given up
+    deadline timestamptz NOT NULL,              -- for the offer, then for a sign of life; then it is given up
     claimed_at timestamptz NOT NULL DEFAULT now(),
     accepted_at timestamptz,
     started_at timestamptz,
     contact_at timestamptz,                     -- when a hook last reported
     starter text,                               -- the starter that passed the fence: pid and start time
     job_pid integer,
-    end_requested text CONSTRAINT run_end_requested_is_known CHECK (end_requested IN ('remove', 'hold', 'vacate')),
+    end_requested text CONSTRAINT run_end_requested_is_known CHECK (
+        end_requested IN ('remove', 'hold', 'vacate')
+    ),
     end_reason text,                            -- of that request
     signalled_at timestamptz,                   -- when a hook was first told to end the job
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
@@ -473,7 +481,7 @@ CREATE TABLE fetchwork.run (
     CONSTRAINT run_status_fits_state CHECK (state = 'running' OR job_status IN (1, 3, 5))
 );
 
-COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, and written by every claim; ended ones are in run_history';
+COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, written by every claim; ended ones are in run_history';
 
 CREATE INDEX run_slot ON fetchwork.run (host_id, slot);
 
@@ -513,7 +521,8 @@ CREATE TABLE fetchwork.job (
     FOREIGN KEY (cluster_id) REFERENCES fetchwork.cluster (cluster_id),
     -- Running or Suspended means that a run which passed the fence is alive
     CONSTRAINT job_running_has_run CHECK (job_status NOT IN (2, 7) OR run_id IS NOT NULL),
-    CONSTRAINT job_run_is_live FOREIGN KEY (run_id) REFERENCES fetchwork.run (run_id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT job_run_is_live FOREIGN KEY (run_id) REFERENCES fetchwork.run (run_id)
+        DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT job_held_has_reason
         CHECK ((job_status = 5) = (hold_reason IS NOT NULL AND hold_code IS NOT NULL)),
     CONSTRAINT job_not_before_only_idle CHECK (not_before IS NULL OR job_status = 1)
@@ -532,7 +541,7 @@ CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 CREATE TABLE fetchwork.waiting (
     autocluster_id integer NOT NULL,
     job_prio integer NOT NULL,
-    position bigint NOT NULL,                   -- jobs of an autocluster and priority are claimed in this order
+    position bigint NOT NULL,                   -- the order in which they are claimed
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
     PRIMARY KEY (autocluster_id, job_prio, position)
@@ -540,9 +549,9 @@ CREATE TABLE fetchwork.waiting (
 
 COMMENT ON TABLE fetchwork.waiting IS 'what a claim reads: the jobs that may be claimed now';
 
--- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing waiting
--- (the claimer that finds that deletes it), or twice (two submitters at once), never the other way round: see
--- functions/matching/ensure_demand.sql.
+-- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing
+-- waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
+-- round: see functions/matching/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
     job_prio integer NOT NULL
@@ -552,10 +561,10 @@ COMMENT ON TABLE fetchwork.demand IS 'which autoclusters have rows in "waiting",
 
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 
--- Counts ------------------------------------------------------------------------------------------------------------
--- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait for each
--- other, and no reader counts a million rows. What is Running is counted from the live runs, which are as few as the
--- slots; a claim changes no count.
+-- Counts ----------------------------------------------------------------------------------------------------
+-- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait
+-- for each other, and no reader counts a million rows. What is Running is counted from the live runs, which
+-- are as few as the slots; a claim changes no count.
 
 CREATE TABLE fetchwork.tally_change (
     autocluster_id integer NOT NULL,
@@ -581,10 +590,10 @@ CREATE TABLE fetchwork.tally (
 
 COMMENT ON TABLE fetchwork.tally IS 'jobs counted by autocluster and batch, without what is in tally_change';
 
--- History -----------------------------------------------------------------------------------------------------------
--- Partitioned by time, and so are events; functions/maintenance/maintain_tables.sql makes partitions ahead and drops
--- old ones. The default partition catches what no partition was made for, so that a database whose maintenance stopped
--- goes on working.
+-- History ---------------------------------------------------------------------------------------------------
+-- Partitioned by time, and so are events; functions/maintenance/maintain_tables.sql makes partitions ahead
+-- and drops old ones. The default partition catches what no partition was made for, so that a database whose
+-- maintenance stopped goes on working.
 
 CREATE TABLE fetchwork.run_history (
     run_id bigint NOT NULL,
@@ -606,8 +615,8 @@ CREATE TABLE fetchwork.run_history (
     job_pid integer,
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     report jsonb,                               -- what JOB_EXIT reported
-    late_report jsonb,                          -- what it reported after the run had been given up; changed nothing
-    output jsonb                                -- the end of the job's stdout and stderr, where the job asked for it
+    late_report jsonb,                          -- the same after the run was given up; changed nothing
+    output jsonb                                -- the end of stdout and stderr, if the job asked for it
 ) PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE fetchwork.run_history IS 'runs that have ended';
@@ -639,7 +648,7 @@ CREATE TABLE fetchwork.job_history (
     wall_s double precision NOT NULL,
     user_cpu_s double precision NOT NULL,
     sys_cpu_s double precision NOT NULL,
-    exit_by_signal boolean,                     -- of its last run, from the report of JOB_EXIT, as the next two
+    exit_by_signal boolean,                     -- of its last run, from JOB_EXIT, as the next two
     exit_code integer,
     exit_signal integer,
     slot text,                                  -- LastRemoteHost
@@ -657,20 +666,21 @@ CREATE INDEX job_history_job ON fetchwork.job_history (cluster_id, proc_id);
 CREATE INDEX job_history_owner ON fetchwork.job_history (owner, completed_at);
 CREATE INDEX job_history_at ON fetchwork.job_history (completed_at);
 
--- To find the jobs of an event log by the log's path. Only rows that have the attribute are in them, so other jobs pay
--- nothing.
+-- To find the jobs of an event log by the log's path. Only rows that have the attribute are in them, so other
+-- jobs pay nothing.
 CREATE INDEX cluster_user_log ON fetchwork.cluster ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
 CREATE INDEX job_user_log ON fetchwork.job ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
 CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
 
--- Events ------------------------------------------------------------------------------------------------------------
--- Readers follow (xid, event_id): identities are given before commit, so "event_id > last" would step over a slower
--- transaction. They read only below the oldest transaction still open, so nothing can appear behind what they passed.
+-- Events ----------------------------------------------------------------------------------------------------
+-- Readers follow (xid, event_id): identities are given before commit, so "event_id > last" would step over a
+-- slower transaction. They read only below the oldest transaction still open, so nothing can appear behind
+-- what they passed.
 --
--- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to an earlier
--- point they are given out twice: a reader's cursor would lie ahead of the events to come, and step over them. So what
--- an event keeps is the transaction id plus an offset, which functions/maintenance/after_restore.sql raises above all
--- that was.
+-- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to
+-- an earlier point they are given out twice: a reader's cursor would lie ahead of the events to come, and
+-- step over them. So what an event keeps is the transaction id plus an offset, which
+-- functions/maintenance/after_restore.sql raises above all that was.
 
 CREATE TABLE fetchwork.event (
     event_id bigint GENERATED ALWAYS AS IDENTITY,
@@ -702,12 +712,12 @@ COMMENT ON TABLE fetchwork.event_floor IS
 
 INSERT INTO fetchwork.event_floor (xid, event_id) VALUES ('0', 0);
 
--- Maintenance -------------------------------------------------------------------------------------------------------
+-- Maintenance -----------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.heartbeat (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
     reaped_at timestamptz NOT NULL,             -- after a longer pause every host gets a whole lease again
-    server text                                 -- who wrote this database last: another one means a restore or a standby
+    server text                                 -- it wrote last; another one means a restore or a standby
 );
 
 COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';
@@ -721,10 +731,10 @@ CREATE TABLE fetchwork.leader_task (
 
 COMMENT ON TABLE fetchwork.leader_task IS 'what one agent does for all, and when one last took it';
 
--- Vacuum ------------------------------------------------------------------------------------------------------------
+-- Vacuum ----------------------------------------------------------------------------------------------------
 
--- The claim walks the head of "waiting", where dead rows gather: vacuum after a fixed number of them, not a share of
--- the table, and without pauses.
+-- The claim walks the head of "waiting", where dead rows gather: vacuum after a fixed number of them, not a
+-- share of the table, and without pauses.
 ALTER TABLE fetchwork.waiting SET (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );

@@ -1,3 +1,4 @@
+-- Distinct sets of what matching looks at.
 CREATE OR REPLACE VIEW fetchwork.autoclusters WITH (security_barrier) AS
 SELECT
     a.autocluster_id AS autoclusterid,
@@ -11,4 +12,5 @@ SELECT
     a.concurrency_limits AS concurrencylimits,
     a.ad
 FROM fetchwork.autocluster AS a
-WHERE (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

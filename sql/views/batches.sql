@@ -1,17 +1,30 @@
--- The same by named batch (JobBatchName); a job without one is in none.
+-- Counts by named batch (JobBatchName), as totals has them by autocluster; jobs without one are not counted.
 CREATE OR REPLACE VIEW fetchwork.batches WITH (security_barrier) AS
 WITH counted AS (
-    SELECT t.batch_id, t.jobs, t.held, t.completed, t.removed FROM fetchwork.tally AS t WHERE t.batch_id <> 0
+    SELECT t.batch_id, t.jobs, t.held, t.completed, t.removed
+    FROM fetchwork.tally AS t
+    WHERE t.batch_id <> 0
     UNION ALL
-    SELECT c.batch_id, c.jobs, c.held, c.completed, c.removed FROM fetchwork.tally_change AS c WHERE c.batch_id IS NOT NULL
+    SELECT c.batch_id, c.jobs, c.held, c.completed, c.removed
+    FROM fetchwork.tally_change AS c
+    WHERE c.batch_id IS NOT NULL
 ),
 summed AS (
-    SELECT c.batch_id, sum(c.jobs) AS jobs, sum(c.held) AS held, sum(c.completed) AS completed, sum(c.removed) AS removed
+    SELECT
+        c.batch_id,
+        sum(c.jobs) AS jobs,
+        sum(c.held) AS held,
+        sum(c.completed) AS completed,
+        sum(c.removed) AS removed
     FROM counted AS c
     GROUP BY c.batch_id
 ),
 live AS (
-    SELECT j.batch_id, count(*) FILTER (WHERE j.job_status = 2) AS running, count(*) FILTER (WHERE j.job_status = 7) AS suspended, count(*) FILTER (WHERE j.job_status = 3) AS ending
+    SELECT
+        j.batch_id,
+        count(*) FILTER (WHERE j.job_status = 2) AS running,
+        count(*) FILTER (WHERE j.job_status = 7) AS suspended,
+        count(*) FILTER (WHERE j.job_status = 3) AS ending
     FROM fetchwork.job AS j
     WHERE j.run_id IS NOT NULL AND j.batch_id IS NOT NULL
     GROUP BY j.batch_id
@@ -30,4 +43,5 @@ SELECT
 FROM summed AS s
 JOIN fetchwork.batch AS b ON b.batch_id = s.batch_id
 LEFT JOIN live AS l ON l.batch_id = s.batch_id
-WHERE (SELECT fetchwork.sees_all(current_user)) OR b.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR b.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

@@ -1,3 +1,4 @@
+-- What happened to jobs, in the order of (xid, eventid).
 CREATE OR REPLACE VIEW fetchwork.events WITH (security_barrier) AS
 SELECT
     e.xid,
@@ -12,9 +13,13 @@ FROM fetchwork.event AS e
 WHERE (SELECT fetchwork.sees_all(current_user))
     OR EXISTS (
         SELECT FROM fetchwork.job AS j
-        WHERE j.cluster_id = e.cluster_id AND j.proc_id = e.proc_id AND j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+        WHERE j.cluster_id = e.cluster_id
+            AND j.proc_id = e.proc_id
+            AND j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
     )
     OR EXISTS (
         SELECT FROM fetchwork.job_history AS j
-        WHERE j.cluster_id = e.cluster_id AND j.proc_id = e.proc_id AND j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+        WHERE j.cluster_id = e.cluster_id
+            AND j.proc_id = e.proc_id
+            AND j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
     );

@@ -1,3 +1,4 @@
+-- Execute hosts that ever asked for work.
 CREATE OR REPLACE VIEW fetchwork.hosts AS
 SELECT
     h.host_id AS hostid,

@@ -1,3 +1,4 @@
+-- Jobs in the queue.
 CREATE OR REPLACE VIEW fetchwork.jobs WITH (security_barrier) AS
 SELECT
     j.cluster_id AS clusterid,
@@ -39,4 +40,5 @@ JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
 JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
 LEFT JOIN fetchwork.batch AS b ON b.batch_id = j.batch_id
 LEFT JOIN fetchwork.run AS r ON r.run_id = j.run_id
-WHERE (SELECT fetchwork.sees_all(current_user)) OR j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

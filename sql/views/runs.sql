@@ -1,5 +1,5 @@
--- Every try at every job: the live ones and the ended ones. Whose they are is asked outside of the union: PostgreSQL pushes a reader's condition into
--- the parts of a union and there ahead of theirs, security_barrier or not.
+-- Every run of every job, live and ended. The owner is compared outside of the union: PostgreSQL pushes a
+-- reader's condition into the parts of a union, and there ahead of theirs, security_barrier or not.
 CREATE OR REPLACE VIEW fetchwork.runs WITH (security_barrier) AS
 SELECT u.*
 FROM (
@@ -51,10 +51,14 @@ FROM (
         fetchwork.integer_of(r.report -> 'ExitCode'),
         fetchwork.integer_of(r.report -> 'ExitSignal'),
         coalesce(r.usage, '{}') || coalesce(r.report, '{}')
-            || CASE WHEN r.late_report IS NULL THEN '{}' ELSE jsonb_build_object('LateReport', r.late_report) END
+            || CASE
+                WHEN r.late_report IS NULL THEN '{}'
+                ELSE jsonb_build_object('LateReport', r.late_report)
+            END
             || CASE WHEN r.output IS NULL THEN '{}' ELSE jsonb_build_object('Output', r.output) END
     FROM fetchwork.run_history AS r
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
     LEFT JOIN fetchwork.host AS h ON h.host_id = r.host_id
 ) AS u
-WHERE (SELECT fetchwork.sees_all(current_user)) OR u.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR u.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

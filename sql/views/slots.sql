@@ -1,3 +1,5 @@
+-- Slots as their last fetch showed them. Everyone sees that a slot is busy; whose job runs there, and what
+-- its ad says of that, is shown to those who may see the job.
 CREATE OR REPLACE VIEW fetchwork.slots AS
 SELECT
     s.name,
@@ -12,12 +14,23 @@ SELECT
     s.last_fetch_at,
     s.last_answer,
     r.run_id AS runid,
-    CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN fetchwork.job_id(r.cluster_id, r.proc_id) END AS jobid,
-    CASE WHEN (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []) THEN a.owner END AS remoteowner,
+    CASE
+        WHEN (SELECT fetchwork.sees_all(current_user))
+            OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+            THEN fetchwork.job_id(r.cluster_id, r.proc_id)
+    END AS jobid,
+    CASE
+        WHEN (SELECT fetchwork.sees_all(current_user))
+            OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+            THEN a.owner
+    END AS remoteowner,
     CASE
         WHEN (SELECT fetchwork.sees_all(current_user)) THEN s.ad
-        ELSE s.ad - ARRAY['RemoteOwner', 'RemoteUser', 'RemoteGroup', 'RemoteNegotiatingGroup', 'AccountingGroup', 'JobId', 'GlobalJobId', 'ClientMachine',
-            'PublicClaimId', 'PublicClaimIds', 'ChildRemoteOwner', 'ChildRemoteUser', 'ChildAccountingGroup', 'ChildJobId', 'ChildGlobalJobId']
+        ELSE s.ad - ARRAY[
+            'RemoteOwner', 'RemoteUser', 'RemoteGroup', 'RemoteNegotiatingGroup', 'AccountingGroup', 'JobId',
+            'GlobalJobId', 'ClientMachine', 'PublicClaimId', 'PublicClaimIds', 'ChildRemoteOwner',
+            'ChildRemoteUser', 'ChildAccountingGroup', 'ChildJobId', 'ChildGlobalJobId'
+        ]
     END AS ad,
     s.queues AS fetchworkqueues
 FROM fetchwork.slot AS s

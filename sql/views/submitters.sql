@@ -1,4 +1,4 @@
--- condor_userprio: who uses how much, and who is next.
+-- Who uses how much, and whose job is next (condor_userprio).
 CREATE OR REPLACE VIEW fetchwork.submitters AS
 SELECT
     s.submitter AS name,

@@ -1,17 +1,26 @@
--- Counts by autocluster, from the folded counts, the changes since, and the live runs: one row for each autocluster.
+-- Counts by autocluster, from the folded counts, the changes since, and the live runs: one row for each
+-- autocluster.
 CREATE OR REPLACE VIEW fetchwork.totals WITH (security_barrier) AS
 WITH counted AS (
-    SELECT t.autocluster_id, t.batch_id, t.jobs, t.held, t.completed, t.removed FROM fetchwork.tally AS t
+    SELECT t.autocluster_id, t.batch_id, t.jobs, t.held, t.completed, t.removed
+    FROM fetchwork.tally AS t
     UNION ALL
-    SELECT c.autocluster_id, coalesce(c.batch_id, 0), c.jobs, c.held, c.completed, c.removed FROM fetchwork.tally_change AS c
+    SELECT c.autocluster_id, coalesce(c.batch_id, 0), c.jobs, c.held, c.completed, c.removed
+    FROM fetchwork.tally_change AS c
 ),
 summed AS (
-    SELECT c.autocluster_id, sum(c.jobs) AS jobs, sum(c.held) AS held, sum(c.completed) AS completed, sum(c.removed) AS removed
+    SELECT
+        c.autocluster_id,
+        sum(c.jobs) AS jobs,
+        sum(c.held) AS held,
+        sum(c.completed) AS completed,
+        sum(c.removed) AS removed
     FROM counted AS c
     GROUP BY c.autocluster_id
 ),
 live AS (
-    SELECT r.autocluster_id,
+    SELECT
+        r.autocluster_id,
         count(*) FILTER (WHERE r.job_status = 2) AS running,
         count(*) FILTER (WHERE r.job_status = 7) AS suspended,
         count(*) FILTER (WHERE r.job_status = 3) AS ending,
@@ -36,4 +45,5 @@ SELECT
 FROM summed AS s
 JOIN fetchwork.autocluster AS a ON a.autocluster_id = s.autocluster_id
 LEFT JOIN live AS l ON l.autocluster_id = s.autocluster_id
-WHERE (SELECT fetchwork.sees_all(current_user)) OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR a.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

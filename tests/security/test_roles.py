@@ -502,10 +502,10 @@ def test_an_agent_changes_no_run_without_its_token(
     agent = login("fw_agent")
     run_id = busy.value("SELECT run_id FROM fetchwork.run LIMIT 1")
     for function in ("accept", "reject", "starter_gone"):
-        assert "this is not its token" in denied(
+        assert "the token is not that of run" in denied(
             agent, f"SELECT fetchwork.{function}(%s, %s)", run_id, uuid.uuid4()
         )
-    assert "this is not its token" in denied(
+    assert "the token is not that of run" in denied(
         agent, "SELECT fetchwork.finish(%s, %s, 'exit', '{\"ExitCode\": 0}')", run_id, uuid.uuid4()
     )
     assert agent.value("SELECT fetchwork.run_policy(%s, %s)", run_id, uuid.uuid4()) is None

@@ -52,7 +52,7 @@ def test_priorities_are_htcondors(queue: DirectQueue) -> None:
         (
             "set_submitter",
             {"name": "a", "changes": {"factor": 1}},
-            "submitter 'a': no such setting 'factor'; allowed: prio_factor, usage, max_running",
+            "submitter 'a' has no setting 'factor'; allowed: prio_factor, usage, max_running",
         ),
         (
             "set_submitter",
@@ -62,7 +62,7 @@ def test_priorities_are_htcondors(queue: DirectQueue) -> None:
         (
             "set_queue",
             {"name": "q", "changes": {"pause": True}},
-            "queue 'q': no such setting 'pause'; allowed: paused, draining",
+            "queue 'q' has no setting 'pause'; allowed: paused, draining",
         ),
         (
             "set_setting",

@@ -92,7 +92,7 @@ def test_all_jobs_of_an_owner(queue: DirectQueue) -> None:
         (["-1.0"], "FWINV", "'-1.0' is not a job id"),
         (["99999999999"], "FWINV", "'99999999999' is not a job id"),
         ([None], "FWINV", "NULL is not a job id"),
-        (None, "FWINV", "no jobs named; allowed: job ids, an owner, or both"),
+        (None, "FWINV", "no job was named; allowed: job ids, an owner, or both"),
     ],
 )
 @pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate"])

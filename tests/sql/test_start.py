@@ -123,13 +123,13 @@ def test_nobody_touches_a_run_without_its_token(queue: DirectQueue, run: Claimed
         if started:
             queue.start(run)
         for token in (uuid.uuid4(), None):
-            with pytest.raises(psycopg.Error, match=f"run {run.run_id}: this is not its token") as caught:
+            with pytest.raises(psycopg.Error, match=f"the token is not that of run {run.run_id}") as caught:
                 queue.call(function, run_id=run.run_id, token=token, **arguments)
             assert caught.value.sqlstate == "FWDEN"
     assert queue.value("SELECT state FROM fetchwork.runs") == "running"
     queue.finish(run)
     if function != "starter_gone":
-        with pytest.raises(psycopg.Error, match="this is not its token"):
+        with pytest.raises(psycopg.Error, match="the token is not that of run"):
             queue.call(function, run_id=run.run_id, token=uuid.uuid4(), **arguments)
         with pytest.raises(psycopg.Error, match="run 999 is not known") as caught:
             queue.call(function, run_id=999, token=run.token, **arguments)

@@ -164,7 +164,7 @@ def test_all_jobs_of_a_call_go_in_or_none(queue: DirectQueue) -> None:
 
 
 def test_nothing_to_submit_is_refused(queue: DirectQueue) -> None:
-    with pytest.raises(psycopg.Error, match="nothing to submit: no jobs; allowed: one ad or more"):
+    with pytest.raises(psycopg.Error, match="there are no jobs to submit; allowed: one ad or more"):
         queue.submit_many([])
 
 

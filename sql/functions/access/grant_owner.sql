@@ -1,4 +1,5 @@
--- Lets a database role submit jobs as an Owner (an account of the execute hosts), and see and change that Owner's jobs. Never root.
+-- Lets a database role submit jobs as an Owner (an account of the execute hosts), and see and change that
+-- Owner's jobs. Never root.
 CREATE OR REPLACE FUNCTION fetchwork.grant_owner(role name, owner text)
 RETURNS void
 LANGUAGE plpgsql
@@ -8,13 +9,26 @@ AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
     IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = grant_owner.role) THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('role %L does not exist in this PostgreSQL', grant_owner.role);
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format('role %L does not exist in this PostgreSQL', grant_owner.role);
     END IF;
-    IF grant_owner.owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$' OR lower(grant_owner.owner) IN ('root', 'toor') THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('Owner %L can''t be granted; allowed: an account name, never root', grant_owner.owner);
+    IF grant_owner.owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$'
+        OR lower(grant_owner.owner) IN ('root', 'toor')
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'Owner %L can''t be granted; allowed: an account name, never root',
+                grant_owner.owner
+            );
     END IF;
-    INSERT INTO fetchwork.owner_grant (role, owner) VALUES (grant_owner.role, grant_owner.owner) ON CONFLICT DO NOTHING;
-    -- so that of two first submissions at once neither has to wait for the other's
-    INSERT INTO fetchwork.submitter (name) VALUES (grant_owner.owner) ON CONFLICT DO NOTHING;
+    INSERT INTO fetchwork.owner_grant (role, owner)
+    VALUES (grant_owner.role, grant_owner.owner)
+    ON CONFLICT DO NOTHING;
+    -- so that neither of two first submissions has to wait for the other's row
+    INSERT INTO fetchwork.submitter (name)
+    VALUES (grant_owner.owner)
+    ON CONFLICT DO NOTHING;
 END
 $$;

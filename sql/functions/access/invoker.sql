@@ -1,5 +1,6 @@
--- The role that called: the one set by SET ROLE, or else the one that logged in. Inside a SECURITY DEFINER function current_user is
--- the function's owner, so rights are asked of this instead. Nobody can set "role" to a role that they are not a member of.
+-- The role that called: the one set by SET ROLE, or else the one that logged in. Inside a SECURITY DEFINER
+-- function current_user is the function's owner, so rights are asked of this instead. PostgreSQL lets
+-- a session set "role" only to a role that it is a member of.
 CREATE OR REPLACE FUNCTION fetchwork.invoker()
 RETURNS name
 LANGUAGE sql

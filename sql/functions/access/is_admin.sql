@@ -1,4 +1,5 @@
--- May this role act on the jobs of every owner, and set limits and factors? fetchwork_admin, the schema's owner, superusers.
+-- May this role act on the jobs of every owner, and set limits and factors? fetchwork_admin, the schema's
+-- owner, superusers.
 CREATE OR REPLACE FUNCTION fetchwork.is_admin(role name)
 RETURNS boolean
 LANGUAGE sql

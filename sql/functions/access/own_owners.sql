@@ -1,5 +1,5 @@
--- The Owners that this role may name, so whose jobs it sees and changes. SECURITY DEFINER: people can't read owner_grant.
--- Of another role nobody learns more than that role's own members may.
+-- The Owners that this role may name, so whose jobs it sees and changes. SECURITY DEFINER: people can't read
+-- owner_grant. A session learns nothing of a role that it is not a member of.
 CREATE OR REPLACE FUNCTION fetchwork.own_owners(role name)
 RETURNS text[]
 LANGUAGE sql

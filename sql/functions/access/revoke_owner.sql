@@ -7,7 +7,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
-    DELETE FROM fetchwork.owner_grant AS g WHERE g.role = revoke_owner.role AND g.owner = revoke_owner.owner;
+    DELETE FROM fetchwork.owner_grant AS g
+    WHERE g.role = revoke_owner.role AND g.owner = revoke_owner.owner;
     RETURN FOUND;
 END
 $$;

@@ -1,5 +1,5 @@
--- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and whoever was granted one of
--- fetchwork_admin, fetchwork_reader, fetchwork_agent.
+-- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and the
+-- members of fetchwork_admin, fetchwork_reader and fetchwork_agent.
 CREATE OR REPLACE FUNCTION fetchwork.sees_all(role name)
 RETURNS boolean
 LANGUAGE sql

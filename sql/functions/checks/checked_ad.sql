@@ -1,8 +1,8 @@
--- A submitter's ad with every attribute spelled as HTCondor does and without what fetchwork sets itself; refused (SQLSTATE FWINV)
--- where a part of it can't be. Called for the part that is common to a cluster and for each job's own part, so it asks for nothing to
--- be present; checked_job asks that of the whole.
+-- A submitter's ad with every attribute spelled as HTCondor does and without what fetchwork sets itself;
+-- refused (SQLSTATE FWINV) where an attribute is impossible. Called for the part that is common to a cluster
+-- and for each job's own part, so it requires no attribute; checked_job requires some of the whole.
 --
--- Why here and not in the clients: there is no road into the queue around this function.
+-- Why here and not in the clients: every way into the queue passes this function.
 CREATE OR REPLACE FUNCTION fetchwork.checked_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -17,43 +17,74 @@ BEGIN
         RETURN ad;
     END IF;
     IF ad IS NULL OR jsonb_typeof(ad) <> 'object' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
             MESSAGE = 'a job ad is not a JSON object; allowed: {"Cmd": "/bin/true", "Owner": "alice", ...}';
     END IF;
 
     SELECT CASE
         WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
-            THEN format('%s is not an attribute name; allowed: letters, digits and _, not a digit first', left(to_json(e.key)::text, 80))
+            THEN format(
+                '%s is not an attribute name; allowed: letters, digits and _, not a digit first',
+                left(to_json(e.key)::text, 80)
+            )
         WHEN lower(e.key) IN ('true', 'false', 'undefined', 'error', 'is', 'isnt', 'parent')
-            THEN format('attribute name "%s" is a word of the ClassAd language; allowed: any other name', e.key)
+            THEN format(
+                'attribute name "%s" is a word of the ClassAd language; allowed: any other name', e.key
+            )
         WHEN a.rule = 'forbidden' OR (a.key IS NULL AND lower(e.key) LIKE 'fetchwork%')
             THEN format('attribute "%s" is set by fetchwork only; allowed: leave it out', e.key)
-        WHEN a.rule = 'unhonoured' AND NOT a.harmless @> jsonb_build_array(e.value) AND e.value NOT IN ('null', '"/Expr(undefined)/"')
+        WHEN a.rule = 'unhonoured'
+                AND NOT a.harmless @> jsonb_build_array(e.value)
+                AND e.value NOT IN ('null', '"/Expr(undefined)/"')
             THEN format('attribute "%s" = %s can''t be honoured: %s', a.name, left(e.value::text, 60), a.note)
-        WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'starteruserlog', 'userlog', 'accountinggroup', 'acctgroup', 'fetchworkqueue', 'jobbatchname')
-                AND jsonb_typeof(e.value) = 'string' AND (e.value #>> '{}') ~ '[\x01-\x1f\x7f]'
+        WHEN lower(e.key) IN (
+                    'cmd', 'iwd', 'owner', 'in', 'out', 'err', 'starteruserlog', 'userlog', 'accountinggroup',
+                    'acctgroup', 'fetchworkqueue', 'jobbatchname'
+                )
+                AND jsonb_typeof(e.value) = 'string'
+                AND (e.value #>> '{}') ~ '[\x01-\x1f\x7f]'
             THEN format('attribute "%s" has a control character; allowed: none', a.name)
         WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'fetchworkqueue')
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
                 AND NOT (lower(e.key) = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"'))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
         WHEN jsonb_typeof(e.value) IN ('number', 'array', 'object')
-                AND jsonb_path_exists(e.value, '$.** ? (@.type() == "number" && (@ > 9223372036854775807 || @ < -9223372036854775808))')
-            THEN format('attribute "%s" is a number of more than 64 bits, or holds one; allowed: an expression such as "/Expr(1E+300)/"', e.key)
+                AND jsonb_path_exists(
+                    e.value,
+                    '$.** ? (@.type() == "number" && (@ > 9223372036854775807 || @ < -9223372036854775808))'
+                )
+            THEN format(
+                'attribute "%s" is a number of more than 64 bits, or holds one; '
+                'allowed: an expression such as "/Expr(1E+300)/"',
+                e.key
+            )
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
-        -- an amount that is none would break every claim that counts it
+        -- a claim that counts limits must be able to read every amount
         WHEN lower(e.key) = 'concurrencylimits'
                 AND (e.value #>> '{}') !~ '^[\s,]*([A-Za-z0-9_.]+(:[0-9]{1,9}(\.[0-9]{1,9})?)?([\s,]+|$))*$'
-            THEN format('attribute "ConcurrencyLimits" is %s; allowed: NAME or NAME:AMOUNT, several by comma', left(e.value::text, 60))
-        WHEN lower(e.key) = 'jobprio' AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^-?[0-9]{1,9}$')
+            THEN format(
+                'attribute "ConcurrencyLimits" is %s; allowed: NAME or NAME:AMOUNT, several by comma',
+                left(e.value::text, 60)
+            )
+        WHEN lower(e.key) = 'jobprio'
+                AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^-?[0-9]{1,9}$')
             THEN format('attribute "JobPrio" is %s; allowed: an integer', left(e.value::text, 60))
-        WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus') AND NOT fetchwork.is_expression(e.value)
+        WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus')
+                AND NOT fetchwork.is_expression(e.value)
                 AND (jsonb_typeof(e.value) <> 'number' OR e.value::text LIKE '-%')
-            THEN format('attribute "%s" is %s; allowed: a number not below 0, or an expression', a.name, left(e.value::text, 60))
+            THEN format(
+                'attribute "%s" is %s; allowed: a number not below 0, or an expression',
+                a.name, left(e.value::text, 60)
+            )
         WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
-            THEN format('attribute "%s" has a control character in its expression; allowed: escape it inside a string', e.key)
+            THEN format(
+                'attribute "%s" has a control character in its expression; '
+                'allowed: escape it inside a string',
+                e.key
+            )
     END
     INTO problem
     FROM jsonb_each(ad) AS e
@@ -64,7 +95,10 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = problem;
     END IF;
 
-    SELECT format('attribute "%s" is given twice, as %s; allowed: once', min(e.key), string_agg(to_json(e.key)::text, ' and '))
+    SELECT format(
+        'attribute "%s" is given twice, as %s; allowed: once',
+        min(e.key), string_agg(to_json(e.key)::text, ' and ')
+    )
     INTO problem
     FROM jsonb_object_keys(ad) AS e (key)
     GROUP BY lower(e.key)
@@ -79,9 +113,12 @@ BEGIN
     FROM jsonb_each(ad) AS e
     LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key)
     WHERE coalesce(a.rule, 'plain') NOT IN ('ours', 'unhonoured')
-        -- what HTCondor's own submit writes into every ad: policy that says nothing, so that nobody has to evaluate it
-        -- (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
-        AND (a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate') AND e.value = 'false') IS NOT TRUE
+        -- HTCondor's own submit writes policy into every ad; where it has no effect, no agent need evaluate
+        -- it (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
+        AND (
+            a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate')
+            AND e.value = 'false'
+        ) IS NOT TRUE
         AND (a.key = 'onexitremove' AND e.value = 'true') IS NOT TRUE
         AND (a.key = 'rank' AND e.value IN ('0', '0.0')) IS NOT TRUE
         AND (a.key = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"')) IS NOT TRUE;

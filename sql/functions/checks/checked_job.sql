@@ -1,4 +1,5 @@
--- Refuses (SQLSTATE FWINV, or FWDEN for rights) a whole job ad, already through checked_ad, that no slot could run.
+-- Refuses (SQLSTATE FWINV, or FWDEN for rights) a whole job ad, already through checked_ad, that no slot
+-- could run.
 CREATE OR REPLACE FUNCTION fetchwork.checked_job(ad jsonb, role name)
 RETURNS void
 LANGUAGE plpgsql
@@ -11,54 +12,110 @@ DECLARE
     charged text;
 BEGIN
     IF coalesce(ad ->> 'Cmd', '') = '' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'attribute "Cmd" is missing or empty; allowed: the path of the executable';
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'attribute "Cmd" is missing or empty; allowed: the path of the executable';
     END IF;
     IF ad ->> 'Iwd' IS NOT NULL AND ad ->> 'Iwd' NOT LIKE '/%' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('attribute "Iwd" is %s; allowed: an absolute path', ad -> 'Iwd');
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('attribute "Iwd" is %s; allowed: an absolute path', ad -> 'Iwd');
     END IF;
     IF ad ->> 'Cmd' NOT LIKE '/%' AND ad ->> 'Iwd' IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('attribute "Cmd" is %s and there is no Iwd; allowed: an absolute path, or one relative to Iwd', ad -> 'Cmd');
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "Cmd" is %s and there is no Iwd; '
+                'allowed: an absolute path, or one relative to Iwd',
+                ad -> 'Cmd'
+            );
     END IF;
     IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '12') THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('attribute "JobUniverse" is %s; allowed: 5 (vanilla), 12 (local)', ad -> 'JobUniverse');
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "JobUniverse" is %s; allowed: 5 (vanilla), 12 (local)',
+                ad -> 'JobUniverse'
+            );
     END IF;
     IF ad ->> 'Owner' IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'attribute "Owner" is missing; allowed: an account of the execute hosts';
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'attribute "Owner" is missing; allowed: an account of the execute hosts';
     END IF;
     IF ad ->> 'Owner' !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('attribute "Owner" is %s; allowed: an account name (letters, digits, _ . -)', left((ad -> 'Owner')::text, 60));
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "Owner" is %s; allowed: an account name (letters, digits, _ . -)',
+                left((ad -> 'Owner')::text, 60)
+            );
     END IF;
     IF lower(ad ->> 'Owner') IN ('root', 'toor') THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('Owner %L is refused: no job runs as root', ad ->> 'Owner');
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format('Owner %L is refused: no job runs as root', ad ->> 'Owner');
     END IF;
     IF NOT fetchwork.is_admin(role) AND NOT ad ->> 'Owner' = ANY (fetchwork.own_owners(role)) THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN',
-            MESSAGE = format('role %L may not submit as Owner %L; allowed: %s', role, ad ->> 'Owner',
-                coalesce(nullif(array_to_string(fetchwork.own_owners(role), ', '), ''), 'none yet: an administrator calls fetchwork.grant_owner'));
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'role %L may not submit as Owner %L; allowed: %s',
+                role, ad ->> 'Owner',
+                coalesce(
+                    nullif(array_to_string(fetchwork.own_owners(role), ', '), ''),
+                    'none yet: an administrator calls fetchwork.grant_owner'
+                )
+            );
     END IF;
     IF ad ->> 'AccountingGroup' IS NOT NULL AND NOT fetchwork.is_admin(role) THEN
-        -- GROUP.USER, or a name alone: whose share it is charged to
+        -- the share that is charged: of USER in GROUP.USER, or of the name alone
         charged := substring(ad ->> 'AccountingGroup' FROM '[^.]*$');
-        IF NOT charged = ANY (fetchwork.own_owners(role)) AND EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged) THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWDEN',
-                MESSAGE = format('role %L may not charge AccountingGroup %L; allowed: a group, or one that ends in an Owner of its own', role, ad ->> 'AccountingGroup');
+        IF NOT charged = ANY (fetchwork.own_owners(role))
+            AND EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged)
+        THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'FWDEN',
+                MESSAGE = format(
+                    'role %L may not charge AccountingGroup %L; '
+                    'allowed: a group, or one that ends in an Owner of its own',
+                    role, ad ->> 'AccountingGroup'
+                );
         END IF;
     END IF;
-    IF NOT EXISTS (SELECT FROM fetchwork.queue AS q WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')) THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('queue %L does not exist; allowed: %s', ad ->> 'FetchWorkQueue', (SELECT string_agg(q.name, ', ' ORDER BY q.name) FROM fetchwork.queue AS q));
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.queue AS q
+        WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'queue %L does not exist; allowed: %s',
+                ad ->> 'FetchWorkQueue',
+                (SELECT string_agg(q.name, ', ' ORDER BY q.name) FROM fetchwork.queue AS q)
+            );
     END IF;
-    IF EXISTS (SELECT FROM fetchwork.queue AS q WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default') AND q.draining) THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('queue %L is draining and takes no new jobs', coalesce(ad ->> 'FetchWorkQueue', 'default'));
+    IF EXISTS (
+        SELECT FROM fetchwork.queue AS q
+        WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default') AND q.draining
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'queue %L is draining and takes no new jobs',
+                coalesce(ad ->> 'FetchWorkQueue', 'default')
+            );
     END IF;
     size := fetchwork.printed_size(ad);
     max_size := fetchwork.setting_value('max_ad_bytes');
     IF size > max_size THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('the job ad is too large: up to %s bytes when printed for the startd; allowed: %s (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)', size, max_size);
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'the job ad is too large: up to %s bytes when printed for the startd; '
+                'allowed: %s (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)',
+                size, max_size
+            );
     END IF;
 END
 $$;

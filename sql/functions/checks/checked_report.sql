@@ -1,4 +1,4 @@
--- A report of a starter hook as it may be kept: an object (FWINV otherwise), without what is nobody's to read later.
+-- A report of a starter hook as it may be stored: an object (FWINV otherwise), without secrets.
 CREATE OR REPLACE FUNCTION fetchwork.checked_report(report jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -7,7 +7,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF report IS NULL OR jsonb_typeof(report) <> 'object' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('a report is %s; allowed: a JSON object', coalesce(left(report::text, 60), 'missing'));
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'a report is %s; allowed: a JSON object',
+                coalesce(left(report::text, 60), 'missing')
+            );
     END IF;
     RETURN (
         SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}')

@@ -1,4 +1,5 @@
--- Does a checked, whole ad have policy expressions that someone must evaluate? checked_ad has dropped those that say nothing.
+-- Does a checked, whole ad have policy expressions that an agent must evaluate? checked_ad has dropped
+-- those that have no effect.
 CREATE OR REPLACE FUNCTION fetchwork.has_policy(ad jsonb)
 RETURNS boolean
 LANGUAGE sql

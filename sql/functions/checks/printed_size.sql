@@ -1,9 +1,11 @@
--- An upper bound, in bytes, of the ad that FETCH_WORK will print for a job: what fetchwork adds (ids, token, the account three
--- times, lease: under 700 bytes) and each attribute that is not kept back. An agent that reads less than it prints holds the job.
+-- An upper bound, in bytes, of the ad that FETCH_WORK will print for a job: what fetchwork adds (ids, token,
+-- the account three times, lease: under 700 bytes) and each attribute that is not kept back. An agent that
+-- reads less than it prints holds the job.
 --
--- A string is at most its JSON form, and where it is printed as eval("...") (line breaks, control characters) 12 bytes and a byte
--- for each quote more; DEL and the line ends of Unicode are then printed as octal. HTCondor's printer puts blanks around the
--- operators of an expression and may write what is not ASCII as octal, 4 bytes for one; a nested value gains blanks, too.
+-- A string is at most its JSON form, and where it is printed as eval("...") (line breaks, control characters)
+-- 12 bytes and a byte for each quote more; DEL and the line ends of Unicode are then printed as octal.
+-- HTCondor's printer puts blanks around the operators of an expression and may write what is not ASCII as
+-- octal, 4 bytes for one; a nested value gains blanks, too.
 CREATE OR REPLACE FUNCTION fetchwork.printed_size(ad jsonb)
 RETURNS bigint
 LANGUAGE sql
@@ -26,7 +28,9 @@ BEGIN ATOMIC
     ), 0)
     FROM jsonb_each(printed_size.ad) AS e
     CROSS JOIN LATERAL (
-        SELECT e.value::text AS text, octet_length(e.value::text) AS bytes, char_length(e.value::text) AS characters
+        SELECT
+            e.value::text AS text, octet_length(e.value::text) AS bytes,
+            char_length(e.value::text) AS characters
     ) AS j
     WHERE NOT EXISTS (SELECT FROM fetchwork.attribute AS a WHERE a.key = lower(e.key) AND a.rule = 'kept');
 END;

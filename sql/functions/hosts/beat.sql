@@ -1,5 +1,6 @@
--- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the runs that it should end:
--- asked for by someone (action 'end'), or not its own any more ('gone').
+-- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the
+-- runs that it should end: because their end was requested (action 'end'), or because they are
+-- not its own any more ('gone').
 CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [])
 RETURNS TABLE (run_id bigint, action text)
 LANGUAGE plpgsql
@@ -14,9 +15,13 @@ BEGIN
     UPDATE fetchwork.run AS r
     SET deadline = clock_timestamp() + r.lease
     WHERE r.run_id IN (
-        -- a row that another holds is being renewed or ended there; waiting for it, row of the host in hand, could be for ever
-        SELECT l.run_id FROM fetchwork.run AS l
-        WHERE l.run_id = ANY (beat.alive) AND l.host_id = beat.host_id AND l.deadline < clock_timestamp() + l.lease * 0.67
+        -- SKIP LOCKED: a row that another transaction holds is being renewed or ended there, and to wait for
+        -- it while holding the host's row could be a deadlock
+        SELECT l.run_id
+        FROM fetchwork.run AS l
+        WHERE l.run_id = ANY (beat.alive)
+            AND l.host_id = beat.host_id
+            AND l.deadline < clock_timestamp() + l.lease * 0.67
         FOR UPDATE SKIP LOCKED
     );
     RETURN QUERY

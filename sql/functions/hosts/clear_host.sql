@@ -1,4 +1,5 @@
--- An administrator says that a host is well again: it is no black hole any more, and what its slots refused is offered again. False if there is no such host.
+-- An administrator says that a host is well again: it is no black hole any more, and what its slots refused
+-- is offered again. False if there is no such host.
 CREATE OR REPLACE FUNCTION fetchwork.clear_host(host text)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -6,15 +7,21 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its integer;
+    cleared integer;
 BEGIN
     PERFORM fetchwork.require_admin();
     UPDATE fetchwork.host AS h
-    SET bad_starts = 0, bad_autoclusters = '{}', bad_reason = NULL, black_hole_since = NULL, probes = 0, next_probe_at = NULL
+    SET bad_starts = 0,
+        bad_autoclusters = '{}',
+        bad_reason = NULL,
+        black_hole_since = NULL,
+        probes = 0,
+        next_probe_at = NULL
     WHERE h.name = clear_host.host
-    RETURNING h.host_id INTO its;
-    DELETE FROM fetchwork.slot_rest AS r WHERE r.host_id = its;
+    RETURNING h.host_id INTO cleared;
+    DELETE FROM fetchwork.slot_rest AS r
+    WHERE r.host_id = cleared;
     PERFORM pg_notify('fetchwork_work', '');
-    RETURN its IS NOT NULL;
+    RETURN cleared IS NOT NULL;
 END
 $$;

@@ -1,4 +1,5 @@
--- An agent stops in good order: its host has no lease that could run out; its runs keep their own deadlines.
+-- An agent stops in good order: its host then has no lease that could run out; its runs keep their own
+-- deadlines.
 CREATE OR REPLACE FUNCTION fetchwork.goodbye(host_id integer, agent_id uuid)
 RETURNS void
 LANGUAGE sql

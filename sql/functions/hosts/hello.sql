@@ -1,27 +1,45 @@
--- An agent (or, with agent_version NULL, a hook in direct mode) says that this host is there, and learns its id, its lease in seconds and the schema's version.
--- An agent's lease starts here: as long as it asks for, or the setting host_lease. agent_id tells a restarted agent from a second one on the same host.
+-- An agent (or, with agent_version NULL, a hook in direct mode) makes its host known, and learns the host's
+-- id, its lease in seconds and the schema's version. An agent's lease starts here: as long as it asks for, or
+-- the setting host_lease. agent_id distinguishes a restarted agent from a second one on the
+-- same host.
 CREATE OR REPLACE FUNCTION fetchwork.hello(
     host text,
     agent_version text DEFAULT NULL,
     agent_id uuid DEFAULT NULL,
     wanted_lease_s double precision DEFAULT NULL
 )
-RETURNS TABLE (host_id integer, lease_s double precision, schema_version integer, server_time timestamptz, max_ad_bytes integer)
+RETURNS TABLE (
+    host_id integer,
+    lease_s double precision,
+    schema_version integer,
+    server_time timestamptz,
+    max_ad_bytes integer
+)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('%L is not a host name; allowed: letters, digits, _ . -', left(host, 80));
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('%L is not a host name; allowed: letters, digits, _ . -', left(host, 80));
     END IF;
     IF wanted_lease_s NOT BETWEEN 1 AND 86400 THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
     END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
     INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, lease, lease_until)
-    VALUES (hello.host, hello.agent_version, hello.agent_id, make_interval(secs => wanted_lease_s),
-        CASE WHEN hello.agent_version IS NOT NULL THEN clock_timestamp() + make_interval(secs => hello.lease_s) END)
+    VALUES (
+        hello.host, hello.agent_version, hello.agent_id,
+        make_interval(secs => wanted_lease_s),
+        CASE
+            WHEN hello.agent_version IS NOT NULL
+                THEN clock_timestamp() + make_interval(secs => hello.lease_s)
+        END
+    )
     ON CONFLICT (name) DO UPDATE SET
         seen_at = clock_timestamp(),
         agent_version = coalesce(excluded.agent_version, h.agent_version),
@@ -29,7 +47,9 @@ BEGIN
         lease = CASE WHEN excluded.agent_version IS NULL THEN h.lease ELSE excluded.lease END,
         lease_until = coalesce(excluded.lease_until, h.lease_until)
     RETURNING h.host_id INTO hello.host_id;
-    SELECT max(m.version) INTO hello.schema_version FROM fetchwork.migration AS m;
+    SELECT max(m.version)
+    INTO hello.schema_version
+    FROM fetchwork.migration AS m;
     server_time := clock_timestamp();
     max_ad_bytes := fetchwork.setting_value('max_ad_bytes');
     RETURN NEXT;

@@ -1,7 +1,7 @@
 -- How long an agent may be silent before its host's runs are lost: what it asked for, or the setting.
-CREATE OR REPLACE FUNCTION fetchwork.host_lease(its fetchwork.host)
+CREATE OR REPLACE FUNCTION fetchwork.host_lease(host fetchwork.host)
 RETURNS interval
 LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
-RETURN coalesce((its).lease, make_interval(secs => fetchwork.setting_value('host_lease')::double precision));
+RETURN coalesce((host).lease, make_interval(secs => fetchwork.setting_value('host_lease')::double precision));

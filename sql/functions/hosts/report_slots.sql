@@ -1,24 +1,49 @@
--- An agent tells what FETCH_WORK brought from its slots, many at a time and not at each fetch:
--- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer", "fetched_at" (epoch s), "queues", "ad"}, ...]
+-- An agent reports what its slots brought to FETCH_WORK, many slots at a time and not at each fetch:
+-- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer",
+-- "fetched_at" (epoch s), "queues", "ad"}, ...]
 CREATE OR REPLACE FUNCTION fetchwork.report_slots(host_id integer, slots jsonb)
 RETURNS void
 LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    INSERT INTO fetchwork.slot AS s (host_id, name, state, activity, slot_type, cpus, memory_mib, disk_kib, gpus, last_fetch_at, last_answer, queues, ad)
-    SELECT report_slots.host_id, t.name, t.state, t.activity, t.slot_type, t.cpus, t.memory_mib, t.disk_kib, t.gpus,
+    INSERT INTO fetchwork.slot AS s (
+        host_id, name, state, activity, slot_type,
+        cpus, memory_mib, disk_kib, gpus,
+        last_fetch_at, last_answer, queues, ad
+    )
+    SELECT
+        report_slots.host_id, t.name, t.state, t.activity, t.slot_type,
+        t.cpus, t.memory_mib, t.disk_kib, t.gpus,
         to_timestamp(t.fetched_at), t.last_answer, t.queues,
         -- without the secrets of the startd, which it gives to some hooks
         t.ad - ARRAY['ClaimId', 'ClaimIdList', 'ChildClaimIds', 'PairedClaimId', 'Capability']
     FROM jsonb_to_recordset(report_slots.slots) AS t (
-        name text, state text, activity text, slot_type text, cpus double precision, memory_mib double precision,
-        disk_kib double precision, gpus double precision, fetched_at double precision, last_answer text, queues text [], ad jsonb
+        name text,
+        state text,
+        activity text,
+        slot_type text,
+        cpus double precision,
+        memory_mib double precision,
+        disk_kib double precision,
+        gpus double precision,
+        fetched_at double precision,
+        last_answer text,
+        queues text [],
+        ad jsonb
     )
-    -- one order for everybody
+    -- in one order, so that two calls can't wait for each other
     ORDER BY t.name
     ON CONFLICT (host_id, name) DO UPDATE SET
-        state = excluded.state, activity = excluded.activity, slot_type = excluded.slot_type, cpus = excluded.cpus,
-        memory_mib = excluded.memory_mib, disk_kib = excluded.disk_kib, gpus = excluded.gpus,
-        last_fetch_at = excluded.last_fetch_at, last_answer = excluded.last_answer, queues = excluded.queues, ad = coalesce(excluded.ad, s.ad);
+        state = excluded.state,
+        activity = excluded.activity,
+        slot_type = excluded.slot_type,
+        cpus = excluded.cpus,
+        memory_mib = excluded.memory_mib,
+        disk_kib = excluded.disk_kib,
+        gpus = excluded.gpus,
+        last_fetch_at = excluded.last_fetch_at,
+        last_answer = excluded.last_answer,
+        queues = excluded.queues,
+        ad = coalesce(excluded.ad, s.ad);
 END;

@@ -1,9 +1,11 @@
--- Whether jobs of this run's autocluster run well on another host: they run there for longer than a quick failure takes, or have ended well within the
--- last hour. Jobs that were submitted before this one don't count: an autocluster is what matching looks at, and says nothing of the program.
+-- Whether jobs of this run's autocluster run well on another host: they run there for longer than a quick
+-- failure takes, or have ended well within the last hour. Jobs that were submitted before this one don't
+-- count: an autocluster is what matching looks at, and says nothing of the program.
 --
--- Of what has ended only the owner's newest are looked at, so that it costs the same in a large history; while a host burns them faster than the others
--- complete any, what runs there tells.
-CREATE OR REPLACE FUNCTION fetchwork.runs_elsewhere(its fetchwork.run)
+-- Of the ended jobs only the owner's newest 200 are looked at, so that it costs the same in a large history.
+-- A host that fails jobs faster than the others complete any may fill those 200; then the running ones
+-- decide.
+CREATE OR REPLACE FUNCTION fetchwork.runs_elsewhere(live fetchwork.run)
 RETURNS boolean
 LANGUAGE sql
 STABLE
@@ -11,27 +13,40 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT EXISTS (
         SELECT FROM fetchwork.run AS r
-        WHERE r.cluster_id >= (its).cluster_id
-            AND r.autocluster_id = (its).autocluster_id
-            AND r.host_id <> (its).host_id
-            AND r.started_at < clock_timestamp() - make_interval(secs => fetchwork.setting_value('quick_failure')::double precision)
+        WHERE r.cluster_id >= (live).cluster_id
+            AND r.autocluster_id = (live).autocluster_id
+            AND r.host_id <> (live).host_id
+            AND r.started_at < clock_timestamp() - make_interval(
+                secs => fetchwork.setting_value('quick_failure')::double precision
+            )
     )
     OR EXISTS (
         SELECT FROM (
-            SELECT j.run_id, j.cluster_id, j.autocluster_id, j.exit_code = 0 OR j.completed_at - j.last_start_at >= make_interval(secs => fetchwork.setting_value('quick_failure')::double precision) AS good
+            SELECT
+                j.run_id, j.cluster_id, j.autocluster_id,
+                j.exit_code = 0
+                    OR j.completed_at - j.last_start_at >= make_interval(
+                        secs => fetchwork.setting_value('quick_failure')::double precision
+                    ) AS good
             FROM fetchwork.job_history AS j
-            WHERE j.owner = (SELECT a.owner FROM fetchwork.autocluster AS a WHERE a.autocluster_id = (its).autocluster_id)
+            WHERE j.owner = (
+                    SELECT a.owner
+                    FROM fetchwork.autocluster AS a
+                    WHERE a.autocluster_id = (live).autocluster_id
+                )
                 AND j.job_status = 4
                 AND j.completed_at > now() - interval '1 hour'
             ORDER BY j.completed_at DESC
             LIMIT 200
         ) AS ended
         WHERE ended.good
-            AND ended.cluster_id >= (its).cluster_id
-            AND ended.autocluster_id = (its).autocluster_id
+            AND ended.cluster_id >= (live).cluster_id
+            AND ended.autocluster_id = (live).autocluster_id
             AND EXISTS (
                 SELECT FROM fetchwork.run_history AS h
-                WHERE h.run_id = ended.run_id AND h.ended_at > now() - interval '2 hours' AND h.host_id <> (its).host_id
+                WHERE h.run_id = ended.run_id
+                    AND h.ended_at > now() - interval '2 hours'
+                    AND h.host_id <> (live).host_id
             )
     );
 END;

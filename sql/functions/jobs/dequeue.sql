@@ -1,6 +1,7 @@
--- Takes a job out of the queue; true if it was waiting there, so that no claim has it and none will. The caller has locked the job's row.
--- A claim in another transaction may hold the row of "waiting": then this waits for it, and finds the row gone.
-CREATE OR REPLACE FUNCTION fetchwork.dequeue(its fetchwork.job)
+-- Takes a job out of the queue; true if it was waiting there, so that no claim has it and none will. The
+-- caller has locked the job's row. A claim in another transaction may hold the row of "waiting": then this
+-- waits for it, and finds the row gone.
+CREATE OR REPLACE FUNCTION fetchwork.dequeue(job fetchwork.job)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -8,8 +9,8 @@ SET enable_seqscan = off
 AS $$
 BEGIN
     DELETE FROM fetchwork.waiting AS w
-    WHERE w.autocluster_id = its.autocluster_id AND w.job_prio = its.job_prio AND w.position = its.position
-        AND w.cluster_id = its.cluster_id AND w.proc_id = its.proc_id;
+    WHERE w.autocluster_id = job.autocluster_id AND w.job_prio = job.job_prio AND w.position = job.position
+        AND w.cluster_id = job.cluster_id AND w.proc_id = job.proc_id;
     RETURN FOUND;
 END
 $$;

@@ -1,21 +1,29 @@
--- The id of an owner's batch of that name; made if it is new.
+-- The id of an owner's batch of that name; made if it is new. ON CONFLICT: another transaction may make it at
+-- the same time; its row is taken.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_batch(owner text, name text)
 RETURNS integer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    found integer;
+    batch integer;
 BEGIN
-    SELECT b.batch_id INTO found FROM fetchwork.batch AS b WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
-    IF found IS NULL THEN
-        INSERT INTO fetchwork.batch (owner, name) VALUES (ensure_batch.owner, ensure_batch.name)
+    SELECT b.batch_id
+    INTO batch
+    FROM fetchwork.batch AS b
+    WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
+    IF batch IS NULL THEN
+        INSERT INTO fetchwork.batch (owner, name)
+        VALUES (ensure_batch.owner, ensure_batch.name)
         ON CONFLICT ON CONSTRAINT batch_owner_name_key DO NOTHING
-        RETURNING batch_id INTO found;
-        IF found IS NULL THEN
-            SELECT b.batch_id INTO found FROM fetchwork.batch AS b WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
+        RETURNING batch_id INTO batch;
+        IF batch IS NULL THEN
+            SELECT b.batch_id
+            INTO batch
+            FROM fetchwork.batch AS b
+            WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
         END IF;
     END IF;
-    RETURN found;
+    RETURN batch;
 END
 $$;

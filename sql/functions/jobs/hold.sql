@@ -1,6 +1,13 @@
--- Holds jobs (condor_hold). Idle ones at once; running ones are Held at once too, and their run is ended at its next update. Returns how many were held.
--- code and subcode are HTCondor's; 1 is "at a user's request". Errors: FWNOT, FWDEN, FWINV.
-CREATE OR REPLACE FUNCTION fetchwork.hold(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL, code integer DEFAULT 1, subcode integer DEFAULT 0)
+-- Holds jobs (condor_hold). Idle ones at once; running ones are Held at once too, and their run is ended at
+-- its next update. Returns how many were held. code and subcode are HTCondor's; 1 is "at a user's request".
+-- Errors: FWNOT, FWDEN, FWINV.
+CREATE OR REPLACE FUNCTION fetchwork.hold(
+    jobs text [],
+    reason text DEFAULT NULL,
+    owner text DEFAULT NULL,
+    code integer DEFAULT 1,
+    subcode integer DEFAULT 0
+)
 RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -8,14 +15,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    its fetchwork.job;
+    job fetchwork.job;
     held integer := 0;
     why text := coalesce(hold.reason, format('via fetchwork hold (by %s)', role));
 BEGIN
-    FOR its IN SELECT s.* FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s WHERE s.job_status NOT IN (3, 5) LOOP
-        PERFORM fetchwork.dequeue(its);
-        PERFORM fetchwork.hold_job(its.cluster_id, its.proc_id, why, hold.code, hold.subcode);
-        PERFORM fetchwork.end_live_run(its.cluster_id, its.proc_id, 'hold', why);
+    FOR job IN
+        SELECT s.*
+        FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s
+        WHERE s.job_status NOT IN (3, 5)
+    LOOP
+        PERFORM fetchwork.dequeue(job);
+        PERFORM fetchwork.hold_job(job.cluster_id, job.proc_id, why, hold.code, hold.subcode);
+        PERFORM fetchwork.end_live_run(job.cluster_id, job.proc_id, 'hold', why);
         held := held + 1;
     END LOOP;
     RETURN held;

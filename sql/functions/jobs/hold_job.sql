@@ -1,17 +1,35 @@
--- One job goes to Held, with HTCondor's hold code; a HELD event (012). The caller has locked the job, and ends its run or asks for that.
-CREATE OR REPLACE FUNCTION fetchwork.hold_job(cluster integer, proc integer, reason text, code integer, subcode integer)
+-- One job goes to Held, with HTCondor's hold code; a HELD event (012). The caller has locked the job, and
+-- ends its run or asks for that.
+CREATE OR REPLACE FUNCTION fetchwork.hold_job(
+    cluster integer,
+    proc integer,
+    reason text,
+    code integer,
+    subcode integer
+)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE fetchwork.job AS j
-    SET job_status = 5, status_at = clock_timestamp(), not_before = NULL, hold_reason = hold_job.reason, hold_code = hold_job.code,
-        hold_subcode = hold_job.subcode, num_holds = j.num_holds + 1
+    SET job_status = 5,
+        status_at = clock_timestamp(),
+        not_before = NULL,
+        hold_reason = hold_job.reason,
+        hold_code = hold_job.code,
+        hold_subcode = hold_job.subcode,
+        num_holds = j.num_holds + 1
     WHERE j.cluster_id = cluster AND j.proc_id = proc;
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
-    SELECT j.autocluster_id, j.batch_id, 1 FROM fetchwork.job AS j WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    SELECT j.autocluster_id, j.batch_id, 1
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = cluster AND j.proc_id = proc;
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-    VALUES (12, cluster, proc, jsonb_build_object('HoldReason', hold_job.reason, 'HoldReasonCode', hold_job.code, 'HoldReasonSubCode', hold_job.subcode));
+    VALUES (12, cluster, proc, jsonb_build_object(
+        'HoldReason', hold_job.reason,
+        'HoldReasonCode', hold_job.code,
+        'HoldReasonSubCode', hold_job.subcode
+    ));
 END
 $$;

@@ -1,4 +1,5 @@
--- A cluster id for submit_cluster, for those whose ads hold the id ($(ClusterId) in a file name). An id that is not used is a gap, which harms nobody.
+-- A cluster id for submit_cluster, for ads that hold the id themselves ($(ClusterId) in a file name). An id
+-- that is not used leaves a gap, which does no harm.
 CREATE OR REPLACE FUNCTION fetchwork.reserve_cluster()
 RETURNS integer
 LANGUAGE sql

@@ -1,6 +1,8 @@
--- The jobs that a person names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once, locked, and only those that the invoker may
--- change. An id that names none of those raises FWNOT: another user's job does not exist for the caller.
--- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs don't wait for each other.
+-- The jobs that a caller names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once,
+-- locked, and only those that the invoker may change. An id that names none of those raises FWNOT: another
+-- user's job does not exist for the caller.
+-- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs
+-- don't wait for each other.
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql
@@ -13,33 +15,47 @@ DECLARE
     missing text;
 BEGIN
     IF jobs IS NULL AND selected_jobs.owner IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'no jobs named; allowed: job ids, an owner, or both';
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'no job was named; allowed: job ids, an owner, or both';
     END IF;
     IF jobs IS NULL THEN
         IF NOT everyone AND NOT selected_jobs.owner = ANY (own) THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('role %L may not change jobs of Owner %L', role, selected_jobs.owner);
+            RAISE EXCEPTION USING
+                ERRCODE = 'FWDEN',
+                MESSAGE = format('role %L may not change jobs of Owner %L', role, selected_jobs.owner);
         END IF;
-        RETURN QUERY SELECT j.* FROM fetchwork.job AS j WHERE j.owner = selected_jobs.owner ORDER BY j.cluster_id, j.proc_id FOR UPDATE;
+        RETURN QUERY
+        SELECT j.*
+        FROM fetchwork.job AS j
+        WHERE j.owner = selected_jobs.owner
+        ORDER BY j.cluster_id, j.proc_id
+        FOR UPDATE;
         RETURN;
     END IF;
-    SELECT n.name INTO missing
+    SELECT n.name
+    INTO missing
     FROM unnest(jobs) AS n (name)
     CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
     WHERE NOT EXISTS (
         SELECT FROM fetchwork.job AS j
-        WHERE j.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR j.proc_id = id.proc_id) AND (everyone OR j.owner = ANY (own))
+        WHERE j.cluster_id = id.cluster_id
+            AND (id.proc_id IS NULL OR j.proc_id = id.proc_id)
+            AND (everyone OR j.owner = ANY (own))
     )
     LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', missing);
     END IF;
     RETURN QUERY
-    SELECT j.* FROM fetchwork.job AS j
+    SELECT j.*
+    FROM fetchwork.job AS j
     WHERE (j.cluster_id, j.proc_id) IN (
             SELECT k.cluster_id, k.proc_id
             FROM unnest(jobs) AS n (name)
             CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
-            JOIN fetchwork.job AS k ON k.cluster_id = id.cluster_id AND (id.proc_id IS NULL OR k.proc_id = id.proc_id)
+            JOIN fetchwork.job AS k ON k.cluster_id = id.cluster_id
+                AND (id.proc_id IS NULL OR k.proc_id = id.proc_id)
         )
         AND (everyone OR j.owner = ANY (own))
         AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)

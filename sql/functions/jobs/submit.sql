@@ -1,10 +1,13 @@
 -- Puts one job into the queue and returns its id, "42.0".
 --
 --     SELECT fetchwork.submit(cmd => '/bin/sleep', arguments => '60', owner => 'alice', request_cpus => 1);
---     SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', ad => '{"Department": "physics", "Requirements": "/Expr(TARGET.HasGPU)/"}');
+--     SELECT fetchwork.submit(
+--         cmd => '/bin/true', owner => 'alice', ad => '{"Requirements": "/Expr(TARGET.HasGPU)/"}'
+--     );
 --
--- "arguments" and "environment" are HTCondor's new syntax without the outer double quotes (one 'two three'; A=1 B='x y'). "ad" is any
--- other attribute, in HTCondor's JSON form; a named parameter wins over the same attribute there. Memory is MiB, disk KiB.
+-- "arguments" and "environment" are HTCondor's new syntax without the outer double quotes (one 'two three';
+-- A=1 B='x y'). "ad" is any other attribute, in HTCondor's JSON form; a named parameter wins over the same
+-- attribute there. Memory is MiB, disk KiB.
 -- Errors: FWINV, FWDEN as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit(
     cmd text,

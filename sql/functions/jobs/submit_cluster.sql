@@ -1,15 +1,22 @@
--- Puts one cluster of jobs into the queue and returns its id: job n gets the ad "common || procs[n]" and ProcId n - 1.
+-- Puts one cluster of jobs into the queue and returns its id: job n gets the ad "common || procs[n]" and
+-- ProcId n - 1.
 --
--- Called by everyone who submits (the other submit functions, CLI, Python). Checks everything, so that no road leads around it. What the
--- jobs have in common is stored once; a million jobs that differ in their arguments cost a million small rows and one autocluster.
--- JobStatus 5 in the ad submits on hold (as "hold = true" in a submit description). One SUBMIT event (000) a job.
+-- Every way to submit calls it (the other submit functions, CLI, Python), so it checks everything. What the
+-- jobs have in common is stored once; a million jobs that differ in their
+-- arguments cost a million small rows and one autocluster. JobStatus 5 in the ad submits on hold (as "hold =
+-- true" in a submit description). One SUBMIT event (000) a job.
 --
--- "cluster" is an id from reserve_cluster, for ads that hold the id themselves ($(ClusterId)), and for a cluster too large for one call: the first
--- call makes it, further ones of the same transaction append to it, with NULL for "common". NULL: a new id.
+-- "cluster" is an id from reserve_cluster, for ads that hold the id themselves ($(ClusterId)), and for a
+-- cluster too large for one call: the first call makes it, further ones of the same transaction append to it,
+-- with NULL for "common". NULL: a new id.
 --
 -- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner, or a draining queue).
 -- Locks: KEY SHARE on demand rows, until commit.
-CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(common jsonb, procs jsonb [], cluster integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(
+    common jsonb,
+    procs jsonb [],
+    cluster integer DEFAULT NULL
+)
 RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -28,30 +35,49 @@ DECLARE
     common_autocluster integer;
     common_names text[];
     common_batch integer;
-    its_autocluster integer;
-    its_batch integer;
+    job_autocluster integer;
+    job_batch integer;
     n integer := 0;
 BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = 'nothing to submit: no jobs; allowed: one ad or more';
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'there are no jobs to submit; allowed: one ad or more';
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
         -- only the transaction that made it, so nobody adds to a cluster that others see already
-        SELECT c.cluster_id, c.ad, (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
+        SELECT
+            c.cluster_id, c.ad,
+            (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
         INTO new_cluster, shared, first_proc
         FROM fetchwork.cluster AS c
         WHERE c.cluster_id = submit_cluster.cluster AND c.submitted_by = role AND c.submitted_at = now();
         IF first_proc IS NULL THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster %s was not made in this transaction; allowed: append right after making it', cluster);
+            RAISE EXCEPTION USING
+                ERRCODE = 'FWINV',
+                MESSAGE = format(
+                    'cluster %s was not made in this transaction; allowed: append right after making it',
+                    cluster
+                );
         END IF;
         -- on hold like those before them
-        SELECT j.job_status = 5 INTO common_on_hold FROM fetchwork.job AS j WHERE j.cluster_id = new_cluster AND j.proc_id = 0;
+        SELECT j.job_status = 5
+        INTO common_on_hold
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = new_cluster AND j.proc_id = 0;
     ELSE
         shared := fetchwork.checked_ad(common);
         common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
-        IF cluster IS NOT NULL AND (cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
-                OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)) THEN
-            RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('cluster id %s was not reserved; allowed: an unused one from fetchwork.reserve_cluster()', cluster);
+        IF cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
+            OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)
+        THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'FWINV',
+                MESSAGE = format(
+                    'cluster id %s was not reserved; '
+                    'allowed: an unused one from fetchwork.reserve_cluster()',
+                    cluster
+                );
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
         VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, role)
@@ -60,9 +86,12 @@ BEGIN
     n := first_proc;
     common_names := fetchwork.matched_names(shared);
 
-    -- One order for everybody where jobs of several submitters or batches come together, so that two such submissions can't wait for each other;
-    -- what is not theirs to name is refused below.
-    IF cardinality(procs) > 1 AND EXISTS (SELECT FROM unnest(procs) AS p (ad) WHERE p.ad ?| ARRAY['Owner', 'AccountingGroup', 'JobBatchName']) THEN
+    -- Rows of several submitters or batches are made in one order, so that two such submissions can't wait
+    -- for each other; names that the caller may not use are refused below.
+    IF cardinality(procs) > 1 AND EXISTS (
+        SELECT FROM unnest(procs) AS p (ad)
+        WHERE p.ad ?| ARRAY['Owner', 'AccountingGroup', 'JobBatchName']
+    ) THEN
         INSERT INTO fetchwork.submitter (name)
         SELECT DISTINCT coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')
         FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
@@ -80,9 +109,12 @@ BEGIN
 
     FOREACH own IN ARRAY procs LOOP
         checked := fetchwork.checked_ad(own);
-        on_hold := CASE WHEN own = '{}' THEN common_on_hold ELSE coalesce(fetchwork.attribute_of(own, 'jobstatus') = '5', common_on_hold) END;
+        on_hold := CASE
+            WHEN own = '{}' THEN common_on_hold
+            ELSE coalesce(fetchwork.attribute_of(own, 'jobstatus') = '5', common_on_hold)
+        END;
         own := checked;
-        -- spelled otherwise in the two parts, one of them would survive the other
+        -- an attribute spelled otherwise in the two parts would be there twice
         IF own <> '{}' THEN
             SELECT coalesce(jsonb_object_agg(coalesce(c.key, o.key), o.value), '{}')
             INTO own
@@ -90,43 +122,53 @@ BEGIN
             LEFT JOIN jsonb_object_keys(shared) AS c (key) ON lower(c.key) = lower(o.key);
         END IF;
         whole := shared || own;
-        -- the rights and the form of the whole: again only where this job's own part could change the answer
-        IF n = first_proc OR own ?| ARRAY['Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup'] THEN
+        -- rights and form of the whole: asked again only where this job's own part could change the answer
+        IF n = first_proc OR own ?| ARRAY[
+            'Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup'
+        ] THEN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
         END IF;
 
-        -- what the first of those that add nothing to match got is every such job's
-        IF EXISTS (SELECT FROM jsonb_object_keys(own) AS k (key) WHERE lower(k.key) = ANY (common_names) OR lower(k.key) LIKE 'request%') THEN
-            its_autocluster := fetchwork.ensure_autocluster(whole);
+        -- jobs that add nothing that matching looks at share the autocluster of the first of them
+        IF EXISTS (
+            SELECT FROM jsonb_object_keys(own) AS k (key)
+            WHERE lower(k.key) = ANY (common_names) OR lower(k.key) LIKE 'request%'
+        ) THEN
+            job_autocluster := fetchwork.ensure_autocluster(whole);
         ELSE
             common_autocluster := coalesce(common_autocluster, fetchwork.ensure_autocluster(whole));
-            its_autocluster := common_autocluster;
+            job_autocluster := common_autocluster;
         END IF;
 
-        its_batch := NULL;
+        job_batch := NULL;
         IF whole ? 'JobBatchName' AND jsonb_typeof(whole -> 'JobBatchName') = 'string' THEN
             IF own ? 'JobBatchName' OR own ? 'Owner' OR common_batch IS NULL THEN
-                its_batch := fetchwork.ensure_batch(whole ->> 'Owner', whole ->> 'JobBatchName');
+                job_batch := fetchwork.ensure_batch(whole ->> 'Owner', whole ->> 'JobBatchName');
                 IF NOT own ?| ARRAY['JobBatchName', 'Owner'] THEN
-                    common_batch := its_batch;
+                    common_batch := job_batch;
                 END IF;
             ELSE
-                its_batch := common_batch;
+                job_batch := common_batch;
             END IF;
         END IF;
 
         INSERT INTO fetchwork.job (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position, owner, queue, has_policy,
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position,
+            owner, queue, has_policy,
             hold_reason, hold_code, hold_subcode, num_holds, ad
         )
         VALUES (
-            new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0), its_autocluster, its_batch,
+            new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0),
+            job_autocluster, job_batch,
             CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
             whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), fetchwork.has_policy(whole),
-            CASE WHEN on_hold THEN 'submitted on hold at user''s request' END, CASE WHEN on_hold THEN 15 END, CASE WHEN on_hold THEN 0 END,
-            CASE WHEN on_hold THEN 1 ELSE 0 END, own
+            CASE WHEN on_hold THEN 'submitted on hold at user''s request' END,
+            CASE WHEN on_hold THEN 15 END,
+            CASE WHEN on_hold THEN 0 END,
+            CASE WHEN on_hold THEN 1 ELSE 0 END,
+            own
         );
         n := n + 1;
     END LOOP;
@@ -144,13 +186,17 @@ BEGIN
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT 0, j.cluster_id, j.proc_id, jsonb_strip_nulls(jsonb_build_object(
-        'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'), 'LogNotes', (shared || j.ad) ->> 'SubmitEventNotes'))
+        'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'),
+        'LogNotes', (shared || j.ad) ->> 'SubmitEventNotes'
+    ))
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
     ORDER BY j.proc_id;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-    SELECT 12, j.cluster_id, j.proc_id, jsonb_build_object('HoldReason', j.hold_reason, 'HoldReasonCode', 15, 'HoldReasonSubCode', 0)
+    SELECT
+        12, j.cluster_id, j.proc_id,
+        jsonb_build_object('HoldReason', j.hold_reason, 'HoldReasonCode', 15, 'HoldReasonSubCode', 0)
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 5
     ORDER BY j.proc_id;
@@ -160,7 +206,7 @@ BEGIN
         SELECT DISTINCT j.autocluster_id, j.job_prio
         FROM fetchwork.job AS j
         WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1
-        -- one order for everybody, so that two submitters can't wait for each other
+        -- in one order, so that two submitters can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
     RETURN new_cluster;

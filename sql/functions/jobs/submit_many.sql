@@ -1,8 +1,11 @@
 -- Puts many jobs into the queue as one cluster and returns their ids in the order of the ads.
 --
---     SELECT * FROM fetchwork.submit_many(ARRAY['{"Cmd": "/bin/true", "Owner": "alice"}', '{"Cmd": "/bin/false", "Owner": "bob"}']::jsonb[]);
+--     SELECT * FROM fetchwork.submit_many(
+--         ARRAY['{"Cmd": "/bin/true", "Owner": "alice"}', '{"Cmd": "/bin/false", "Owner": "bob"}']::jsonb[]
+--     );
 --
--- "common" is what every ad has unless it says otherwise. All of them go in, or none.
+-- "common" holds the attributes that every ad has unless it sets its own. All jobs go in, or none.
+-- Errors: as for submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit_many(ads jsonb [], common jsonb DEFAULT '{}')
 RETURNS TABLE (cluster_id integer, proc_id integer, job_id text)
 LANGUAGE plpgsql

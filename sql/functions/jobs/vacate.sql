@@ -1,5 +1,5 @@
--- Ends the running runs of jobs (condor_vacate_job): at their next update, with the job's own signal and time; the jobs wait again and are not charged a try.
--- Returns how many were asked to end.
+-- Ends the running runs of jobs (condor_vacate_job): at their next update, with the job's own signal and
+-- time; the jobs wait again and are not charged a try. Returns how many were asked to end.
 CREATE OR REPLACE FUNCTION fetchwork.vacate(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql
@@ -8,11 +8,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    its fetchwork.job;
+    job fetchwork.job;
     vacated integer := 0;
 BEGIN
-    FOR its IN SELECT s.* FROM fetchwork.selected_jobs(jobs, vacate.owner, role) AS s WHERE s.job_status IN (2, 7) LOOP
-        IF fetchwork.end_live_run(its.cluster_id, its.proc_id, 'vacate', coalesce(vacate.reason, format('via fetchwork vacate (by %s)', role))) THEN
+    FOR job IN
+        SELECT s.*
+        FROM fetchwork.selected_jobs(jobs, vacate.owner, role) AS s
+        WHERE s.job_status IN (2, 7)
+    LOOP
+        IF fetchwork.end_live_run(
+            job.cluster_id, job.proc_id, 'vacate',
+            coalesce(vacate.reason, format('via fetchwork vacate (by %s)', role))
+        ) THEN
             vacated := vacated + 1;
         END IF;
     END LOOP;

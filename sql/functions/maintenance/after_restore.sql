@@ -1,9 +1,11 @@
--- Puts the events to come behind all that readers may have seen, when the database has moved to another server or back in time (migrations/0001_base.sql, Events).
--- Called by reap as soon as it finds itself on another server, and by an administrator who wants no event written before that; repeating it is harmless.
+-- Puts the events to come behind all that readers may have seen, when the database has moved to another
+-- server or back in time (migrations/0001_base.sql, Events). Called by reap as soon as it finds itself on
+-- another server, and by an administrator who wants no event written before that; repeating it is harmless.
 --
--- Events that were written since the move and before this are put behind as well. They are told by their ids where the old server's transaction ids lie
--- ahead of this one's, else by their time: then a reader may hear the last seconds before the move twice. Live runs need nothing: whose host says
--- nothing for a lease is lost, the others go on.
+-- Events that were written since the move and before this are put behind as well. Their ids show them where
+-- the old server's transaction ids lie ahead of this one's, else their time: then a reader may get the last
+-- seconds before the move twice. Live runs need nothing: those of a host that is silent for a lease are lost,
+-- the others go on.
 --
 -- Locks: the events, ACCESS EXCLUSIVE.
 CREATE OR REPLACE FUNCTION fetchwork.after_restore()
@@ -22,20 +24,39 @@ DECLARE
     moved_at timestamptz;
 BEGIN
     LOCK TABLE fetchwork.event IN ACCESS EXCLUSIVE MODE;
-    SELECT f.xid_offset INTO old_offset FROM fetchwork.event_floor AS f;
-    SELECT h.reaped_at INTO moved_at FROM fetchwork.heartbeat AS h;
+    SELECT f.xid_offset
+    INTO old_offset
+    FROM fetchwork.event_floor AS f;
+    SELECT h.reaped_at
+    INTO moved_at
+    FROM fetchwork.heartbeat AS h;
     next_at := pg_snapshot_xmax(pg_current_snapshot())::text::bigint + old_offset;
-    SELECT e.xid::text::bigint INTO last_at FROM fetchwork.event AS e ORDER BY e.xid DESC LIMIT 1;
+    SELECT e.xid::text::bigint
+    INTO last_at
+    FROM fetchwork.event AS e
+    ORDER BY e.xid DESC
+    LIMIT 1;
     -- far enough for what a lost timeline may have given out
-    new_offset := greatest(next_at, last_at, (SELECT f.xid::text::bigint FROM fetchwork.event_floor AS f)) + 4294967296;
+    new_offset := greatest(
+        next_at, last_at, (SELECT f.xid::text::bigint FROM fetchwork.event_floor AS f)
+    ) + 4294967296;
 
-    SELECT max(e.event_id) INTO boundary FROM fetchwork.event AS e WHERE e.xid >= next_at::text::xid8;
+    SELECT max(e.event_id)
+    INTO boundary
+    FROM fetchwork.event AS e
+    WHERE e.xid >= next_at::text::xid8;
     UPDATE fetchwork.event AS e
     SET xid = (e.xid::text::bigint - old_offset + new_offset)::text::xid8
     WHERE CASE WHEN boundary IS NULL THEN e.at > moved_at ELSE e.event_id > boundary END;
 
-    EXECUTE format('ALTER TABLE fetchwork.event ALTER COLUMN xid SET DEFAULT (pg_current_xact_id()::text::bigint + %s)::text::xid8', new_offset);
-    UPDATE fetchwork.event_floor AS f SET xid_offset = new_offset;
-    UPDATE fetchwork.heartbeat AS h SET server = fetchwork.server_identity();
+    EXECUTE format(
+        'ALTER TABLE fetchwork.event '
+        'ALTER COLUMN xid SET DEFAULT (pg_current_xact_id()::text::bigint + %s)::text::xid8',
+        new_offset
+    );
+    UPDATE fetchwork.event_floor AS f
+    SET xid_offset = new_offset;
+    UPDATE fetchwork.heartbeat AS h
+    SET server = fetchwork.server_identity();
 END
 $$;

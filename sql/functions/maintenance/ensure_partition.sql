@@ -1,6 +1,12 @@
--- Makes one partition of a table partitioned by time, if it is not there. Where rows of that time are in the default partition already, PostgreSQL refuses the
--- partition; they stay there then, which costs nothing but a slower drop.
-CREATE OR REPLACE FUNCTION fetchwork.ensure_partition(parent text, from_at timestamptz, until_at timestamptz, suffix text)
+-- Makes one partition of a table partitioned by time, if it is not there. Where rows of that time are in the
+-- default partition already, PostgreSQL refuses the partition; they stay there then, which costs nothing but
+-- a slower drop.
+CREATE OR REPLACE FUNCTION fetchwork.ensure_partition(
+    parent text,
+    from_at timestamptz,
+    until_at timestamptz,
+    suffix text
+)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -9,7 +15,10 @@ BEGIN
     IF to_regclass(format('fetchwork.%I', parent || '_' || suffix)) IS NOT NULL THEN
         RETURN;
     END IF;
-    EXECUTE format('CREATE TABLE fetchwork.%I PARTITION OF fetchwork.%I FOR VALUES FROM (%L) TO (%L)', parent || '_' || suffix, parent, from_at, until_at);
+    EXECUTE format(
+        'CREATE TABLE fetchwork.%I PARTITION OF fetchwork.%I FOR VALUES FROM (%L) TO (%L)',
+        parent || '_' || suffix, parent, from_at, until_at
+    );
 EXCEPTION
     WHEN check_violation THEN NULL;
 END

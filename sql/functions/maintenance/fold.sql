@@ -1,4 +1,5 @@
--- Adds the changes of tally_change up, into the counts and the submitters' usage. Returns how many changes there were. One call at a time.
+-- Adds the rows of tally_change to the counts and to the submitters' usage, and deletes them. Returns how
+-- many there were. One call at a time; another one returns 0 at once.
 CREATE OR REPLACE FUNCTION fetchwork.fold()
 RETURNS integer
 LANGUAGE plpgsql
@@ -13,21 +14,27 @@ BEGIN
         RETURN 0;
     END IF;
     WITH change AS (
-        DELETE FROM fetchwork.tally_change AS c RETURNING c.*
+        DELETE FROM fetchwork.tally_change AS c
+        RETURNING c.*
     ),
     counted AS (
         INSERT INTO fetchwork.tally AS t (autocluster_id, batch_id, jobs, held, completed, removed)
-        SELECT c.autocluster_id, coalesce(c.batch_id, 0), sum(c.jobs), sum(c.held), sum(c.completed), sum(c.removed)
+        SELECT
+            c.autocluster_id, coalesce(c.batch_id, 0), sum(c.jobs), sum(c.held), sum(c.completed),
+            sum(c.removed)
         FROM change AS c
         GROUP BY c.autocluster_id, coalesce(c.batch_id, 0)
         HAVING bool_or(c.jobs <> 0 OR c.held <> 0 OR c.completed <> 0 OR c.removed <> 0)
         ON CONFLICT (autocluster_id, batch_id) DO UPDATE SET
-            jobs = t.jobs + excluded.jobs, held = t.held + excluded.held,
-            completed = t.completed + excluded.completed, removed = t.removed + excluded.removed
+            jobs = t.jobs + excluded.jobs,
+            held = t.held + excluded.held,
+            completed = t.completed + excluded.completed,
+            removed = t.removed + excluded.removed
     ),
     used AS (
         UPDATE fetchwork.submitter AS s
-        SET usage = s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife) + u.used,
+        SET usage = u.used
+                + s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife),
             total_usage = s.total_usage + u.used,
             usage_at = clock_timestamp()
         FROM (
@@ -39,7 +46,9 @@ BEGIN
         ) AS u
         WHERE s.name = u.submitter
     )
-    SELECT count(*) INTO folded FROM change;
+    SELECT count(*)
+    INTO folded
+    FROM change;
     RETURN folded;
 END
 $$;

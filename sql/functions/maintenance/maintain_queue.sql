@@ -1,4 +1,6 @@
--- Regular maintenance of the queue: agents call it every second or two, a pool without agents by a timer. Returns what was done.
+-- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
+-- adds up counts. Agents call it every second or two; a pool without agents needs a timer that does. Returns
+-- how many of each.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER

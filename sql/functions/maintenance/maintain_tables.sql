@@ -1,8 +1,10 @@
--- Daily housekeeping: makes the partitions of history and events for the next days, drops those past their time (settings history_days, event_days), and
--- forgets clusters, slots and rests that nothing refers to. Agents call it each hour; repeating it is harmless.
+-- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
+-- their time (settings history_days, event_days), and forgets clusters, slots and rests that nothing refers
+-- to. Agents call it each hour; repeating it is harmless.
 --
--- Rows that reached a default partition stay there; they are dropped by time as well. A table that someone reads for long is left for the next call
--- (functions/maintenance/renew_partitions.sql); partitions are made far enough ahead for that. The tables are locked last, and so for a moment only.
+-- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
+-- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
+-- far enough ahead for that. The tables are locked last, and so for a moment only.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_tables()
 RETURNS void
 LANGUAGE plpgsql
@@ -11,30 +13,50 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     parent text;
-    event_limit timestamptz := date_trunc('day', now(), 'UTC') - make_interval(days => fetchwork.setting_value('event_days')::integer);
-    history_limit timestamptz := date_trunc('month', now(), 'UTC') - make_interval(days => fetchwork.setting_value('history_days')::integer);
+    event_limit timestamptz := date_trunc('day', now(), 'UTC') - make_interval(
+        days => fetchwork.setting_value('event_days')::integer
+    );
+    history_limit timestamptz := date_trunc('month', now(), 'UTC') - make_interval(
+        days => fetchwork.setting_value('history_days')::integer
+    );
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork maintain', 0)) THEN
         RETURN;
     END IF;
     IF EXISTS (SELECT FROM fetchwork.event_default AS e WHERE e.at < event_limit) THEN
-        UPDATE fetchwork.event_floor AS f SET xid = last.xid, event_id = last.event_id
-        FROM (SELECT e.xid, e.event_id FROM fetchwork.event_default AS e WHERE e.at < event_limit ORDER BY e.xid DESC, e.event_id DESC LIMIT 1) AS last
+        UPDATE fetchwork.event_floor AS f
+        SET xid = last.xid, event_id = last.event_id
+        FROM (
+            SELECT e.xid, e.event_id
+            FROM fetchwork.event_default AS e
+            WHERE e.at < event_limit
+            ORDER BY e.xid DESC, e.event_id DESC
+            LIMIT 1
+        ) AS last
         WHERE (f.xid, f.event_id) < (last.xid, last.event_id);
-        DELETE FROM fetchwork.event_default AS e WHERE e.at < event_limit;
+        DELETE FROM fetchwork.event_default AS e
+        WHERE e.at < event_limit;
     END IF;
-    DELETE FROM fetchwork.job_history_default AS h WHERE h.completed_at < history_limit;
-    DELETE FROM fetchwork.run_history_default AS h WHERE h.ended_at < history_limit;
+    DELETE FROM fetchwork.job_history_default AS h
+    WHERE h.completed_at < history_limit;
+    DELETE FROM fetchwork.run_history_default AS h
+    WHERE h.ended_at < history_limit;
     DELETE FROM fetchwork.cluster AS c
     WHERE c.submitted_at < history_limit
         AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
         AND NOT EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id);
-    DELETE FROM fetchwork.slot_rest AS r WHERE r.rest_until < now() - make_interval(secs => fetchwork.setting_value('max_refusal_rest')::double precision);
-    DELETE FROM fetchwork.slot AS s WHERE s.last_fetch_at < now() - interval '30 days';
+    DELETE FROM fetchwork.slot_rest AS r
+    WHERE r.rest_until < now() - make_interval(
+        secs => fetchwork.setting_value('max_refusal_rest')::double precision
+    );
+    DELETE FROM fetchwork.slot AS s
+    WHERE s.last_fetch_at < now() - interval '30 days';
 
     FOREACH parent IN ARRAY ARRAY['event', 'job_history', 'run_history'] LOOP
         BEGIN
-            PERFORM fetchwork.renew_partitions(parent, CASE parent WHEN 'event' THEN event_limit ELSE history_limit END);
+            PERFORM fetchwork.renew_partitions(
+                parent, CASE parent WHEN 'event' THEN event_limit ELSE history_limit END
+            );
         EXCEPTION
             WHEN lock_not_available THEN NULL;
         END;

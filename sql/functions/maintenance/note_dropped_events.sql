@@ -1,4 +1,5 @@
--- Remembers the last event of a partition that is about to be dropped, so that a reader whose cursor lies before it is told so.
+-- Records the last event of a partition that is about to be dropped, so that a reader whose cursor lies
+-- before it learns that events are missing.
 CREATE OR REPLACE FUNCTION fetchwork.note_dropped_events(child text)
 RETURNS void
 LANGUAGE plpgsql
@@ -7,9 +8,14 @@ AS $$
 DECLARE
     last record;
 BEGIN
-    EXECUTE format('SELECT e.xid, e.event_id FROM fetchwork.%I AS e ORDER BY e.xid DESC, e.event_id DESC LIMIT 1', child) INTO last;
+    EXECUTE format(
+        'SELECT e.xid, e.event_id FROM fetchwork.%I AS e ORDER BY e.xid DESC, e.event_id DESC LIMIT 1', child
+    )
+    INTO last;
     IF last.event_id IS NOT NULL THEN
-        UPDATE fetchwork.event_floor AS f SET xid = last.xid, event_id = last.event_id WHERE (f.xid, f.event_id) < (last.xid, last.event_id);
+        UPDATE fetchwork.event_floor AS f
+        SET xid = last.xid, event_id = last.event_id
+        WHERE (f.xid, f.event_id) < (last.xid, last.event_id);
     END IF;
 END
 $$;

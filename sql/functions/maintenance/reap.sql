@@ -1,10 +1,11 @@
--- Detector 3 of dead runs: what fell silent. Returns how many runs it ended. Any agent calls it; one at a time does the work, the others return at once.
---
+-- Detector 3 of dead runs: gives up the runs that fell silent, and returns how many. Every agent calls it;
+-- one at a time does the work, the others return at once. Silent is
 -- - an offer past its deadline: the startd or the starter did nothing with it;
 -- - a run past its deadline: no update, and no agent that sees its starter;
 -- - a run whose host's agent let its lease run out.
--- Nobody is taken for dead who could not speak: when nobody has called this for a while (the database was down, or cut off from everyone) all get a
--- whole host lease from now before anything is reaped.
+--
+-- After an outage every lease starts anew before any run is given up: when this was not called for a while,
+-- the database was down or cut off, and hosts could not report.
 CREATE OR REPLACE FUNCTION fetchwork.reap()
 RETURNS integer
 LANGUAGE plpgsql
@@ -14,7 +15,7 @@ AS $$
 DECLARE
     beat fetchwork.heartbeat;
     dead record;
-    its fetchwork.run;
+    live fetchwork.run;
     ended integer := 0;
     here text := fetchwork.server_identity();
     patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
@@ -22,10 +23,16 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork reap', 0)) THEN
         RETURN 0;
     END IF;
-    SELECT h.* INTO beat FROM fetchwork.heartbeat AS h;
-    IF clock_timestamp() - beat.reaped_at > least(patience / 2, '15 s') OR pg_postmaster_start_time() > beat.reaped_at THEN
-        -- deadlines that passed while nobody could speak are put off as well
-        UPDATE fetchwork.run AS r SET deadline = clock_timestamp() + patience WHERE r.deadline < clock_timestamp() + patience;
+    SELECT h.*
+    INTO beat
+    FROM fetchwork.heartbeat AS h;
+    IF clock_timestamp() - beat.reaped_at > least(patience / 2, '15 s')
+        OR pg_postmaster_start_time() > beat.reaped_at
+    THEN
+        -- deadlines that passed while no host could report are put off as well
+        UPDATE fetchwork.run AS r
+        SET deadline = clock_timestamp() + patience
+        WHERE r.deadline < clock_timestamp() + patience;
         UPDATE fetchwork.host AS h
         SET lease_until = clock_timestamp() + fetchwork.host_lease(h)
         WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
@@ -33,7 +40,8 @@ BEGIN
     IF beat.server <> here THEN
         PERFORM fetchwork.after_restore();
     END IF;
-    UPDATE fetchwork.heartbeat AS h SET reaped_at = clock_timestamp(), server = here;
+    UPDATE fetchwork.heartbeat AS h
+    SET reaped_at = clock_timestamp(), server = here;
 
     FOR dead IN
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.deadline >= clock_timestamp() AS host_silent
@@ -41,25 +49,36 @@ BEGIN
         JOIN fetchwork.host AS h ON h.host_id = r.host_id
         WHERE r.deadline < clock_timestamp()
             -- hooks of a host whose agent is dead may go on by themselves: such a run is not silent
-            OR (h.lease_until < clock_timestamp() AND greatest(r.claimed_at, r.accepted_at, r.contact_at) < clock_timestamp() - fetchwork.host_lease(h))
+            OR (
+                h.lease_until < clock_timestamp()
+                AND greatest(r.claimed_at, r.accepted_at, r.contact_at)
+                    < clock_timestamp() - fetchwork.host_lease(h)
+            )
         ORDER BY r.cluster_id, r.proc_id
         LIMIT 1000
     LOOP
-        -- whoever holds the job's row is in contact; and holding many rows one must not wait for another
-        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = dead.cluster_id AND j.proc_id = dead.proc_id FOR UPDATE SKIP LOCKED;
+        -- SKIP LOCKED: a transaction that holds the job's row shows that the run is not silent; and this one,
+        -- which holds many rows, must not wait for another
+        PERFORM FROM fetchwork.job AS j
+        WHERE j.cluster_id = dead.cluster_id AND j.proc_id = dead.proc_id
+        FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        its := fetchwork.live_run(dead.run_id, dead.token);
-        CONTINUE WHEN its.run_id IS NULL OR (NOT dead.host_silent AND its.deadline >= clock_timestamp());
+        live := fetchwork.live_run(dead.run_id, dead.token);
+        CONTINUE WHEN live.run_id IS NULL OR (NOT dead.host_silent AND live.deadline >= clock_timestamp());
         ended := ended + 1;
-        IF its.state = 'running' THEN
-            PERFORM fetchwork.lose_run(its, CASE WHEN dead.host_silent THEN 'its host fell silent' ELSE 'no update came in time' END);
+        IF live.state = 'running' THEN
+            PERFORM fetchwork.lose_run(
+                live,
+                CASE WHEN dead.host_silent THEN 'its host fell silent' ELSE 'no update came in time' END
+            );
         ELSE
-            PERFORM fetchwork.give_up_offer(its);
+            PERFORM fetchwork.give_up_offer(live);
         END IF;
     END LOOP;
     UPDATE fetchwork.host AS h
     SET lease_until = NULL
-    WHERE h.lease_until < clock_timestamp() AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
+    WHERE h.lease_until < clock_timestamp()
+        AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
     RETURN ended;
 END
 $$;

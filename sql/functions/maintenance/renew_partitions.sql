@@ -1,8 +1,9 @@
--- Makes the partitions that a table wants ahead and drops those past their time, for maintain_tables(). Of 'event' a partition is a day and seven are made
--- ahead; of the histories a month, and two.
+-- Makes the partitions that a table needs ahead and drops those past their time, for maintain_tables(). A
+-- partition of "event" is a day, and seven are made ahead; of the histories a month, and two.
 --
--- Locks: the table, ACCESS EXCLUSIVE, to the end of the transaction, and only if something is to be done. It is not waited for longer than 0.1 s
--- (SQLSTATE 55P03 then): behind this wait all who write events would queue, and a dump of the database may read the table for hours.
+-- Locks: the table, ACCESS EXCLUSIVE, to the end of the transaction, and only if something is to be done. It
+-- is not waited for longer than 0.1 s (SQLSTATE 55P03 then): behind this wait all who write events would
+-- queue, and a dump of the database may read the table for hours.
 CREATE OR REPLACE FUNCTION fetchwork.renew_partitions(parent text, keep_from timestamptz)
 RETURNS void
 LANGUAGE plpgsql
@@ -15,29 +16,36 @@ DECLARE
     first_at timestamp := date_trunc(period, now() AT TIME ZONE 'UTC');
     old text[];
     new_at timestamp[];
-    its_at timestamp;
+    start_at timestamp;
     child text;
 BEGIN
-    SELECT array_agg(t.at ORDER BY t.at) INTO new_at
+    SELECT array_agg(t.at ORDER BY t.at)
+    INTO new_at
     FROM (
         SELECT first_at + n * ('1 ' || period)::interval AS at
         FROM generate_series(1, CASE parent WHEN 'event' THEN 7 ELSE 2 END) AS n
     ) AS t
     WHERE to_regclass(format('fetchwork.%I', parent || '_' || to_char(t.at, format_of_name))) IS NULL;
 
-    SELECT array_agg(c.relname) INTO old
+    SELECT array_agg(c.relname)
+    INTO old
     FROM pg_inherits AS i
     JOIN pg_class AS c ON c.oid = i.inhrelid
     WHERE i.inhparent = format('fetchwork.%I', parent)::regclass
-        AND (regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$TO \('([^']+)'\)$re$))[1]::timestamptz <= keep_from;
+        AND (
+            regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$TO \('([^']+)'\)$re$)
+        )[1]::timestamptz <= keep_from;
 
     IF new_at IS NULL AND old IS NULL THEN
         RETURN;
     END IF;
-    -- at once in the mode that the last step wants, the parent before its partitions, as writers take them
+    -- at once in the mode that the last step needs, the parent before its partitions, as writers take them
     EXECUTE format('LOCK TABLE fetchwork.%I IN ACCESS EXCLUSIVE MODE', parent);
-    FOREACH its_at IN ARRAY coalesce(new_at, '{}') LOOP
-        PERFORM fetchwork.ensure_partition(parent, its_at AT TIME ZONE 'UTC', (its_at + ('1 ' || period)::interval) AT TIME ZONE 'UTC', to_char(its_at, format_of_name));
+    FOREACH start_at IN ARRAY coalesce(new_at, '{}') LOOP
+        PERFORM fetchwork.ensure_partition(
+            parent, start_at AT TIME ZONE 'UTC', (start_at + ('1 ' || period)::interval) AT TIME ZONE 'UTC',
+            to_char(start_at, format_of_name)
+        );
     END LOOP;
     FOREACH child IN ARRAY coalesce(old, '{}') LOOP
         IF parent = 'event' THEN

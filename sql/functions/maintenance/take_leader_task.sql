@@ -1,5 +1,5 @@
--- Among all agents, one caller in each period gets true and does the leader task (policy pass, preemption, maintenance). It is not asked whether it did:
--- leader tasks are harmless to miss once and to repeat.
+-- True for one caller in each period, which then does the task for all (policy pass, preemption, maintenance
+-- of tables). It does not report back: these tasks may be missed once, and repeated.
 CREATE OR REPLACE FUNCTION fetchwork.take_leader_task(name text, every_s double precision)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,4 +1,5 @@
--- Lets jobs wait in the queue whose delay is over. Returns how many. Rows that another call holds are skipped: it wakes them.
+-- Puts jobs whose delay is over into the queue. Returns how many. SKIP LOCKED: rows that another call holds
+-- are left to it.
 CREATE OR REPLACE FUNCTION fetchwork.wake()
 RETURNS integer
 LANGUAGE plpgsql

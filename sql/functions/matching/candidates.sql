@@ -1,8 +1,10 @@
--- What could run on a slot with these resources: each (autocluster, JobPrio) that waits, fits by the numbers that SQL knows, whose queue is
--- not paused, that the slot did not just refuse. The agent does the rest (Requirements, Rank, share) on its cached ads.
--- Nothing for a host that is taken for a black hole, but for one probe now and then.
+-- What could run on a slot with these resources: each (autocluster, JobPrio) that waits, fits by the numbers
+-- that SQL knows, whose queue is not paused, that the slot did not just refuse. The agent does the rest
+-- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but one
+-- probe now and then.
 --
--- "limited" tells that claim has to count something for it (a concurrency limit, a maximum of running jobs). NULL resources do not rule out.
+-- "limited": a claim has to count runs for it (a concurrency limit, a maximum of running jobs). A resource
+-- that is NULL rules out no autocluster.
 CREATE OR REPLACE FUNCTION fetchwork.candidates(
     host_id integer,
     slot text,
@@ -26,17 +28,40 @@ BEGIN ATOMIC
     JOIN fetchwork.submitter AS s ON s.name = a.submitter
     WHERE a.queue = ANY (candidates.queues)
         AND NOT q.paused
-        AND (a.request_cpus IS NULL OR candidates.cpus IS NULL OR a.request_cpus <= candidates.cpus)
-        AND (a.request_memory_mib IS NULL OR candidates.memory_mib IS NULL OR a.request_memory_mib <= candidates.memory_mib)
-        AND (a.request_disk_kib IS NULL OR candidates.disk_kib IS NULL OR a.request_disk_kib <= candidates.disk_kib)
-        AND (a.request_gpus IS NULL OR candidates.gpus IS NULL OR a.request_gpus <= candidates.gpus)
+        AND (
+            a.request_cpus IS NULL
+            OR candidates.cpus IS NULL
+            OR a.request_cpus <= candidates.cpus
+        )
+        AND (
+            a.request_memory_mib IS NULL
+            OR candidates.memory_mib IS NULL
+            OR a.request_memory_mib <= candidates.memory_mib
+        )
+        AND (
+            a.request_disk_kib IS NULL
+            OR candidates.disk_kib IS NULL
+            OR a.request_disk_kib <= candidates.disk_kib
+        )
+        AND (
+            a.request_gpus IS NULL
+            OR candidates.gpus IS NULL
+            OR a.request_gpus <= candidates.gpus
+        )
         AND NOT EXISTS (
             SELECT FROM fetchwork.slot_rest AS r
-            WHERE r.host_id = candidates.host_id AND r.slot = candidates.slot AND r.autocluster_id = d.autocluster_id AND r.rest_until > now()
+            WHERE r.host_id = candidates.host_id
+                AND r.slot = candidates.slot
+                AND r.autocluster_id = d.autocluster_id
+                AND r.rest_until > now()
         )
         AND NOT EXISTS (
             SELECT FROM fetchwork.host AS h
-            WHERE h.host_id = candidates.host_id AND h.black_hole_since IS NOT NULL
-                AND (h.next_probe_at > now() OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = candidates.host_id))
+            WHERE h.host_id = candidates.host_id
+                AND h.black_hole_since IS NOT NULL
+                AND (
+                    h.next_probe_at > now()
+                    OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = candidates.host_id)
+                )
         );
 END;

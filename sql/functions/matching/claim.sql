@@ -1,23 +1,27 @@
--- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none does.
+-- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none
+-- does.
 --
--- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of preference: hints[i] is the position
--- of the last job that the caller got from autoclusters[i] at prios[i], 0 if it knows none. positions come back for the next hint.
+-- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of
+-- preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at prios[i],
+-- 0 if it knows none. The position comes back as the next hint.
 --
--- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it touches no row of "job" and no
--- counter. Choosing among many autoclusters in one statement would walk, at each claim, the dead index entries at the head of every one of
--- them, without end while some old snapshot keeps vacuum from them; so the caller orders the autoclusters and remembers where their live rows
--- begin. SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a position below the hint is found
--- when the caller forgets its hints, as it does every few seconds.
+-- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it
+-- touches no row of "job" and no counter. Choosing among many autoclusters in one statement would walk, at
+-- each claim, the dead index entries at the head of every one of them, without end while some old snapshot
+-- keeps vacuum from them; so the caller orders the autoclusters and remembers where their live rows begin.
+-- SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a position
+-- below the hint is found when the caller forgets its hints, as it does every few seconds.
 --
--- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses a run that is not there, and the job waits again.
--- So it does not wait for the disk.
+-- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses a run that is
+-- not there, and the job waits again. So it does not wait for the disk.
 --
--- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see functions/maintenance/reap.sql). Not so a partitionable
--- slot, which goes on asking while starters for what it took come up: exclusive is false for it. weights, parallel to autoclusters, goes before weight
--- where what a job requests decides what it costs.
+-- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see
+-- functions/maintenance/reap.sql). Not so a partitionable slot, which goes on asking while starters for what
+-- it took come up: exclusive is false for it. weights, parallel to autoclusters, overrides weight where
+-- a job's requests decide what it costs.
 --
--- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment and long at the next, and a session
--- keeps the plan that it made when they were empty.
+-- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment
+-- and long at the next, and a session keeps the plan that it made when they were empty.
 --
 -- Locks: the deleted row; advisory locks of limits, where there are any.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
@@ -33,7 +37,17 @@ CREATE OR REPLACE FUNCTION fetchwork.claim(
     exclusive boolean DEFAULT true,
     weights double precision [] DEFAULT NULL
 )
-RETURNS TABLE (run_id bigint, token uuid, cluster_id integer, proc_id integer, autocluster_id integer, "position" bigint, owner text, has_policy boolean, ad jsonb)
+RETURNS TABLE (
+    run_id bigint,
+    token uuid,
+    cluster_id integer,
+    proc_id integer,
+    autocluster_id integer,
+    "position" bigint,
+    owner text,
+    has_policy boolean,
+    ad jsonb
+)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -46,7 +60,10 @@ DECLARE
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     -- slot_is_free decides which of them are over
-    IF exclusive AND EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = claim.host_id AND r.slot = claim.slot) THEN
+    IF exclusive AND EXISTS (
+        SELECT FROM fetchwork.run AS r
+        WHERE r.host_id = claim.host_id AND r.slot = claim.slot
+    ) THEN
         PERFORM fetchwork.slot_is_free(claim.host_id, claim.slot);
     END IF;
 
@@ -63,15 +80,21 @@ BEGIN
         )
         RETURNING w.cluster_id, w.proc_id, w.position INTO taken;
         IF NOT FOUND THEN
-            -- only who looked from the start may say that nothing is left
+            -- only a claim that looked from the start knows that nothing is left
             IF hints[i] = 0 THEN
                 PERFORM fetchwork.end_demand(autoclusters[i], prios[i]);
             END IF;
             CONTINUE;
         END IF;
-        INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline)
-        VALUES (taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot, coalesce(weights[i], claim.weight),
-            make_interval(secs => lease_s), clock_timestamp() + make_interval(secs => offer_s))
+        INSERT INTO fetchwork.run (
+            cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline
+        )
+        VALUES (
+            taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot,
+            coalesce(weights[i], claim.weight),
+            make_interval(secs => lease_s),
+            clock_timestamp() + make_interval(secs => offer_s)
+        )
         RETURNING run.run_id, run.token INTO claim.run_id, claim.token;
         cluster_id := taken.cluster_id;
         proc_id := taken.proc_id;

@@ -1,9 +1,12 @@
--- Says that jobs of this autocluster and priority wait, and wakes the agents. Call it after the rows of "waiting" are inserted.
+-- Announces that jobs of this autocluster and priority wait, and wakes the agents. Call it after the rows of
+-- "waiting" are inserted.
 --
--- The race it closes: a claimer that finds nothing waiting deletes the demand row (functions/matching/end_demand.sql) while a submitter that has put
--- a job there has not committed yet. The submitter holds a row with FOR KEY SHARE until it commits, and a claimer deletes only rows that it can
--- lock at once. A row that a claimer is about to delete is not waited for but given a twin, so nobody who works on many jobs ever waits here,
--- in whatever order they come; SKIP LOCKED passes over rows that are being deleted and never over another submitter's KEY SHARE.
+-- The race it closes: a claimer that finds nothing waiting deletes the demand row
+-- (functions/matching/end_demand.sql) while a submitter that has put a job there has not committed yet. The
+-- submitter holds a row with FOR KEY SHARE until it commits, and a claimer deletes only rows that it can lock
+-- at once. A row that a claimer is about to delete is not waited for but given a twin, so a transaction that
+-- works on many jobs never waits here, in whatever order they come; SKIP LOCKED passes over rows that are
+-- being deleted and never over another submitter's KEY SHARE.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_demand(autocluster integer, prio integer)
 RETURNS void
 LANGUAGE plpgsql
@@ -11,9 +14,13 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 BEGIN
-    PERFORM FROM fetchwork.demand AS d WHERE d.autocluster_id = autocluster AND d.job_prio = prio LIMIT 1 FOR KEY SHARE SKIP LOCKED;
+    PERFORM FROM fetchwork.demand AS d
+    WHERE d.autocluster_id = autocluster AND d.job_prio = prio
+    LIMIT 1
+    FOR KEY SHARE SKIP LOCKED;
     IF NOT FOUND THEN
-        INSERT INTO fetchwork.demand (autocluster_id, job_prio) VALUES (autocluster, prio);
+        INSERT INTO fetchwork.demand (autocluster_id, job_prio)
+        VALUES (autocluster, prio);
     END IF;
     -- equal notifications of one transaction are sent once
     PERFORM pg_notify('fetchwork_work', '');

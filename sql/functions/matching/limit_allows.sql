@@ -1,10 +1,13 @@
--- Would one more run of this autocluster break a concurrency limit, its queue's or its submitter's maximum? Counted from the live runs.
--- ConcurrencyLimits is HTCondor's "name:amount,name"; a name that no limit is set for is unlimited.
+-- May one more run of this autocluster be claimed, by the concurrency limits and the maximum of its queue and
+-- of its submitter? Counted from the live runs. ConcurrencyLimits is HTCondor's "name:amount,name"; a name
+-- that no limit is set for is unlimited.
 --
--- Locks: one transaction's advisory lock for all that is counted, so that two claims at the last place can't both get it. One for each limit would let
--- two claims that look at several autoclusters, in different orders, wait for each other.
+-- Locks: one transaction's advisory lock for all that is counted, so that two claims can't both get the last
+-- unit. One for each limit would let two claims that look at several autoclusters, in different orders, wait
+-- for each other.
 --
--- claim turns sequential scans off; here, where all live runs are counted, they are right, and their penalty would call in the JIT compiler.
+-- claim turns sequential scans off; here, where all live runs are counted, they are right, and their penalty
+-- would call in the JIT compiler.
 CREATE OR REPLACE FUNCTION fetchwork.limit_allows(autocluster integer)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -14,21 +17,27 @@ SET jit = off
 AS $$
 DECLARE
     wanted record;
-    its fetchwork.autocluster;
+    wanted_autocluster fetchwork.autocluster;
     queue_maximum integer;
     submitter_maximum integer;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('fetchwork limits', 0));
-    SELECT a.* INTO its FROM fetchwork.autocluster AS a WHERE a.autocluster_id = autocluster;
+    SELECT a.*
+    INTO wanted_autocluster
+    FROM fetchwork.autocluster AS a
+    WHERE a.autocluster_id = autocluster;
     FOR wanted IN
-        SELECT l.name, l.maximum, coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1) AS amount
-        FROM regexp_split_to_table(its.concurrency_limits, '[\s,]+') AS part (text)
+        SELECT
+            l.name, l.maximum,
+            coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1) AS amount
+        FROM regexp_split_to_table(wanted_autocluster.concurrency_limits, '[\s,]+') AS part (text)
         JOIN fetchwork.concurrency_limit AS l ON l.name = split_part(part.text, ':', 1)
     LOOP
         IF wanted.amount + (
             SELECT coalesce(sum(coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1)), 0)
             FROM fetchwork.run AS r
-            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id AND a.concurrency_limits IS NOT NULL
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+                AND a.concurrency_limits IS NOT NULL
             CROSS JOIN LATERAL regexp_split_to_table(a.concurrency_limits, '[\s,]+') AS part (text)
             WHERE split_part(part.text, ':', 1) = wanted.name
         ) > wanted.maximum THEN
@@ -36,15 +45,31 @@ BEGIN
         END IF;
     END LOOP;
 
-    SELECT q.max_running INTO queue_maximum FROM fetchwork.queue AS q WHERE q.name = its.queue;
+    SELECT q.max_running
+    INTO queue_maximum
+    FROM fetchwork.queue AS q
+    WHERE q.name = wanted_autocluster.queue;
     IF queue_maximum IS NOT NULL
-        AND (SELECT count(*) FROM fetchwork.run AS r JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id WHERE a.queue = its.queue) >= queue_maximum
+        AND (
+            SELECT count(*)
+            FROM fetchwork.run AS r
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+            WHERE a.queue = wanted_autocluster.queue
+        ) >= queue_maximum
     THEN
         RETURN false;
     END IF;
 
-    SELECT s.max_running INTO submitter_maximum FROM fetchwork.submitter AS s WHERE s.name = its.submitter;
+    SELECT s.max_running
+    INTO submitter_maximum
+    FROM fetchwork.submitter AS s
+    WHERE s.name = wanted_autocluster.submitter;
     RETURN submitter_maximum IS NULL
-        OR (SELECT count(*) FROM fetchwork.run AS r JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id WHERE a.submitter = its.submitter) < submitter_maximum;
+        OR (
+            SELECT count(*)
+            FROM fetchwork.run AS r
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+            WHERE a.submitter = wanted_autocluster.submitter
+        ) < submitter_maximum;
 END
 $$;

@@ -1,6 +1,7 @@
--- The names, lower case, of all that matching looks at in an ad: what is always looked at, every Request* that it has, what slots are known to look at
--- (significant_attribute), and every word of an expression of one of those, and so on until nothing is added. Words that the ad has no attribute for
--- are among them: an ad with more attributes, none of whose names is here or begins with "request", matches alike.
+-- The names, lower case, of all that matching looks at in an ad: what is always looked at, every Request*
+-- that it has, what slots are known to look at (significant_attribute), and every word of an expression of
+-- one of those, and so on until nothing is added. Words that the ad has no attribute for are among them: an
+-- ad with more attributes, none of whose names is here or begins with "request", matches alike.
 CREATE OR REPLACE FUNCTION fetchwork.matched_names(ad jsonb)
 RETURNS text[]
 LANGUAGE plpgsql
@@ -11,7 +12,10 @@ DECLARE
     names text[];
     more text[];
 BEGIN
-    SELECT ARRAY['requirements', 'rank', 'concurrencylimits', 'owner', 'accountinggroup', 'acctgroup', 'jobuniverse', 'fetchworkqueue']
+    SELECT ARRAY[
+            'requirements', 'rank', 'concurrencylimits', 'owner', 'accountinggroup', 'acctgroup',
+            'jobuniverse', 'fetchworkqueue'
+        ]
         || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s)
         || ARRAY(SELECT lower(e.key) FROM jsonb_object_keys(ad) AS e (key) WHERE lower(e.key) LIKE 'request%')
     INTO names;

@@ -1,5 +1,7 @@
--- An agent tells which job attributes the expressions of its slots look at (START = TARGET.Project == "x"). A name that is new becomes part of every autocluster from now on;
--- the jobs of the queue that have it are sorted anew, so that a slot's refusal of one does not stand for the others. There are 200 such names at most. Returns how many names were new.
+-- An agent reports which job attributes the expressions of its slots look at (START = TARGET.Project == "x").
+-- A name that is new becomes part of every autocluster from now on; the jobs of the queue that have it are
+-- sorted anew, so that a slot's refusal of one does not stand for the others. There are 200 such names at
+-- most. Returns how many names were new.
 CREATE OR REPLACE FUNCTION fetchwork.note_significant(names text [])
 RETURNS integer
 LANGUAGE plpgsql
@@ -8,42 +10,59 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     fresh text[];
-    its fetchwork.job;
+    job fetchwork.job;
     moved integer;
 BEGIN
     WITH added AS (
         INSERT INTO fetchwork.significant_attribute (key)
-        SELECT DISTINCT lower(n) FROM unnest(names) AS n
+        SELECT DISTINCT lower(n)
+        FROM unnest(names) AS n
         WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
-        -- one order for everybody
+        -- in one order, so that two agents can't wait for each other
         ORDER BY 1
         LIMIT greatest(0, 200 - (SELECT count(*) FROM fetchwork.significant_attribute))
         ON CONFLICT DO NOTHING
         RETURNING key
     )
-    SELECT array_agg(a.key) INTO fresh FROM added AS a;
+    SELECT array_agg(a.key)
+    INTO fresh
+    FROM added AS a;
     IF fresh IS NULL THEN
         RETURN 0;
     END IF;
-    FOR its IN
-        SELECT j.* FROM fetchwork.job AS j
+    FOR job IN
+        SELECT j.*
+        FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-        WHERE j.job_status <> 3 AND EXISTS (SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key) WHERE lower(k.key) = ANY (fresh))
+        WHERE j.job_status <> 3
+            AND EXISTS (
+                SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key)
+                WHERE lower(k.key) = ANY (fresh)
+            )
         ORDER BY j.cluster_id, j.proc_id
         FOR UPDATE OF j SKIP LOCKED
     LOOP
-        moved := (SELECT fetchwork.ensure_autocluster(c.ad || its.ad) FROM fetchwork.cluster AS c WHERE c.cluster_id = its.cluster_id);
-        CONTINUE WHEN moved = its.autocluster_id;
+        moved := (
+            SELECT fetchwork.ensure_autocluster(c.ad || job.ad)
+            FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = job.cluster_id
+        );
+        CONTINUE WHEN moved = job.autocluster_id;
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
-        VALUES (its.autocluster_id, its.batch_id, -1, CASE WHEN its.job_status = 5 THEN -1 ELSE 0 END),
-            (moved, its.batch_id, 1, CASE WHEN its.job_status = 5 THEN 1 ELSE 0 END);
-        IF fetchwork.dequeue(its) THEN
+        VALUES
+            (job.autocluster_id, job.batch_id, -1, CASE WHEN job.job_status = 5 THEN -1 ELSE 0 END),
+            (moved, job.batch_id, 1, CASE WHEN job.job_status = 5 THEN 1 ELSE 0 END);
+        IF fetchwork.dequeue(job) THEN
             INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-            VALUES (moved, its.job_prio, its.position, its.cluster_id, its.proc_id);
-            PERFORM fetchwork.ensure_demand(moved, its.job_prio);
+            VALUES (moved, job.job_prio, job.position, job.cluster_id, job.proc_id);
+            PERFORM fetchwork.ensure_demand(moved, job.job_prio);
         END IF;
-        UPDATE fetchwork.run AS r SET autocluster_id = moved WHERE r.cluster_id = its.cluster_id AND r.proc_id = its.proc_id;
-        UPDATE fetchwork.job AS j SET autocluster_id = moved WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+        UPDATE fetchwork.run AS r
+        SET autocluster_id = moved
+        WHERE r.cluster_id = job.cluster_id AND r.proc_id = job.proc_id;
+        UPDATE fetchwork.job AS j
+        SET autocluster_id = moved
+        WHERE j.cluster_id = job.cluster_id AND j.proc_id = job.proc_id;
     END LOOP;
     RETURN cardinality(fresh);
 END

@@ -1,11 +1,16 @@
--- Ends running runs in favour of waiting jobs, in queues that allow it (preempt_ratio, preempt_prio; functions/settings/set_queue.sql). HTCondor itself can't: it drops a better-ranked job
--- that a hook offers to a busy slot. Agents call it every few seconds; one at a time does the work. Returns how many runs were asked to end.
+-- Ends running runs in favour of waiting jobs, in queues that allow it (preempt_ratio, preempt_prio;
+-- functions/settings/set_queue.sql). HTCondor itself can't: it drops a better-ranked job that a hook offers
+-- to a busy slot. Agents call it every few seconds; one at a time does the work. Returns how many runs were
+-- asked to end.
 --
--- A run may give way when a waiting job of the same queue fits its slot by the numbers (as far as they are known) and
+-- A run may give way when a waiting job of the same queue fits its slot by the numbers (as far as they are
+-- known) and
 -- - its submitter's effective priority is better by the queue's ratio, or
 -- - it is of the same submitter and its JobPrio is higher by the queue's step.
--- At most one run for each (autocluster, priority) that waits, and none while an earlier request for it is still under way, so that a slow end
--- does not cost more runs than there are jobs. The job goes back to Idle and is not charged a try (functions/runs/finish.sql).
+--
+-- At most one run gives way for each (autocluster, priority) that waits, and none while an earlier request
+-- for it is still under way, so that a slow end does not cost more runs than there are jobs. The job goes
+-- back to Idle and is not charged a try (functions/runs/finish.sql).
 CREATE OR REPLACE FUNCTION fetchwork.preempt()
 RETURNS integer
 LANGUAGE plpgsql
@@ -15,28 +20,38 @@ AS $$
 DECLARE
     want record;
     victim record;
-    its fetchwork.run;
+    live fetchwork.run;
     ended integer := 0;
 BEGIN
-    IF NOT EXISTS (SELECT FROM fetchwork.queue AS q WHERE q.preempt_ratio IS NOT NULL OR q.preempt_prio IS NOT NULL) THEN
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.queue AS q
+        WHERE q.preempt_ratio IS NOT NULL OR q.preempt_prio IS NOT NULL
+    ) THEN
         RETURN 0;
     END IF;
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork preempt', 0)) THEN
         RETURN 0;
     END IF;
     FOR want IN
-        SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter, a.queue, q.preempt_ratio, q.preempt_prio, s.effective_prio,
-            a.request_cpus, a.request_memory_mib, a.request_gpus
+        SELECT DISTINCT
+            d.autocluster_id, d.job_prio, a.submitter, a.queue, a.request_cpus, a.request_memory_mib,
+            a.request_gpus, q.preempt_ratio, q.preempt_prio, s.effective_prio
         FROM fetchwork.demand AS d
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
-        JOIN fetchwork.queue AS q ON q.name = a.queue AND NOT q.paused AND (q.preempt_ratio IS NOT NULL OR q.preempt_prio IS NOT NULL)
+        JOIN fetchwork.queue AS q ON q.name = a.queue
+            AND NOT q.paused
+            AND (q.preempt_ratio IS NOT NULL OR q.preempt_prio IS NOT NULL)
         JOIN fetchwork.shares() AS s ON s.submitter = a.submitter
-        WHERE EXISTS (SELECT FROM fetchwork.waiting AS w WHERE w.autocluster_id = d.autocluster_id AND w.job_prio = d.job_prio)
+        WHERE EXISTS (
+            SELECT FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = d.autocluster_id AND w.job_prio = d.job_prio
+        )
         ORDER BY s.effective_prio, d.job_prio DESC
     LOOP
         CONTINUE WHEN EXISTS (
             SELECT FROM fetchwork.run AS r
-            WHERE r.end_requested = 'vacate' AND r.end_reason = format('preempted for autocluster %s', want.autocluster_id)
+            WHERE r.end_requested = 'vacate'
+                AND r.end_reason = format('preempted for autocluster %s', want.autocluster_id)
         );
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id
         INTO victim
@@ -47,22 +62,33 @@ BEGIN
         LEFT JOIN fetchwork.slot AS l ON l.host_id = r.host_id AND l.name = r.slot
         WHERE r.state = 'running' AND r.end_requested IS NULL
             AND (
-                (want.preempt_ratio IS NOT NULL AND a.submitter <> want.submitter AND s.effective_prio >= want.effective_prio * want.preempt_ratio)
-                OR (want.preempt_prio IS NOT NULL AND a.submitter = want.submitter AND j.job_prio + want.preempt_prio <= want.job_prio)
+                (
+                    a.submitter <> want.submitter
+                    AND s.effective_prio >= want.effective_prio * want.preempt_ratio
+                )
+                OR (
+                    a.submitter = want.submitter
+                    AND j.job_prio + want.preempt_prio <= want.job_prio
+                )
             )
             AND coalesce(want.request_cpus <= coalesce(l.cpus, a.request_cpus), true)
             AND coalesce(want.request_memory_mib <= coalesce(l.memory_mib, a.request_memory_mib), true)
             AND coalesce(want.request_gpus <= coalesce(l.gpus, a.request_gpus, 0), true)
-        -- who is furthest above his share, the lowest priority, the youngest run: the least work is lost
+        -- furthest above its share, lowest priority, youngest run: the least work is lost
         ORDER BY s.effective_prio DESC, j.job_prio, r.started_at DESC
         LIMIT 1;
         CONTINUE WHEN NOT FOUND;
-        -- SKIP LOCKED: holding other jobs' rows, this must not wait for one
-        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = victim.cluster_id AND j.proc_id = victim.proc_id FOR UPDATE SKIP LOCKED;
+        -- SKIP LOCKED: this holds other jobs' rows, and must not wait for one
+        PERFORM FROM fetchwork.job AS j
+        WHERE j.cluster_id = victim.cluster_id AND j.proc_id = victim.proc_id
+        FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        its := fetchwork.live_run(victim.run_id, victim.token);
-        CONTINUE WHEN its.run_id IS NULL OR its.end_requested IS NOT NULL;
-        PERFORM fetchwork.end_live_run(its.cluster_id, its.proc_id, 'vacate', format('preempted for autocluster %s', want.autocluster_id));
+        live := fetchwork.live_run(victim.run_id, victim.token);
+        CONTINUE WHEN live.run_id IS NULL OR live.end_requested IS NOT NULL;
+        PERFORM fetchwork.end_live_run(
+            live.cluster_id, live.proc_id, 'vacate',
+            format('preempted for autocluster %s', want.autocluster_id)
+        );
         ended := ended + 1;
     END LOOP;
     RETURN ended;

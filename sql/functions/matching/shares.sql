@@ -1,9 +1,17 @@
--- Each submitter's use of the pool now, as HTCondor's negotiator has it: usage decays with a half-life, a factor weighs it.
--- usage: weighted slot seconds decayed to now, what the live runs have used so far included. effective_prio = usage-based real priority x factor:
--- the submitter with the lowest gets the next slot. Real priority is the decayed usage over halflife/ln 2, which is the number of slots that a
--- constant use would be, and 0.5 at least (condor_userprio).
+-- Each submitter's use of the pool now, as HTCondor's negotiator has it: usage decays with a half-life, a
+-- factor weighs it. usage: weighted slot seconds decayed to now, what the live runs have used so far
+-- included. effective_prio = usage-based real priority x factor: the submitter with the lowest gets the next
+-- slot. Real priority is the decayed usage over halflife/ln 2, which is the number of slots that a constant
+-- use would be, and 0.5 at least (condor_userprio).
 CREATE OR REPLACE FUNCTION fetchwork.shares()
-RETURNS TABLE (submitter text, prio_factor double precision, usage double precision, real_prio double precision, effective_prio double precision, running bigint)
+RETURNS TABLE (
+    submitter text,
+    prio_factor double precision,
+    usage double precision,
+    real_prio double precision,
+    effective_prio double precision,
+    running bigint
+)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
@@ -14,7 +22,10 @@ BEGIN ATOMIC
             fetchwork.setting_value('default_prio_factor')::double precision AS factor
     ),
     live AS (
-        SELECT a.submitter, count(*) AS running, sum(r.weight * extract(epoch FROM clock_timestamp() - coalesce(r.started_at, r.claimed_at))) AS used
+        SELECT
+            a.submitter, count(*) AS running,
+            sum(r.weight * extract(epoch FROM clock_timestamp() - coalesce(r.started_at, r.claimed_at)))
+                AS used
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
         GROUP BY a.submitter
@@ -27,7 +38,9 @@ BEGIN ATOMIC
         GROUP BY a.submitter
     ),
     now_used AS (
-        SELECT s.name, coalesce(s.prio_factor, constant.factor) AS factor, constant.halflife, coalesce(live.running, 0) AS running,
+        SELECT
+            s.name, coalesce(s.prio_factor, constant.factor) AS factor, constant.halflife,
+            coalesce(live.running, 0) AS running,
             s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / constant.halflife)
                 + coalesce(live.used, 0) + coalesce(ended.used, 0) AS used
         FROM fetchwork.submitter AS s
@@ -35,6 +48,8 @@ BEGIN ATOMIC
         LEFT JOIN live ON live.submitter = s.name
         LEFT JOIN ended ON ended.submitter = s.name
     )
-    SELECT u.name, u.factor, u.used, greatest(0.5, u.used * ln(2) / u.halflife), u.factor * greatest(0.5, u.used * ln(2) / u.halflife), u.running
+    SELECT
+        u.name, u.factor, u.used, greatest(0.5, u.used * ln(2) / u.halflife),
+        u.factor * greatest(0.5, u.used * ln(2) / u.halflife), u.running
     FROM now_used AS u;
 END;

@@ -1,39 +1,58 @@
--- Which limit keeps one more run of this autocluster from being claimed now, in a sentence; NULL: none. What limit_allows decides, told to people:
--- without its lock, so a claim may find otherwise a moment later.
+-- Which limit keeps one more run of this autocluster from being claimed now, in a sentence; NULL: none. For
+-- people, what limit_allows decides for claims: without its lock, so a claim may find otherwise a moment
+-- later.
 CREATE OR REPLACE FUNCTION fetchwork.blocked_by(autocluster integer)
 RETURNS text
 LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    WITH its AS (
-        SELECT a.queue, a.submitter, a.concurrency_limits FROM fetchwork.autocluster AS a WHERE a.autocluster_id = blocked_by.autocluster
+    WITH asking AS (
+        SELECT a.queue, a.submitter, a.concurrency_limits
+        FROM fetchwork.autocluster AS a
+        WHERE a.autocluster_id = blocked_by.autocluster
     ),
     reasons AS (
         SELECT 1 AS n, format('queue "%s" is paused', q.name) AS reason
-        FROM its
-        JOIN fetchwork.queue AS q ON q.name = its.queue AND q.paused
+        FROM asking
+        JOIN fetchwork.queue AS q ON q.name = asking.queue AND q.paused
         UNION ALL
-        SELECT 2, format('concurrency limit "%s" is reached: %s of %s in use, a job takes %s', l.name, l.used, l.maximum, asked.amount)
-        FROM its
-        CROSS JOIN LATERAL regexp_split_to_table(its.concurrency_limits, '[\s,]+') AS part (text)
-        CROSS JOIN LATERAL (SELECT coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1) AS amount) AS asked
+        SELECT
+            2,
+            format(
+                'concurrency limit "%s" is reached: %s of %s in use, a job takes %s',
+                l.name, l.used, l.maximum, asked.amount
+            )
+        FROM asking
+        CROSS JOIN LATERAL regexp_split_to_table(asking.concurrency_limits, '[\s,]+') AS part (text)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1) AS amount
+        ) AS asked
         JOIN fetchwork.limits AS l ON l.name = split_part(part.text, ':', 1)
         WHERE l.used + asked.amount > l.maximum
         UNION ALL
         SELECT 3, format('queue "%s" has its maximum of %s jobs running', q.name, q.max_running)
-        FROM its
-        JOIN fetchwork.queue AS q ON q.name = its.queue
+        FROM asking
+        JOIN fetchwork.queue AS q ON q.name = asking.queue
         WHERE q.max_running <= (
-            SELECT count(*) FROM fetchwork.run AS r JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id WHERE a.queue = q.name
+            SELECT count(*)
+            FROM fetchwork.run AS r
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+            WHERE a.queue = q.name
         )
         UNION ALL
         SELECT 4, format('submitter "%s" has its maximum of %s jobs running', s.name, s.max_running)
-        FROM its
-        JOIN fetchwork.submitter AS s ON s.name = its.submitter
+        FROM asking
+        JOIN fetchwork.submitter AS s ON s.name = asking.submitter
         WHERE s.max_running <= (
-            SELECT count(*) FROM fetchwork.run AS r JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id WHERE a.submitter = s.name
+            SELECT count(*)
+            FROM fetchwork.run AS r
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+            WHERE a.submitter = s.name
         )
     )
-    SELECT r.reason FROM reasons AS r ORDER BY r.n, r.reason LIMIT 1;
+    SELECT r.reason
+    FROM reasons AS r
+    ORDER BY r.n, r.reason
+    LIMIT 1;
 END;

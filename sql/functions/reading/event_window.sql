@@ -1,14 +1,18 @@
--- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), how far they are complete (horizon: below it all transactions
--- have ended), and the last event that it may read now (until_*): that "most" events behind the cursor if there are as many (more: there are further
--- ones), else the newest that is complete, or without any the cursor itself.
+-- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), how far they are
+-- complete (horizon: below it all transactions have ended), and the last event that it may read now
+-- (until_*): that "most" events behind the cursor if there are as many (more: there are further ones), else
+-- the newest that is complete, or without any the cursor itself.
 --
--- Why: a reader's rights are asked by the view "events", through which PostgreSQL can't see that a page is the head of an index; bounded on both sides
--- it is a short range of that index, however far behind the reader is.
+-- Why: a reader's rights are asked by the view "events", through which PostgreSQL can't see that a page is
+-- the head of an index; bounded on both sides it is a short range of that index, however far behind the
+-- reader is.
 --
--- A cursor stands at an event, never at the horizon: claims don't wait for the disk, so a crash forgets their transactions, and PostgreSQL gives their ids
--- out again, to events that would then lie before such a cursor. An event is durable before anyone sees it.
+-- A cursor stands at an event, never at the horizon: claims don't wait for the disk, so a crash forgets their
+-- transactions, and PostgreSQL gives their ids out again, to events that would then lie before such a cursor.
+-- An event is on disk before any reader sees it.
 --
--- In PL/pgSQL, which keeps its plans: over three months of daily partitions planning takes longer than looking.
+-- In PL/pgSQL, which keeps its plans: over three months of daily partitions planning takes longer than
+-- looking.
 CREATE OR REPLACE FUNCTION fetchwork.event_window(after_xid xid8, after_id bigint, most integer DEFAULT NULL)
 RETURNS TABLE (kept_xid xid8, kept_id bigint, horizon xid8, until_xid xid8, until_id bigint, more boolean)
 LANGUAGE plpgsql
@@ -17,7 +21,8 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    SELECT f.xid, f.event_id, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + f.xid_offset)::text::xid8
+    SELECT
+        f.xid, f.event_id, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + f.xid_offset)::text::xid8
     INTO kept_xid, kept_id, horizon
     FROM fetchwork.event_floor AS f;
     IF most IS NOT NULL THEN

@@ -1,4 +1,5 @@
--- When the n-th job before that moment left the queue, no row if there are not so many. For readers of the view history that begin at its end (see job_edge).
+-- When the n-th job before that moment left the queue, no row if there are not so many. For readers of the
+-- view history that begin at its end (see job_edge).
 CREATE OR REPLACE FUNCTION fetchwork.history_edge(before timestamptz, n integer)
 RETURNS TABLE (completed_at timestamptz)
 LANGUAGE sql

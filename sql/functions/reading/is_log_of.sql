@@ -1,5 +1,6 @@
--- Is this file the event log (UserLog) of a job that is in the queue, or was? For readers of events by log, and the jobs of the clusters that log_clusters names.
--- It confirms a path and tells none, because it answers whoever asks.
+-- Is this file the event log (UserLog) of a job that is in the queue, or was? For readers of events by log,
+-- and the jobs of the clusters that log_clusters names. Every role may ask, so it confirms a path
+-- and reveals none.
 CREATE OR REPLACE FUNCTION fetchwork.is_log_of(path text, cluster integer, proc integer)
 RETURNS boolean
 LANGUAGE sql
@@ -8,9 +9,19 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT (c.ad || coalesce(
-        (SELECT j.ad FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id AND j.proc_id = is_log_of.proc),
-        (SELECT h.ad FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id AND h.proc_id = is_log_of.proc LIMIT 1),
-        '{}')) ->> 'UserLog' IS NOT DISTINCT FROM is_log_of.path
+        (
+            SELECT j.ad
+            FROM fetchwork.job AS j
+            WHERE j.cluster_id = c.cluster_id AND j.proc_id = is_log_of.proc
+        ),
+        (
+            SELECT h.ad
+            FROM fetchwork.job_history AS h
+            WHERE h.cluster_id = c.cluster_id AND h.proc_id = is_log_of.proc
+            LIMIT 1
+        ),
+        '{}'
+    )) ->> 'UserLog' IS NOT DISTINCT FROM is_log_of.path
     FROM fetchwork.cluster AS c
     WHERE c.cluster_id = is_log_of.cluster;
 END;

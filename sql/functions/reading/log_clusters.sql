@@ -1,5 +1,6 @@
--- The clusters with a job whose event log (UserLog) is this file, and perhaps others with none such (is_log_of tells for each job). Ids only, whoever the owner
--- is: what happened to them the view events shows to those who may see it. For readers of events by log; indexes on the expression make it a probe.
+-- The clusters with a job whose event log (UserLog) is this file, and perhaps others without one (is_log_of
+-- decides for each job). Ids only, of all owners: the view events decides who sees what happened to them. For
+-- readers of events by log; indexes on the expression make it a probe.
 CREATE OR REPLACE FUNCTION fetchwork.log_clusters(path text)
 RETURNS SETOF integer
 LANGUAGE sql

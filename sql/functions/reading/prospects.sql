@@ -1,28 +1,46 @@
--- What the database knows of why a job that is Idle does not run; no row for a job that the caller may not see, or that is not in the queue.
--- waits: it is in the queue of what may be claimed. ahead: jobs of its autocluster and priority that are before it there, 1000 at most. agents: hosts whose
--- agent is alive. The rest, what slots make of it, is evaluated where ClassAds are (fetchwork/analyze.py).
+-- What the database knows of why a job that is Idle does not run; no row for a job that the caller may not
+-- see, or that is not in the queue. waits: it is in the queue of what may be claimed. ahead: jobs of its
+-- autocluster and priority that are before it there, 1000 at most. agents: hosts whose agent is alive. What
+-- slots make of the job is evaluated where ClassAds are (fetchwork/explain).
 CREATE OR REPLACE FUNCTION fetchwork.prospects(cluster integer, proc integer)
 RETURNS TABLE (
-    autocluster_id integer, job_prio integer, queue text, draining boolean, submitter text, waits boolean, ahead bigint, blocked text,
-    not_before timestamptz, run_state text, run_slot text, agents bigint
+    autocluster_id integer,
+    job_prio integer,
+    queue text,
+    draining boolean,
+    submitter text,
+    waits boolean,
+    ahead bigint,
+    blocked text,
+    not_before timestamptz,
+    run_state text,
+    run_slot text,
+    agents bigint
 )
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT j.autocluster_id, j.job_prio, a.queue, q.draining, a.submitter, w.position IS NOT NULL,
+    SELECT
+        j.autocluster_id, j.job_prio, a.queue, q.draining, a.submitter, w.position IS NOT NULL,
         (
             SELECT count(*)
             FROM (
                 SELECT FROM fetchwork.waiting AS o
-                WHERE o.autocluster_id = j.autocluster_id AND o.job_prio = j.job_prio AND o.position < w.position
+                WHERE o.autocluster_id = j.autocluster_id
+                    AND o.job_prio = j.job_prio
+                    AND o.position < w.position
                 LIMIT 1000
             ) AS before
         ),
         fetchwork.blocked_by(j.autocluster_id),
         j.not_before, r.state::text, r.slot,
-        (SELECT count(*) FROM fetchwork.host AS h WHERE h.agent_version IS NOT NULL AND h.lease_until >= now())
+        (
+            SELECT count(*)
+            FROM fetchwork.host AS h
+            WHERE h.agent_version IS NOT NULL AND h.lease_until >= now()
+        )
     FROM fetchwork.job AS j
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
@@ -30,5 +48,8 @@ BEGIN ATOMIC
         ON w.autocluster_id = j.autocluster_id AND w.job_prio = j.job_prio AND w.position = j.position
     LEFT JOIN fetchwork.run AS r ON r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id
     WHERE j.cluster_id = prospects.cluster AND j.proc_id = prospects.proc
-        AND (fetchwork.sees_all(fetchwork.invoker()) OR j.owner = ANY (fetchwork.own_owners(fetchwork.invoker())));
+        AND (
+            fetchwork.sees_all(fetchwork.invoker())
+            OR j.owner = ANY (fetchwork.own_owners(fetchwork.invoker()))
+        );
 END;

@@ -1,4 +1,5 @@
--- The id of the n-th run before that one, live or ended, no row if there are not so many. For readers of the view runs that begin at its end (see job_edge).
+-- The id of the n-th run before that one, live or ended, no row if there are not so many. For readers of the
+-- view runs that begin at its end (see job_edge).
 CREATE OR REPLACE FUNCTION fetchwork.run_edge(before bigint, n integer)
 RETURNS TABLE (runid bigint)
 LANGUAGE sql
@@ -8,9 +9,11 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT r.run_id
     FROM (
-        SELECT l.run_id FROM fetchwork.run AS l
+        SELECT l.run_id
+        FROM fetchwork.run AS l
         UNION ALL
-        SELECT h.run_id FROM fetchwork.run_history AS h
+        SELECT h.run_id
+        FROM fetchwork.run_history AS h
     ) AS r
     WHERE r.run_id < run_edge.before
     ORDER BY r.run_id DESC

@@ -1,32 +1,50 @@
--- Each (autocluster, JobPrio) that waits in one of these queues (NULL: in any), with its first job and what keeps it from being claimed, if anything
--- does. For people who ask what a slot would get (`fetchwork match`) or who is ahead of a job (`fetchwork q --better-analyze`).
+-- Each (autocluster, JobPrio) that waits in one of these queues (NULL: in any), with its first job and what
+-- keeps it from being claimed, if anything does. For people who ask what a slot would get (`fetchwork match`)
+-- or who is ahead of a job (`fetchwork q --better-analyze`).
 --
--- Whose jobs wait in a queue is no secret among those who share it, as in HTCondor; which jobs they are is shown to who may see them.
+-- Whose jobs wait in a queue is no secret among its users, as in HTCondor; a job's id is shown only to a
+-- caller that may see the job.
 CREATE OR REPLACE FUNCTION fetchwork.waiting_autoclusters(queues text [] DEFAULT NULL)
-RETURNS TABLE (autocluster_id integer, job_prio integer, queue text, submitter text, first_job text, "position" bigint, limited boolean, blocked text)
+RETURNS TABLE (
+    autocluster_id integer,
+    job_prio integer,
+    queue text,
+    submitter text,
+    first_job text,
+    "position" bigint,
+    limited boolean,
+    blocked text
+)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH wanted AS (
-        SELECT DISTINCT d.autocluster_id, d.job_prio FROM fetchwork.demand AS d
+        SELECT DISTINCT d.autocluster_id, d.job_prio
+        FROM fetchwork.demand AS d
     ),
-    eyes AS (
-        SELECT fetchwork.sees_all(fetchwork.invoker()) AS all_seeing, fetchwork.own_owners(fetchwork.invoker()) AS owners
+    reader AS (
+        SELECT
+            fetchwork.sees_all(fetchwork.invoker()) AS sees_all,
+            fetchwork.own_owners(fetchwork.invoker()) AS owners
     )
-    SELECT w.autocluster_id, w.job_prio, a.queue, a.submitter,
-        CASE WHEN eyes.all_seeing OR a.owner = ANY (eyes.owners) THEN fetchwork.job_id(f.cluster_id, f.proc_id) END,
+    SELECT
+        w.autocluster_id, w.job_prio, a.queue, a.submitter,
+        CASE
+            WHEN reader.sees_all OR a.owner = ANY (reader.owners)
+                THEN fetchwork.job_id(f.cluster_id, f.proc_id)
+        END,
         f.position,
         of_it.limited,
         CASE WHEN of_it.limited OR q.paused THEN fetchwork.blocked_by(w.autocluster_id) END
     FROM wanted AS w
-    CROSS JOIN eyes
+    CROSS JOIN reader
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = w.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
     JOIN fetchwork.submitter AS s ON s.name = a.submitter
     CROSS JOIN LATERAL (
-        SELECT a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL AS limited
+        SELECT num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0 AS limited
     ) AS of_it
     -- one look at the index; demand may be there with nothing waiting
     CROSS JOIN LATERAL (

@@ -1,5 +1,6 @@
--- REPLY_FETCH said accept: the startd is willing. No starter exists yet; the offer goes on until its deadline.
--- True if the run is live. Harmless when repeated or late: the starter's first hooks are not ordered against this one.
+-- REPLY_FETCH said accept: the startd is willing. No starter exists yet; the offer goes on until its
+-- deadline. True if the run is live. Harmless when repeated or late: the starter's first hooks are not
+-- ordered against this one.
 CREATE OR REPLACE FUNCTION fetchwork.accept(run_id bigint, token uuid)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -7,17 +8,17 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    its := fetchwork.known_run(run_id, token);
-    IF its.run_id IS NULL THEN
+    live := fetchwork.known_run(run_id, token);
+    IF live.run_id IS NULL THEN
         RETURN false;
     END IF;
     UPDATE fetchwork.run AS r
     SET accepted_at = coalesce(r.accepted_at, clock_timestamp()),
         contact_at = clock_timestamp(),
         state = CASE r.state WHEN 'reserved' THEN 'accepted' ELSE r.state END::fetchwork.run_state
-    WHERE r.run_id = its.run_id;
+    WHERE r.run_id = live.run_id;
     RETURN true;
 END
 $$;

@@ -1,7 +1,13 @@
--- A run that was accepted but whose job never ran: the starter failed (bad Cmd, Iwd, account, ...). HTCondor has no hook that tells why, so "reason" is
--- what fetchwork found itself. The try is counted; at the limit the job is Held with that reason, before it the job waits again after a growing delay.
--- The caller has locked job and run.
-CREATE OR REPLACE FUNCTION fetchwork.could_not_start(its fetchwork.run, reason text, code integer DEFAULT 6, report jsonb DEFAULT NULL)
+-- A run that was accepted but whose job never ran: the starter failed (bad Cmd, Iwd, account, ...). HTCondor
+-- has no hook that says why, so "reason" is what fetchwork found out itself. The try is counted; at the limit
+-- the job is Held with that reason, before it the job waits again after a growing delay. The caller has
+-- locked job and run.
+CREATE OR REPLACE FUNCTION fetchwork.could_not_start(
+    live fetchwork.run,
+    reason text,
+    code integer DEFAULT 6,
+    report jsonb DEFAULT NULL
+)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -11,24 +17,42 @@ DECLARE
     status smallint;
     maximum integer := fetchwork.setting_value('max_not_started');
     delay double precision := fetchwork.setting_value('retry_delay');
+    longest_delay double precision := fetchwork.setting_value('max_retry_delay');
 BEGIN
-    PERFORM fetchwork.close_run(its, 'could_not_start', could_not_start.reason, report);
-    PERFORM fetchwork.note_start(its, false, could_not_start.reason);
+    PERFORM fetchwork.close_run(live, 'could_not_start', could_not_start.reason, report);
+    PERFORM fetchwork.note_start(live, false, could_not_start.reason);
     UPDATE fetchwork.job AS j
     SET num_not_started = j.num_not_started + 1, last_reason = could_not_start.reason
-    WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
     RETURNING j.num_not_started, j.job_status INTO tries, status;
-    IF its.started_at IS NOT NULL AND status IN (2, 7) THEN
+    IF live.started_at IS NOT NULL AND status IN (2, 7) THEN
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-        VALUES (4, its.cluster_id, its.proc_id, its.run_id, jsonb_build_object('Checkpointed', false, 'TerminatedAndRequeued', false, 'Reason', could_not_start.reason));
+        VALUES (4, live.cluster_id, live.proc_id, live.run_id, jsonb_build_object(
+            'Checkpointed', false,
+            'TerminatedAndRequeued', false,
+            'Reason', could_not_start.reason
+        ));
     END IF;
     IF tries >= maximum AND status IN (1, 2, 7) THEN
-        UPDATE fetchwork.job AS j SET run_id = NULL, num_not_started = 0 WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id AND j.job_status = 1;
-        PERFORM fetchwork.hold_job(its.cluster_id, its.proc_id, format('could not start %s times, last on %s: %s', tries, its.slot, could_not_start.reason), code, 0);
-        UPDATE fetchwork.job AS j SET run_id = NULL, num_not_started = 0 WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+        UPDATE fetchwork.job AS j
+        SET run_id = NULL, num_not_started = 0
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id AND j.job_status = 1;
+        PERFORM fetchwork.hold_job(
+            live.cluster_id,
+            live.proc_id,
+            format('could not start %s times, last on %s: %s', tries, live.slot, could_not_start.reason),
+            code,
+            0
+        );
+        UPDATE fetchwork.job AS j
+        SET run_id = NULL, num_not_started = 0
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     ELSE
-        PERFORM fetchwork.back_to_idle(its, could_not_start.reason,
-            make_interval(secs => least(delay * power(2, tries - 1), fetchwork.setting_value('max_retry_delay')::double precision)));
+        PERFORM fetchwork.back_to_idle(
+            live,
+            could_not_start.reason,
+            make_interval(secs => least(delay * power(2, tries - 1), longest_delay))
+        );
     END IF;
 END
 $$;

@@ -1,5 +1,6 @@
--- Asks for the end of a job's live run, if it has one: an offer that has not started is withdrawn at once (the fence refuses it from then on), a started run is
--- told by its next update. True if a started run lives on until then. The caller has locked the job and set its status.
+-- Asks for the end of a job's live run, if it has one: an offer that has not started is withdrawn at once
+-- (the fence refuses it from then on), a started run is told by its next update. True if a started run lives
+-- on until then. The caller has locked the job and set its status.
 CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer, request text, reason text)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -7,20 +8,25 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    SELECT r.* INTO its FROM fetchwork.run AS r WHERE r.cluster_id = cluster AND r.proc_id = proc FOR UPDATE;
+    SELECT r.*
+    INTO live
+    FROM fetchwork.run AS r
+    WHERE r.cluster_id = cluster AND r.proc_id = proc
+    FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF its.state <> 'running' THEN
-        PERFORM fetchwork.close_run(its, 'withdrawn', end_live_run.reason);
+    IF live.state <> 'running' THEN
+        PERFORM fetchwork.close_run(live, 'withdrawn', end_live_run.reason);
         RETURN false;
     END IF;
     UPDATE fetchwork.run AS r
-    SET end_requested = request, end_reason = end_live_run.reason,
+    SET end_requested = request,
+        end_reason = end_live_run.reason,
         job_status = CASE request WHEN 'remove' THEN 3 WHEN 'hold' THEN 5 ELSE r.job_status END
-    WHERE r.run_id = its.run_id;
+    WHERE r.run_id = live.run_id;
     RETURN true;
 END
 $$;

@@ -6,15 +6,20 @@ STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run_history;
+    ended fetchwork.run_history;
 BEGIN
-    SELECT h.* INTO its FROM fetchwork.run_history AS h WHERE h.run_id = ended_run.run_id;
+    SELECT h.*
+    INTO ended
+    FROM fetchwork.run_history AS h
+    WHERE h.run_id = ended_run.run_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('run %s is not known', ended_run.run_id);
     END IF;
-    IF its.token IS DISTINCT FROM ended_run.token THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('run %s: this is not its token', ended_run.run_id);
+    IF ended.token IS DISTINCT FROM ended_run.token THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format('the token is not that of run %s', ended_run.run_id);
     END IF;
-    RETURN its;
+    RETURN ended;
 END
 $$;

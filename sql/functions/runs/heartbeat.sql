@@ -1,70 +1,94 @@
--- UPDATE_JOB_INFO: the starter lives. Usage is written, the run's deadline moves on, and the answer tells the hook whether the job has to end.
+-- UPDATE_JOB_INFO: the starter lives. Usage is written, the run's deadline moves on, and the answer tells the
+-- hook whether the job has to end.
 --
--- report: the update's attributes that matter, in JSON: JobState, JobPid, ImageSize, ResidentSetSize, RemoteUserCpu, RemoteSysCpu, ... Without JobState it
--- is the first update, before the job is there.
--- Returns action NULL, or 'end' with the reason, how long ago a hook was first told (signalled_s; NULL: never) and the job's own signals and vacate time;
--- 'gone' if the run is over without a report of its own (superseded, lost): the job must end at once; 'late' if it came after the run's own end.
--- Events: JOB_SUSPENDED (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth.
+-- report: the update's attributes that matter, in JSON: JobState, JobPid, ImageSize, ResidentSetSize,
+-- RemoteUserCpu, RemoteSysCpu, ... Without JobState it is the first update, before the job exists.
+--
+-- Returns action NULL, or 'end' with the reason, how long ago a hook was first told (signalled_s; NULL:
+-- never) and the job's own signals and vacate time; 'gone' if the run is over without a report of its own
+-- (superseded, lost): the job must end at once; 'late' if it came after the run's own end. Events:
+-- JOB_SUSPENDED (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth.
 CREATE OR REPLACE FUNCTION fetchwork.heartbeat(run_id bigint, token uuid, report jsonb)
-RETURNS TABLE (action text, reason text, requested text, signalled_s double precision, kill_sig text, max_vacate_s double precision)
+RETURNS TABLE (
+    action text,
+    reason text,
+    requested text,
+    signalled_s double precision,
+    kill_sig text,
+    max_vacate_s double precision
+)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    its fetchwork.run;
-    past fetchwork.run_history;
+    live fetchwork.run;
+    ended fetchwork.run_history;
     whole jsonb;
     suspended boolean := coalesce(report ->> 'JobState' = 'Suspended', false);
+    processes integer := fetchwork.integer_of(report -> 'NumPids');
     old_size double precision;
     new_size double precision := fetchwork.number_of(report -> 'ImageSize');
 BEGIN
     report := fetchwork.checked_report(report);
-    its := fetchwork.live_run(heartbeat.run_id, heartbeat.token);
-    IF its.run_id IS NULL THEN
-        past := fetchwork.ended_run(heartbeat.run_id, heartbeat.token);
-        action := CASE WHEN past.report IS NOT NULL THEN 'late' ELSE 'gone' END;
-        reason := coalesce(past.reason, past.outcome::text);
+    live := fetchwork.live_run(heartbeat.run_id, heartbeat.token);
+    IF live.run_id IS NULL THEN
+        ended := fetchwork.ended_run(heartbeat.run_id, heartbeat.token);
+        action := CASE WHEN ended.report IS NOT NULL THEN 'late' ELSE 'gone' END;
+        reason := coalesce(ended.reason, ended.outcome::text);
         RETURN NEXT;
         RETURN;
     END IF;
-    old_size := fetchwork.number_of(its.usage -> 'ImageSize');
+    old_size := fetchwork.number_of(live.usage -> 'ImageSize');
     UPDATE fetchwork.run AS r
     SET contact_at = clock_timestamp(),
         -- before the start an offer has its own short time; this shows only that a starter begins
         deadline = CASE WHEN r.state = 'running' THEN clock_timestamp() + r.lease ELSE r.deadline END,
         job_pid = coalesce(fetchwork.integer_of(heartbeat.report -> 'JobPid'), r.job_pid),
         usage = CASE WHEN heartbeat.report ? 'JobState' THEN heartbeat.report ELSE r.usage END,
-        job_status = CASE WHEN r.job_status = 2 AND suspended THEN 7 WHEN r.job_status = 7 AND NOT suspended AND heartbeat.report ? 'JobState' THEN 2 ELSE r.job_status END,
-        signalled_at = CASE WHEN r.end_requested IS NOT NULL AND heartbeat.report ? 'JobPid' THEN coalesce(r.signalled_at, clock_timestamp()) ELSE r.signalled_at END
-    WHERE r.run_id = its.run_id;
-    IF its.state = 'running' AND heartbeat.report ? 'JobState' AND its.job_status IN (2, 7) THEN
-        IF suspended <> (its.job_status = 7) THEN
+        job_status = CASE
+            WHEN r.job_status = 2 AND suspended THEN 7
+            WHEN r.job_status = 7 AND NOT suspended AND heartbeat.report ? 'JobState' THEN 2
+            ELSE r.job_status
+        END,
+        signalled_at = CASE
+            WHEN r.end_requested IS NOT NULL AND heartbeat.report ? 'JobPid'
+                THEN coalesce(r.signalled_at, clock_timestamp())
+            ELSE r.signalled_at
+        END
+    WHERE r.run_id = live.run_id;
+    IF live.state = 'running' AND heartbeat.report ? 'JobState' AND live.job_status IN (2, 7) THEN
+        IF suspended <> (live.job_status = 7) THEN
             UPDATE fetchwork.job AS j
             SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END, status_at = clock_timestamp()
-            WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+            WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
             INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-            VALUES (CASE WHEN suspended THEN 10 ELSE 11 END, its.cluster_id, its.proc_id, its.run_id,
-                CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce(fetchwork.integer_of(heartbeat.report -> 'NumPids'), 1)) END);
+            VALUES (
+                CASE WHEN suspended THEN 10 ELSE 11 END, live.cluster_id, live.proc_id, live.run_id,
+                CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce(processes, 1)) END
+            );
         END IF;
         IF new_size IS NOT NULL AND new_size > coalesce(old_size, 0) * 1.1 THEN
             INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-            VALUES (6, its.cluster_id, its.proc_id, its.run_id, jsonb_strip_nulls(jsonb_build_object('Size', heartbeat.report -> 'ImageSize',
-                'ResidentSetSize', heartbeat.report -> 'ResidentSetSize', 'MemoryUsage', heartbeat.report -> 'MemoryUsage')));
+            VALUES (6, live.cluster_id, live.proc_id, live.run_id, jsonb_strip_nulls(jsonb_build_object(
+                'Size', heartbeat.report -> 'ImageSize',
+                'ResidentSetSize', heartbeat.report -> 'ResidentSetSize',
+                'MemoryUsage', heartbeat.report -> 'MemoryUsage'
+            )));
         END IF;
     END IF;
-    IF its.end_requested IS NOT NULL THEN
+    IF live.end_requested IS NOT NULL THEN
         SELECT c.ad || j.ad
         INTO whole
         FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-        WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
         action := 'end';
-        reason := its.end_reason;
-        requested := its.end_requested;
-        signalled_s := extract(epoch FROM clock_timestamp() - its.signalled_at);
-        kill_sig := CASE its.end_requested
+        reason := live.end_reason;
+        requested := live.end_requested;
+        signalled_s := extract(epoch FROM clock_timestamp() - live.signalled_at);
+        kill_sig := CASE live.end_requested
             WHEN 'remove' THEN coalesce(whole ->> 'RemoveKillSig', whole ->> 'KillSig')
             WHEN 'hold' THEN coalesce(whole ->> 'HoldKillSig', whole ->> 'KillSig')
             ELSE whole ->> 'KillSig'

@@ -1,15 +1,16 @@
--- As live_run, for callers that only want to know whether there is something left to do: a row of NULLs if the run has ended, FWNOT if there never was one.
+-- As live_run, for callers that only want to know whether there is something left to do: a row of NULLs if
+-- the run has ended, FWNOT if there never was one.
 CREATE OR REPLACE FUNCTION fetchwork.known_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run := fetchwork.live_run(known_run.run_id, known_run.token);
+    live fetchwork.run := fetchwork.live_run(known_run.run_id, known_run.token);
 BEGIN
-    IF its.run_id IS NULL THEN
+    IF live.run_id IS NULL THEN
         PERFORM fetchwork.ended_run(known_run.run_id, known_run.token);
     END IF;
-    RETURN its;
+    RETURN live;
 END
 $$;

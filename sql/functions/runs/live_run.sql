@@ -1,6 +1,6 @@
 -- The live run with this id, locked together with its job; a row of NULLs if it has ended or never was.
 -- Refused (FWDEN) if the token is not the run's.
--- Locks, here and wherever both are needed: the job, then the run. A claim holds neither when it waits.
+-- Locks: the job, then the run, here and wherever both are needed. A claim holds neither when it waits.
 CREATE OR REPLACE FUNCTION fetchwork.live_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
@@ -8,20 +8,31 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    SELECT r.* INTO its FROM fetchwork.run AS r WHERE r.run_id = live_run.run_id;
+    SELECT r.*
+    INTO live
+    FROM fetchwork.run AS r
+    WHERE r.run_id = live_run.run_id;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    IF its.token IS DISTINCT FROM live_run.token THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWDEN', MESSAGE = format('run %s: this is not its token', live_run.run_id);
+    IF live.token IS DISTINCT FROM live_run.token THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format('the token is not that of run %s', live_run.run_id);
     END IF;
-    PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id FOR UPDATE;
-    SELECT r.* INTO its FROM fetchwork.run AS r WHERE r.run_id = live_run.run_id FOR UPDATE;
+    PERFORM FROM fetchwork.job AS j
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
+    FOR UPDATE;
+    SELECT r.*
+    INTO live
+    FROM fetchwork.run AS r
+    WHERE r.run_id = live_run.run_id
+    FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    RETURN its;
+    RETURN live;
 END
 $$;

@@ -1,6 +1,6 @@
--- A run that had started and fell silent. Its job waits again; after many such losses in its life it is Held (something about it kills hosts or starters).
--- The caller has locked job and run.
-CREATE OR REPLACE FUNCTION fetchwork.lose_run(its fetchwork.run, reason text)
+-- A run that had started and fell silent. Its job waits again; after many such losses in its life it is Held
+-- (something about it kills hosts or starters). The caller has locked job and run.
+CREATE OR REPLACE FUNCTION fetchwork.lose_run(live fetchwork.run, reason text)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -9,19 +9,27 @@ DECLARE
     losses integer;
     status smallint;
 BEGIN
-    PERFORM fetchwork.close_run(its, 'lost', lose_run.reason);
+    PERFORM fetchwork.close_run(live, 'lost', lose_run.reason);
     UPDATE fetchwork.job AS j
     SET num_lost = j.num_lost + 1, last_reason = lose_run.reason
-    WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
     RETURNING j.num_lost, j.job_status INTO losses, status;
     IF status IN (2, 7) THEN
-        PERFORM fetchwork.record_eviction(its, lose_run.reason);
+        PERFORM fetchwork.record_eviction(live, lose_run.reason);
         IF losses >= fetchwork.setting_value('max_lost') THEN
-            PERFORM fetchwork.hold_job(its.cluster_id, its.proc_id, format('lost %s times, last: %s', losses, lose_run.reason), 26, 0);
-            UPDATE fetchwork.job AS j SET run_id = NULL WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id;
+            PERFORM fetchwork.hold_job(
+                live.cluster_id,
+                live.proc_id,
+                format('lost %s times, last: %s', losses, lose_run.reason),
+                26,
+                0
+            );
+            UPDATE fetchwork.job AS j
+            SET run_id = NULL
+            WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
             RETURN;
         END IF;
     END IF;
-    PERFORM fetchwork.back_to_idle(its, lose_run.reason);
+    PERFORM fetchwork.back_to_idle(live, lose_run.reason);
 END
 $$;

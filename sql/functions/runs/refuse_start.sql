@@ -1,19 +1,25 @@
--- PREPARE_JOB found, as the job's user, that the job can't start here (Cmd is not there, ...), or the agent found that the account does not exist.
--- code is HTCondor's hold code for the cause. False if the run is over already.
-CREATE OR REPLACE FUNCTION fetchwork.refuse_start(run_id bigint, token uuid, reason text, code integer DEFAULT 6)
+-- PREPARE_JOB found, as the job's user, that the job can't start here (Cmd is not there, ...), or the agent
+-- found that the account does not exist. code is HTCondor's hold code for the cause. False if the run is over
+-- already.
+CREATE OR REPLACE FUNCTION fetchwork.refuse_start(
+    run_id bigint,
+    token uuid,
+    reason text,
+    code integer DEFAULT 6
+)
 RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    its := fetchwork.known_run(run_id, token);
-    IF its.run_id IS NULL OR its.state = 'running' THEN
+    live := fetchwork.known_run(run_id, token);
+    IF live.run_id IS NULL OR live.state = 'running' THEN
         RETURN false;
     END IF;
-    PERFORM fetchwork.could_not_start(its, refuse_start.reason, refuse_start.code);
+    PERFORM fetchwork.could_not_start(live, refuse_start.reason, refuse_start.code);
     RETURN true;
 END
 $$;

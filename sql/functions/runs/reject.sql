@@ -1,30 +1,41 @@
--- REPLY_FETCH said reject: the run ends, the job waits again. With rest, this slot is not offered the autocluster for a while, longer each time,
--- so that the same job is not offered and refused for ever; a slot that was only busy at the moment (rest false) needs none.
--- Harmless when repeated; a run that has started meanwhile is left alone.
-CREATE OR REPLACE FUNCTION fetchwork.reject(run_id bigint, token uuid, reason text DEFAULT 'rejected by the startd', rest boolean DEFAULT true)
+-- REPLY_FETCH said reject: the run ends, the job waits again. With rest, this slot is not offered the
+-- autocluster for a while, longer each time, so that the same job is not offered and refused for ever; a slot
+-- that was only busy at the moment (rest false) needs none. Harmless when repeated; a run that has started
+-- meanwhile is left alone.
+CREATE OR REPLACE FUNCTION fetchwork.reject(
+    run_id bigint,
+    token uuid,
+    reason text DEFAULT 'rejected by the startd',
+    rest boolean DEFAULT true
+)
 RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
     first_rest double precision := fetchwork.setting_value('refusal_rest');
     longest_rest double precision := fetchwork.setting_value('max_refusal_rest');
 BEGIN
-    its := fetchwork.known_run(run_id, token);
-    IF its.run_id IS NULL OR its.state = 'running' THEN
+    live := fetchwork.known_run(run_id, token);
+    IF live.run_id IS NULL OR live.state = 'running' THEN
         RETURN false;
     END IF;
-    PERFORM fetchwork.close_run(its, 'rejected', reject.reason);
+    PERFORM fetchwork.close_run(live, 'rejected', reject.reason);
     IF rest THEN
         INSERT INTO fetchwork.slot_rest AS s (host_id, slot, autocluster_id, rest_until)
-        VALUES (its.host_id, its.slot, its.autocluster_id, clock_timestamp() + make_interval(secs => first_rest))
+        VALUES (
+            live.host_id, live.slot, live.autocluster_id,
+            clock_timestamp() + make_interval(secs => first_rest)
+        )
         ON CONFLICT (host_id, slot, autocluster_id) DO UPDATE SET
             refusals = s.refusals + 1,
-            rest_until = clock_timestamp() + make_interval(secs => least(first_rest * power(2, least(s.refusals, 30)), longest_rest));
+            rest_until = clock_timestamp() + make_interval(
+                secs => least(first_rest * power(2, least(s.refusals, 30)), longest_rest)
+            );
     END IF;
-    PERFORM fetchwork.back_to_idle(its, NULL);
+    PERFORM fetchwork.back_to_idle(live, NULL);
     RETURN true;
 END
 $$;

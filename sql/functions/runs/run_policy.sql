@@ -1,5 +1,5 @@
--- The whole ad of a live run's job, with the counters that policy expressions look at, as HTCondor names them: for the agent, which evaluates
--- OnExit*, Periodic*, Allowed*Duration. No row if the run is over.
+-- The whole ad of a live run's job, with the counters that policy expressions look at, as HTCondor names
+-- them: for the agent, which evaluates OnExit*, Periodic*, Allowed*Duration. No row if the run is over.
 CREATE OR REPLACE FUNCTION fetchwork.run_policy(run_id bigint, token uuid)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -7,19 +7,23 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    SELECT r.* INTO its FROM fetchwork.run AS r WHERE r.run_id = run_policy.run_id AND r.token = run_policy.token;
+    SELECT r.*
+    INTO live
+    FROM fetchwork.run AS r
+    WHERE r.run_id = run_policy.run_id AND r.token = run_policy.token;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     RETURN (
         SELECT fetchwork.whole_ad(j) || jsonb_strip_nulls(jsonb_build_object(
-            'JobCurrentStartDate', extract(epoch FROM its.started_at)::bigint,
-            'JobCurrentStartExecutingDate', extract(epoch FROM its.started_at)::bigint,
-            'JobStatus', its.job_status)) || coalesce(its.usage, '{}')
+            'JobCurrentStartDate', extract(epoch FROM live.started_at)::bigint,
+            'JobCurrentStartExecutingDate', extract(epoch FROM live.started_at)::bigint,
+            'JobStatus', live.job_status
+        )) || coalesce(live.usage, '{}')
         FROM fetchwork.job AS j
-        WHERE j.cluster_id = its.cluster_id AND j.proc_id = its.proc_id
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
     );
 END
 $$;

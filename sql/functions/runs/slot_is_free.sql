@@ -1,11 +1,14 @@
--- Detector 1 of dead runs: a slot asks for work, so whatever was accepted for it or ran on it is over, though no JOB_EXIT told so. Returns how many
--- runs that ended. The agent replays its spool before it lets a slot ask: a report that waits there is no silence.
+-- Detector 1 of dead runs: a slot asks for work, so whatever was accepted for it or ran on it is over, though
+-- no JOB_EXIT reported it. Returns how many runs that ended. The agent replays its spool before it lets a
+-- slot ask: a report that waits there is no silence.
 --
--- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a job that a starter can't start in silence
--- (no such account, wrong universe): counted, and Held at the limit. One that was only offered, seconds ago, is an offer that nobody got: the answer
--- of the claim was lost, or the hook or the agent died with it.
+-- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a
+-- job that a starter can't start in silence (no such account, wrong universe): counted, and Held at the
+-- limit. One that was only offered, seconds ago, is an offer that arrived nowhere: the answer of the claim
+-- was lost, or the hook or the agent died with it.
 --
--- SKIP LOCKED: a run that someone else is busy with is not silent; and who works on several runs must not wait for the next while holding the last.
+-- SKIP LOCKED: a run whose job another transaction holds is not silent; and this one may hold several rows,
+-- so it must not wait for the next.
 CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
 RETURNS integer
 LANGUAGE plpgsql
@@ -15,23 +18,28 @@ SET enable_seqscan = off
 AS $$
 DECLARE
     candidate record;
-    its fetchwork.run;
+    live fetchwork.run;
     ended integer := 0;
 BEGIN
     FOR candidate IN
-        SELECT r.run_id, r.token, r.cluster_id, r.proc_id FROM fetchwork.run AS r
-        WHERE r.host_id = slot_is_free.host_id AND r.slot = slot_is_free.slot AND (r.state <> 'reserved' OR r.claimed_at < clock_timestamp() - interval '2 s')
+        SELECT r.run_id, r.token, r.cluster_id, r.proc_id
+        FROM fetchwork.run AS r
+        WHERE r.host_id = slot_is_free.host_id
+            AND r.slot = slot_is_free.slot
+            AND (r.state <> 'reserved' OR r.claimed_at < clock_timestamp() - interval '2 s')
         ORDER BY r.cluster_id, r.proc_id
     LOOP
-        PERFORM FROM fetchwork.job AS j WHERE j.cluster_id = candidate.cluster_id AND j.proc_id = candidate.proc_id FOR UPDATE SKIP LOCKED;
+        PERFORM FROM fetchwork.job AS j
+        WHERE j.cluster_id = candidate.cluster_id AND j.proc_id = candidate.proc_id
+        FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        its := fetchwork.live_run(candidate.run_id, candidate.token);
-        CONTINUE WHEN its.run_id IS NULL;
+        live := fetchwork.live_run(candidate.run_id, candidate.token);
+        CONTINUE WHEN live.run_id IS NULL;
         ended := ended + 1;
-        IF its.state = 'running' THEN
-            PERFORM fetchwork.lose_run(its, format('slot %s asked for new work', its.slot));
+        IF live.state = 'running' THEN
+            PERFORM fetchwork.lose_run(live, format('slot %s asked for new work', live.slot));
         ELSE
-            PERFORM fetchwork.give_up_offer(its);
+            PERFORM fetchwork.give_up_offer(live);
         END IF;
     END LOOP;
     RETURN ended;

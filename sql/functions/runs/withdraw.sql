@@ -1,23 +1,30 @@
--- The agent takes back a run that it could not hand over (its ad came out too large, the hook had gone, its slot is not free any more). With hold_reason the
--- job is Held, because it would be the same everywhere; without, it waits again. False if the run is over or has started.
-CREATE OR REPLACE FUNCTION fetchwork.withdraw(run_id bigint, token uuid, reason text, hold_reason text DEFAULT NULL, code integer DEFAULT 6)
+-- The agent takes back a run that it could not hand over (its ad came out too large, the hook had gone, its
+-- slot is not free any more). With hold_reason the job is Held, because it would be the same everywhere;
+-- without, it waits again. False if the run is over or has started.
+CREATE OR REPLACE FUNCTION fetchwork.withdraw(
+    run_id bigint,
+    token uuid,
+    reason text,
+    hold_reason text DEFAULT NULL,
+    code integer DEFAULT 6
+)
 RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its fetchwork.run;
+    live fetchwork.run;
 BEGIN
-    its := fetchwork.known_run(run_id, token);
-    IF its.run_id IS NULL OR its.state = 'running' THEN
+    live := fetchwork.known_run(run_id, token);
+    IF live.run_id IS NULL OR live.state = 'running' THEN
         RETURN false;
     END IF;
-    PERFORM fetchwork.close_run(its, 'withdrawn', withdraw.reason);
-    IF withdraw.hold_reason IS NOT NULL AND its.job_status = 1 THEN
-        PERFORM fetchwork.hold_job(its.cluster_id, its.proc_id, withdraw.hold_reason, withdraw.code, 0);
+    PERFORM fetchwork.close_run(live, 'withdrawn', withdraw.reason);
+    IF withdraw.hold_reason IS NOT NULL AND live.job_status = 1 THEN
+        PERFORM fetchwork.hold_job(live.cluster_id, live.proc_id, withdraw.hold_reason, withdraw.code, 0);
     ELSE
-        PERFORM fetchwork.back_to_idle(its, NULL);
+        PERFORM fetchwork.back_to_idle(live, NULL);
     END IF;
     RETURN true;
 END

@@ -1,4 +1,4 @@
--- Sets a concurrency limit (<NAME>_LIMIT in HTCondor); NULL takes it away.
+-- Sets a concurrency limit (<NAME>_LIMIT in HTCondor); NULL removes it. FWDEN, FWINV (the name).
 CREATE OR REPLACE FUNCTION fetchwork.set_limit(name text, maximum double precision)
 RETURNS void
 LANGUAGE plpgsql
@@ -8,11 +8,18 @@ AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
     IF name !~ '^[A-Za-z0-9_.]+$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('%L is not the name of a concurrency limit; allowed: letters, digits, _ .', set_limit.name);
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                '%L is not the name of a concurrency limit; allowed: letters, digits, _ .',
+                set_limit.name
+            );
     END IF;
-    DELETE FROM fetchwork.concurrency_limit AS l WHERE l.name = lower(set_limit.name);
+    DELETE FROM fetchwork.concurrency_limit AS l
+    WHERE l.name = lower(set_limit.name);
     IF maximum IS NOT NULL THEN
-        INSERT INTO fetchwork.concurrency_limit (name, maximum) VALUES (lower(set_limit.name), set_limit.maximum);
+        INSERT INTO fetchwork.concurrency_limit (name, maximum)
+        VALUES (lower(set_limit.name), set_limit.maximum);
     END IF;
     PERFORM pg_notify('fetchwork_work', '');
 END

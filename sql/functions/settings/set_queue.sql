@@ -1,5 +1,5 @@
--- Makes a queue, or changes one: changes holds any of paused, draining (booleans), max_running, preempt_ratio, preempt_prio (numbers, null for none).
--- An unknown key is refused.
+-- Makes a queue, or changes one: changes holds any of paused, draining (booleans), max_running,
+-- preempt_ratio, preempt_prio (numbers, null for none). An unknown key is refused.
 CREATE OR REPLACE FUNCTION fetchwork.set_queue(name text, changes jsonb DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql
@@ -7,25 +7,43 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    wrong text;
+    unknown text;
 BEGIN
     PERFORM fetchwork.require_admin();
-    SELECT k.key INTO wrong FROM jsonb_object_keys(changes) AS k (key)
+    SELECT k.key
+    INTO unknown
+    FROM jsonb_object_keys(changes) AS k (key)
     WHERE k.key NOT IN ('paused', 'draining', 'max_running', 'preempt_ratio', 'preempt_prio')
     LIMIT 1;
-    IF wrong IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('queue %L: no such setting %L; allowed: paused, draining, max_running, preempt_ratio, preempt_prio', set_queue.name, wrong);
+    IF unknown IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'queue %L has no setting %L; '
+                'allowed: paused, draining, max_running, preempt_ratio, preempt_prio',
+                set_queue.name, unknown
+            );
     END IF;
-    INSERT INTO fetchwork.queue (name) VALUES (set_queue.name) ON CONFLICT DO NOTHING;
+    INSERT INTO fetchwork.queue (name)
+    VALUES (set_queue.name)
+    ON CONFLICT DO NOTHING;
     UPDATE fetchwork.queue AS q
     SET paused = CASE WHEN changes ? 'paused' THEN (changes ->> 'paused')::boolean ELSE q.paused END,
         draining = CASE WHEN changes ? 'draining' THEN (changes ->> 'draining')::boolean ELSE q.draining END,
-        max_running = CASE WHEN changes ? 'max_running' THEN (changes ->> 'max_running')::integer ELSE q.max_running END,
-        preempt_ratio = CASE WHEN changes ? 'preempt_ratio' THEN (changes ->> 'preempt_ratio')::double precision ELSE q.preempt_ratio END,
-        preempt_prio = CASE WHEN changes ? 'preempt_prio' THEN (changes ->> 'preempt_prio')::integer ELSE q.preempt_prio END
+        max_running = CASE
+            WHEN changes ? 'max_running' THEN (changes ->> 'max_running')::integer
+            ELSE q.max_running
+        END,
+        preempt_ratio = CASE
+            WHEN changes ? 'preempt_ratio' THEN (changes ->> 'preempt_ratio')::double precision
+            ELSE q.preempt_ratio
+        END,
+        preempt_prio = CASE
+            WHEN changes ? 'preempt_prio' THEN (changes ->> 'preempt_prio')::integer
+            ELSE q.preempt_prio
+        END
     WHERE q.name = set_queue.name;
-    -- a queue that goes on: who holds a fetch looks again
+    -- a queue that goes on: agents with waiting fetches look again
     PERFORM pg_notify('fetchwork_work', '');
 END
 $$;

@@ -7,10 +7,17 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
-    UPDATE fetchwork.setting AS s SET value = set_setting.value WHERE s.name = set_setting.name;
+    UPDATE fetchwork.setting AS s
+    SET value = set_setting.value
+    WHERE s.name = set_setting.name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWNOT',
-            MESSAGE = format('setting %L does not exist; allowed: %s', set_setting.name, (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM fetchwork.setting AS s));
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format(
+                'setting %L does not exist; allowed: %s',
+                set_setting.name,
+                (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM fetchwork.setting AS s)
+            );
     END IF;
 END
 $$;

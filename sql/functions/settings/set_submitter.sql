@@ -1,5 +1,5 @@
--- Sets a submitter's priority factor (condor_userprio -setfactor), usage (-setaccum, in weighted slot seconds) or maximum of running jobs. Keys: prio_factor, usage, max_running;
--- null for the default.
+-- Sets a submitter's priority factor (condor_userprio -setfactor), usage (-setaccum, in weighted slot
+-- seconds) or maximum of running jobs. Keys: prio_factor, usage, max_running; null for the default.
 CREATE OR REPLACE FUNCTION fetchwork.set_submitter(name text, changes jsonb)
 RETURNS void
 LANGUAGE plpgsql
@@ -7,22 +7,50 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    wrong text;
+    unknown text;
 BEGIN
     PERFORM fetchwork.require_admin();
-    SELECT k.key INTO wrong FROM jsonb_object_keys(changes) AS k (key) WHERE k.key NOT IN ('prio_factor', 'usage', 'max_running') LIMIT 1;
-    IF wrong IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('submitter %L: no such setting %L; allowed: prio_factor, usage, max_running', set_submitter.name, wrong);
+    SELECT k.key
+    INTO unknown
+    FROM jsonb_object_keys(changes) AS k (key)
+    WHERE k.key NOT IN ('prio_factor', 'usage', 'max_running')
+    LIMIT 1;
+    IF unknown IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'submitter %L has no setting %L; allowed: prio_factor, usage, max_running',
+                set_submitter.name, unknown
+            );
     END IF;
-    IF (changes ->> 'prio_factor')::double precision < 1 OR (changes ->> 'usage')::double precision < 0 OR (changes ->> 'max_running')::integer < 0 THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = format('submitter %L: %s; allowed: prio_factor 1 or more, usage and max_running not below 0', set_submitter.name, changes);
+    IF (changes ->> 'prio_factor')::double precision < 1
+        OR (changes ->> 'usage')::double precision < 0
+        OR (changes ->> 'max_running')::integer < 0
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'submitter %L: %s; allowed: prio_factor 1 or more, usage and max_running not below 0',
+                set_submitter.name, changes
+            );
     END IF;
-    INSERT INTO fetchwork.submitter (name) VALUES (set_submitter.name) ON CONFLICT DO NOTHING;
+    INSERT INTO fetchwork.submitter (name)
+    VALUES (set_submitter.name)
+    ON CONFLICT DO NOTHING;
     UPDATE fetchwork.submitter AS s
-    SET prio_factor = CASE WHEN changes ? 'prio_factor' THEN (changes ->> 'prio_factor')::double precision ELSE s.prio_factor END,
-        usage = CASE WHEN changes ? 'usage' THEN coalesce((changes ->> 'usage')::double precision, 0) ELSE s.usage END,
+    SET prio_factor = CASE
+            WHEN changes ? 'prio_factor' THEN (changes ->> 'prio_factor')::double precision
+            ELSE s.prio_factor
+        END,
+        usage = CASE
+            WHEN changes ? 'usage' THEN coalesce((changes ->> 'usage')::double precision, 0)
+            ELSE s.usage
+        END,
         usage_at = CASE WHEN changes ? 'usage' THEN clock_timestamp() ELSE s.usage_at END,
-        max_running = CASE WHEN changes ? 'max_running' THEN (changes ->> 'max_running')::integer ELSE s.max_running END
+        max_running = CASE
+            WHEN changes ? 'max_running' THEN (changes ->> 'max_running')::integer
+            ELSE s.max_running
+        END
     WHERE s.name = set_submitter.name;
 END
 $$;

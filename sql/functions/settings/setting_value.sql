@@ -5,5 +5,7 @@ LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT s.value FROM fetchwork.setting AS s WHERE s.name = setting_value.name;
+    SELECT s.value
+    FROM fetchwork.setting AS s
+    WHERE s.name = setting_value.name;
 END;

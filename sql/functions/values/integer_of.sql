@@ -1,7 +1,10 @@
--- A JSON number as an integer: a pid, an exit code. NULL for anything else (functions/values/number_of.sql).
+-- A JSON number as an integer: a pid, an exit code. NULL for anything else, as for
+-- number_of.
 CREATE OR REPLACE FUNCTION fetchwork.integer_of(value jsonb)
 RETURNS integer
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-RETURN CASE WHEN jsonb_typeof(value) = 'number' AND abs(value::numeric) < 2147483647 THEN value::numeric::integer END;
+RETURN CASE
+    WHEN jsonb_typeof(value) = 'number' AND abs(value::numeric) < 2147483647 THEN value::numeric::integer
+END;

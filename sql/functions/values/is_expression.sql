@@ -1,4 +1,5 @@
--- In HTCondor's JSON form an expression is the string "/Expr(...)/". NULL-safe; false for anything but such a string.
+-- In HTCondor's JSON form an expression is the string "/Expr(...)/". NULL-safe; false for anything but such a
+-- string.
 CREATE OR REPLACE FUNCTION fetchwork.is_expression(value jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- HTCondor's way to write a job's id: "42.0".
+-- A job's id as HTCondor writes it: "42.0".
 CREATE OR REPLACE FUNCTION fetchwork.job_id(cluster_id integer, proc_id integer)
 RETURNS text
 LANGUAGE sql

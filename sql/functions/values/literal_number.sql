@@ -1,5 +1,6 @@
--- An attribute's number where SQL can tell it: a literal, or a plain reference to one ("RequestDisk = DiskUsage", as HTCondor's submit
--- writes it). NULL where only an evaluation in the slot's presence tells.
+-- An attribute's number where SQL can read it: a literal, or a plain reference to one ("RequestDisk =
+-- DiskUsage", as HTCondor's submit writes it). NULL where only an evaluation against the
+-- slot's ad gives one.
 CREATE OR REPLACE FUNCTION fetchwork.literal_number(ad jsonb, name text)
 RETURNS double precision
 LANGUAGE plpgsql
@@ -12,7 +13,10 @@ DECLARE
 BEGIN
     IF fetchwork.is_expression(value) THEN
         referred := substring(value #>> '{}' FROM '^/Expr\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)/$');
-        SELECT e.value INTO value FROM jsonb_each(ad) AS e WHERE lower(e.key) = lower(referred);
+        SELECT e.value
+        INTO value
+        FROM jsonb_each(ad) AS e
+        WHERE lower(e.key) = lower(referred);
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;

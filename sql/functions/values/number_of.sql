@@ -1,7 +1,10 @@
--- A JSON number as a number; NULL for anything else, and for what no clock or counter shows: a report comes from the job's own account and may hold any value.
+-- A JSON number as a number; NULL for anything else, and for what no clock or counter shows: a report comes
+-- from the job's own account and may hold any value.
 CREATE OR REPLACE FUNCTION fetchwork.number_of(value jsonb)
 RETURNS double precision
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-RETURN CASE WHEN jsonb_typeof(value) = 'number' AND abs(value::numeric) < 1e18 THEN value::numeric::double precision END;
+RETURN CASE
+    WHEN jsonb_typeof(value) = 'number' AND abs(value::numeric) < 1e18 THEN value::numeric::double precision
+END;

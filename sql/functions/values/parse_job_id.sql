@@ -1,4 +1,5 @@
--- "42.0" -> (42, 0); "42" -> (42, null), which names the whole cluster. Anything else is refused (SQLSTATE FWINV).
+-- "42.0" -> (42, 0); "42" -> (42, null), which names the whole cluster. Anything else is refused (SQLSTATE
+-- FWINV).
 CREATE OR REPLACE FUNCTION fetchwork.parse_job_id(job text, OUT cluster_id integer, OUT proc_id integer)
 LANGUAGE plpgsql
 IMMUTABLE
@@ -6,8 +7,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF job IS NULL OR job !~ '^[0-9]{1,9}(\.[0-9]{1,9})?$' THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWINV',
-            MESSAGE = format('%L is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs', job);
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                '%L is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs',
+                job
+            );
     END IF;
     cluster_id := split_part(job, '.', 1)::integer;
     proc_id := nullif(split_part(job, '.', 2), '')::integer;

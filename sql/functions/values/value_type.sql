@@ -1,4 +1,5 @@
--- What SQL may compare an attribute's value as: 'string', 'number', 'none' (undefined); 'unclear' where only HTCondor can tell, as for an expression.
+-- The type as which SQL may compare an attribute's value: 'string', 'number', 'none' (undefined); 'unclear'
+-- where only an evaluation by HTCondor shows it, as for an expression.
 CREATE OR REPLACE FUNCTION fetchwork.value_type(value jsonb)
 RETURNS text
 LANGUAGE sql

@@ -1,0 +1,90 @@
+-- JOB_EXIT of a run that has ended already, for finish(): 'duplicate' if it has reported before, 'late' if
+-- the report changes nothing, 'completed' if it is as good as one in time.
+--
+-- The report of a run that was given up (lost) is kept on the run. It is used if the job exited by itself
+-- (exited) and still waits, untaken: then the job need not run a second time.
+--
+-- Errors: FWNOT, FWDEN (ended_run). Locks: the job, where the report may be used. A claim that is taking the
+-- job at the moment wins: dequeue waits for it, and finds the job gone.
+CREATE OR REPLACE FUNCTION fetchwork.finish_late(
+    run_id bigint,
+    token uuid,
+    report jsonb,
+    verdict jsonb,
+    exited boolean
+)
+RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ended fetchwork.run_history := fetchwork.ended_run(finish_late.run_id, finish_late.token);
+    waiting_job fetchwork.job;
+    revived fetchwork.run;
+    run_s double precision;
+BEGIN
+    IF ended.report IS NOT NULL OR ended.late_report IS NOT NULL THEN
+        RETURN 'duplicate';
+    END IF;
+    UPDATE fetchwork.run_history AS h
+    SET late_report = finish_late.report
+    WHERE h.run_id = ended.run_id
+        AND h.ended_at = ended.ended_at
+        AND h.late_report IS NULL
+        AND h.report IS NULL;
+    IF NOT FOUND THEN
+        RETURN 'duplicate';
+    END IF;
+    -- SIGKILL: most likely by the hook, which had heard that the run was given up
+    IF ended.outcome <> 'lost' OR NOT exited OR finish_late.report @> '{"ExitSignal": 9}' THEN
+        RETURN 'late';
+    END IF;
+    SELECT j.*
+    INTO waiting_job
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = ended.cluster_id AND j.proc_id = ended.proc_id AND j.job_status = 1
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'late';
+    END IF;
+    -- a later try of the job, live or ended, has superseded this run
+    IF EXISTS (
+        SELECT FROM fetchwork.run_history AS h
+        WHERE h.cluster_id = ended.cluster_id AND h.proc_id = ended.proc_id AND h.run_id > ended.run_id
+    ) THEN
+        RETURN 'late';
+    END IF;
+    IF NOT (fetchwork.dequeue(waiting_job) OR waiting_job.not_before IS NOT NULL) THEN
+        RETURN 'late';
+    END IF;
+
+    UPDATE fetchwork.run_history AS h
+    SET outcome = 'completed',
+        report = finish_late.report,
+        late_report = NULL,
+        reason = 'reported after it had been given up as lost'
+    WHERE h.run_id = ended.run_id AND h.ended_at = ended.ended_at;
+    run_s := greatest(0, coalesce(
+        fetchwork.number_of(finish_late.report -> 'JobDuration'),
+        extract(epoch FROM ended.ended_at - ended.started_at),
+        0
+    ));
+    revived.run_id := ended.run_id;
+    revived.cluster_id := ended.cluster_id;
+    revived.proc_id := ended.proc_id;
+    revived.autocluster_id := ended.autocluster_id;
+    revived.host_id := ended.host_id;
+    revived.slot := ended.slot;
+    revived.started_at := ended.started_at;
+    revived.state := ended.state;
+    PERFORM fetchwork.charge_job(ended.cluster_id, ended.proc_id, finish_late.report, run_s);
+    -- the job forgot this run when it was given up; what goes to history names it again
+    IF coalesce(finish_late.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN
+        UPDATE fetchwork.job AS j
+        SET run_id = ended.run_id
+        WHERE j.cluster_id = ended.cluster_id AND j.proc_id = ended.proc_id;
+    END IF;
+    PERFORM fetchwork.follow_verdict(revived, finish_late.report, finish_late.verdict, run_s);
+    RETURN 'completed';
+END
+$$;

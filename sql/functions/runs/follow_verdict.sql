@@ -1,0 +1,69 @@
+-- What becomes of a job that has exited by itself, for finish() and finish_late(): the verdict of its policy
+-- says complete, requeue, hold or remove (see finish). run_s: how long it ran.
+--
+-- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009).
+-- The caller has locked the job and closed the run.
+CREATE OR REPLACE FUNCTION fetchwork.follow_verdict(
+    exited fetchwork.run,
+    report jsonb,
+    verdict jsonb,
+    run_s double precision
+)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    failed boolean := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;
+    quick boolean := run_s < fetchwork.setting_value('quick_failure');
+    action text := coalesce(verdict ->> 'action', 'complete');
+    reason text := verdict ->> 'reason';
+BEGIN
+    PERFORM fetchwork.note_start(
+        exited,
+        NOT (failed AND quick),
+        CASE WHEN failed
+            THEN format(
+                'job %s.%s failed after %s s',
+                exited.cluster_id, exited.proc_id, round(run_s::numeric, 1)
+            )
+        END
+    );
+    UPDATE fetchwork.job AS j
+    SET num_completions = j.num_completions + 1
+    WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
+
+    IF action = 'requeue' THEN
+        PERFORM fetchwork.record_eviction(
+            exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), follow_verdict.report
+        );
+        PERFORM fetchwork.back_to_idle(
+            exited, reason, make_interval(secs => coalesce((verdict ->> 'delay_s')::double precision, 0))
+        );
+    ELSIF action = 'hold' THEN
+        PERFORM fetchwork.hold_job(
+            exited.cluster_id, exited.proc_id, coalesce(reason, 'OnExitHold is true'),
+            coalesce((verdict ->> 'code')::integer, 3), coalesce((verdict ->> 'subcode')::integer, 0)
+        );
+        UPDATE fetchwork.job AS j
+        SET run_id = NULL
+        WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
+    ELSIF action = 'remove' THEN
+        reason := coalesce(reason, 'removed by its policy');
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        VALUES (9, exited.cluster_id, exited.proc_id, exited.run_id, jsonb_build_object('Reason', reason));
+        PERFORM fetchwork.retire_job(
+            exited.cluster_id, exited.proc_id, 3::smallint, reason, follow_verdict.report, exited.slot
+        );
+    ELSE
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        VALUES (
+            5, exited.cluster_id, exited.proc_id, exited.run_id,
+            fetchwork.termination(follow_verdict.report, run_s)
+        );
+        PERFORM fetchwork.retire_job(
+            exited.cluster_id, exited.proc_id, 4::smallint, reason, follow_verdict.report, exited.slot
+        );
+    END IF;
+END
+$$;
