@@ -69,6 +69,8 @@ _NEW_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # other control characters but tab
 _UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
 _ESCAPED = re.compile('[\x01-\x1f\x7f\x85\u2028\u2029"\\\\]')
+_OCTAL = re.compile(r"\\[0-7]")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|.)", re.DOTALL)
 _SIMPLE_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _EVAL = re.compile(r'eval\(("(?:[^"\\]|\\.)*")\)')
 _LONG_NUMBER = re.compile(r"(?<![\w.])(-?)(\d{19,})(?![\w.])")
@@ -135,9 +137,13 @@ def parse_expr(text: str) -> ExprTree:
         ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
     except classad2.ClassAdException:
         ad = None
-    if ad is None or len(ad) != 2 or _VALUE not in ad or _GUARD not in ad:
+    # by names: the bindings can't show a value that is not UTF-8
+    if ad is None or set(ad) != {_VALUE, _GUARD}:
         raise ClassAdError(f"not a ClassAd expression: {shorten(text)}")
-    return ad.lookup(_VALUE)
+    tree = ad.lookup(_VALUE)
+    if _OCTAL.search(text):
+        _check_strings(repr(tree))
+    return tree
 
 
 def _decode(text: str | bytes) -> str:
@@ -251,8 +257,22 @@ def _without_new_strings(text: str) -> str:
 def _check_numbers(text: str) -> None:
     # the reader makes 0 of an integer that does not fit
     for sign, digits in _LONG_NUMBER.findall(text):
-        if int(digits) > 2**63 - (not sign):
+        digits = digits.lstrip("0") or "0"
+        # Python itself refuses to read thousands of digits
+        if len(digits) > 19 or int(digits) > 2**63 - (not sign):
             raise ClassAdError(f"integer {sign}{digits[:40]} does not fit in 64 bits")
+
+
+def _check_strings(text: str) -> None:
+    """Refuse strings of an expression, in HTCondor's own form, whose bytes (``"\\377"``) are not UTF-8."""
+    for literal in _NEW_STRING.findall(text):
+        found = _ESCAPE.sub(
+            lambda escape: bytes([int(escape[1], 8) & 255]) if escape[1] else b"", literal.encode()
+        )
+        try:
+            found.decode()
+        except UnicodeDecodeError:
+            raise ClassAdError(f"string {shorten(literal)} is not UTF-8") from None
 
 
 def _subject(line: str) -> str:
@@ -360,10 +380,10 @@ def _inside_eval(text: str) -> ExprTree | None:
     found = _EVAL.fullmatch(text)
     if not found:
         return None
-    argument = ExprTree(found[1]).eval()
     try:
+        argument = ExprTree(found[1]).eval()
         tree = parse_expr(argument)
-    except ClassAdError:
+    except (ClassAdError, UnicodeDecodeError):
         return None
     holder = ClassAd()
     holder["x"] = tree

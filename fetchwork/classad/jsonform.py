@@ -15,7 +15,10 @@ from fetchwork.classad.ads import MAX_DEPTH, parse_expr, print_real, quote, shor
 from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree
 from fetchwork.errors import ClassAdError
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["UNREADABLE", "from_json", "to_json"]
+
+#: under this name, which jsonb can't hold, stands why an ad could not be read from JSON (``fetchwork.db``)
+UNREADABLE = "\0"
 
 
 def to_json(ad: ClassAd) -> dict[str, Any]:
@@ -65,6 +68,8 @@ def from_json(value: Mapping[str, Any]) -> ClassAd:
 
 
 def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
+    if UNREADABLE in value:
+        raise ClassAdError(str(value[UNREADABLE]))
     ad = ClassAd()
     for name, item in value.items():
         if not name or "\0" in name:
@@ -98,7 +103,9 @@ def _from_json(value: Any, depth: int) -> Any:
         return value
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ClassAdError(f"integer {value} does not fit in 64 bits")
+            # Python refuses to print thousands of digits
+            shown = value if value.bit_length() < 1000 else "of hundreds of digits"
+            raise ClassAdError(f"integer {shown} does not fit in 64 bits")
         return value
     if isinstance(value, list):
         return [_from_json(item, depth + 1) for item in value]

@@ -81,7 +81,8 @@ def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -
     try:
         # without a target TARGET. is undefined
         return expr.eval(ad) if target is None else expr.eval(ad, target)
-    except classad2.ClassAdException:
+    except (classad2.ClassAdException, UnicodeDecodeError, SystemError):
+        # a text that is cut within a character; in a list the binding calls that a SystemError
         return ERROR
 
 

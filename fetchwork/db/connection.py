@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
@@ -12,7 +13,7 @@ from weakref import WeakSet
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
-from psycopg.types.json import JsonbDumper
+from psycopg.types.json import JsonbDumper, set_json_loads
 
 from fetchwork.db.calls.call import Row
 from fetchwork.db.translate import translated
@@ -57,9 +58,24 @@ def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
         return make_conninfo(conninfo, **{**DEFAULTS, "application_name": application_name, **given})
 
 
+def _read_json(text: str | bytes) -> Any:
+    """A jsonb value. One that Python can't read becomes an object that says why, under the name NUL.
+
+    Thousands of brackets or digits are JSON: an ad that holds them is the problem of its job, and must not
+    end the call that reads it among others. jsonb can't hold that name.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return {"\0": "nested deeper than Python reads JSON"}
+    except ValueError:
+        return {"\0": "a number of thousands of digits"}
+
+
 def _adapt(connection: AnyConnection) -> None:
     _made.add(connection)
     connection.adapters.register_dumper(dict, JsonbDumper)
+    set_json_loads(_read_json, connection)
     # the server must not remember statements: behind PgBouncer the next call may meet another server process
     connection.prepare_threshold = None
 

@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -14,12 +15,14 @@ from typing import Any, NoReturn
 import psycopg
 import pytest
 
+from fetchwork.classad.jsonform import from_json
 from fetchwork.db import connection
 from fetchwork.db import pool as db_pool
 from fetchwork.db.connection import with_defaults
 from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import (
+    ClassAdError,
     DatabaseRefused,
     DatabaseUnavailable,
     FetchworkError,
@@ -102,6 +105,16 @@ def test_values_arrive_as_their_types(database: Database) -> None:
         "texts": ["x,y", '"'],
         "none": None,
     }
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, f'{{"A": {"[" * 3000}{"]" * 3000}}}'])
+def test_json_that_python_cannot_read_is_the_problem_of_its_ad(database: Database, value: str) -> None:
+    rows = database.query("SELECT %s::jsonb AS ad UNION ALL SELECT '{}'", [value])
+    assert len(rows) == 2
+    assert rows[1]["ad"] == {}
+    if value[0] == "9" or sys.version_info < (3, 12):
+        with pytest.raises(ClassAdError, match=r"of thousands of digits|nested deeper"):
+            from_json(rows[0]["ad"])
 
 
 def test_server_ends_what_takes_too_long_and_the_connection_stays(database: Database) -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fetchwork.classad.ads import parse_expr, parse_old, print_old, quote, split_ads
-from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.jsonform import UNREADABLE, from_json, to_json
 from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, evaluate, format_expr, matches, references
 from fetchwork.errors import ClassAdError
 
@@ -297,7 +297,7 @@ def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape: s
     script = """
 import sys
 from fetchwork.classad.ads import parse_expr, parse_old, print_old, quote, split_ads
-from fetchwork.classad.jsonform import from_json, to_json
+from fetchwork.classad.jsonform import UNREADABLE, from_json, to_json
 from fetchwork.classad.values import evaluate, format_expr, matches, references
 from fetchwork.errors import ClassAdError
 text = sys.stdin.read()
@@ -401,3 +401,74 @@ def test_references_are_as_written() -> None:
 def test_ad_of_too_many_lines_is_refused_before_it_is_read() -> None:
     with pytest.raises(ClassAdError, match="ad of 30000 lines is longer than 20000"):
         parse_old("A = 1\n" * 30_000)
+
+
+# -- what Python or the bindings can't hold
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'"\377"',
+        r'strcat("\377", "x")',
+        r'{ "\303" }',
+        r'[ a = "\377" ]',
+        r'Foo /* " */ == "\377"',
+        r'"\\\377"',
+        r'"ä\303"',
+    ],
+)
+def test_string_that_is_not_utf8_is_refused(text: str) -> None:
+    with pytest.raises(ClassAdError, match="is not UTF-8"):
+        parse_expr(text)
+    with pytest.raises(ClassAdError, match=r"attribute 'Foo': string .* is not UTF-8"):
+        from_json({"Foo": f"/Expr({text})/"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(r'"\303\244"', "ä"), (r'"\101\n"', "A\n"), (r'"\\377"', "\\377"), (r'"\\\\377ä"', "\\\\377ä")],
+)
+def test_string_with_escapes_that_is_utf8_is_read(text: str, value: str) -> None:
+    assert parse_expr(text).eval() == value
+    assert from_json({"Foo": f"/Expr({text})/"})["Foo"] == value
+
+
+@pytest.mark.parametrize(
+    "text", ['substr("ä", 0, 1)', '{ substr("ä", 0, 1) }[0]', '[ a = substr("ä", 0, 1) ].a']
+)
+def test_text_cut_within_a_character_is_an_error(text: str) -> None:
+    ad = from_json({"Foo": f"/Expr({text})/"})
+    assert evaluate(ad, "Foo") is ERROR
+    assert evaluate(ad, parse_expr(text)) is ERROR
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "1" + "0" * 19, "-" + "9" * 20])
+def test_integer_of_any_length_is_refused_by_its_size(digits: str) -> None:
+    with pytest.raises(ClassAdError, match="does not fit in 64 bits"):
+        parse_expr(f"{digits} > 1")
+    with pytest.raises(ClassAdError, match="does not fit in 64 bits"):
+        parse_old(f"Foo = {digits}", strict=True)
+
+
+@pytest.mark.parametrize(
+    "value", [10**5000, -(10**5000), 2**63], ids=["thousands of digits", "negative", "too large"]
+)
+def test_integer_of_json_that_does_not_fit_is_refused(value: int) -> None:
+    with pytest.raises(ClassAdError, match=r"attribute 'Foo': integer .* does not fit in 64 bits"):
+        from_json({"Foo": value})
+
+
+def test_json_nested_deeper_than_allowed_is_refused_before_python_gives_up() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ClassAdError, match="nested deeper than 200"):
+        from_json({"Foo": deep})
+    while isinstance(deep, list):
+        deep = deep[0]
+
+
+def test_ad_that_could_not_be_read_from_json_says_why() -> None:
+    with pytest.raises(ClassAdError, match="of thousands of digits"):
+        from_json({UNREADABLE: "a number of thousands of digits"})
