@@ -1,4 +1,4 @@
-"""From a host file to HTCondor configuration, and back: is what HTCondor uses what the file says?"""
+"""From a host file to HTCondor configuration, and back: does HTCondor use what the file says?"""
 
 from fetchwork.deploy.render import CONDOR_FILE, UNIT_FILE, render
 

@@ -1,4 +1,4 @@
-"""Which HTCondor setting gives each slot its hook keyword.
+"""The HTCondor settings that give each slot its hook keyword.
 
 A slot looks for ``SLOT<N>_JOB_HOOK_KEYWORD``, then for ``STARTD_JOB_HOOK_KEYWORD``. A dynamic slot looks
 for ``SLOT<N>_<M>_JOB_HOOK_KEYWORD``, then for ``STARTD_JOB_HOOK_KEYWORD``: it inherits nothing from its
@@ -10,8 +10,8 @@ from collections import Counter
 
 from fetchwork.config import HostConfig, Slot
 
-# A keyword without hooks: a slot that has it fetches nothing. An empty SLOT<N>_JOB_HOOK_KEYWORD would not do,
-# HTCondor would take STARTD_JOB_HOOK_KEYWORD instead.
+# A keyword without hooks: a slot that has it fetches nothing. With an empty SLOT<N>_JOB_HOOK_KEYWORD HTCondor
+# would use STARTD_JOB_HOOK_KEYWORD.
 FETCHES_NOTHING = "FETCHES_NOTHING"
 
 
@@ -42,9 +42,9 @@ def slot_keywords(config: HostConfig) -> dict[str, str]:
 
 
 def dynamic_slots(slot: Slot) -> int:
-    """Return how many dynamic slots to name for a partitionable slot.
+    """Return the number of dynamic slots to name for a partitionable slot.
 
-    Twice its cores: a job may ask for none, and an id is not always free again when its slot has gone.
+    It is twice the slot's cores: a job may ask for no core, and an old slot's id is not always free again.
     """
     return 2 * (slot.type.cpus or 0)
 

@@ -1,11 +1,12 @@
 """Renders a host file as HTCondor configuration and, where systemd runs the agent, as its unit.
 
-What is decided is decided here; the templates hold the words. The same host file always gives the same bytes.
+All decisions are made here; the templates hold the words. The same host file always gives the same bytes.
 """
 
+from collections.abc import Callable
 from importlib.resources import files
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
 
@@ -17,12 +18,12 @@ UNIT_FILE = "fetchwork-agent.service"
 
 HOOKS = ("FETCH_WORK", "REPLY_FETCH", "EVICT_CLAIM", "PREPARE_JOB", "UPDATE_JOB_INFO", "JOB_EXIT")
 
-# The one delay that keeps a slot from fetching: a slot that never fetched counts as "last fetched at 0", so
+# The only delay that keeps a slot from fetching: a slot that never fetched counts as "last fetched at 0", so
 # any smaller number still lets it fetch once.
 NEVER = "2147483647"
 
-# From here on the end of a job does not start the next fetch: the slot waits for a timer. Between 23.9 and
-# 25.14 this was not looked at, and what is set for the newer ones does no harm on the older.
+# From this version on the end of a job does not start the next fetch: the slot waits for a timer. No version
+# between 23.9 and 25.14 was tried; the settings for newer versions do no harm on older ones.
 TIMER_DRIVEN = (24,)
 
 
@@ -38,7 +39,7 @@ class SlotRow(NamedTuple):
 def render(config: HostConfig, version: tuple[int, ...] | None = None) -> dict[str, str]:
     """Return file name -> text for a host.
 
-    ``version`` is the HTCondor found on the machine; the host file's own ``host.htcondor`` overrides it.
+    ``version`` is that of the machine's HTCondor; the host file's own ``host.htcondor`` overrides it.
     Where neither is known, the output suits every version from 23.0.
     """
     version = config.htcondor_version or version
@@ -61,7 +62,7 @@ def _template(name: str) -> str:
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, Any]:
+def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, object]:
     timer_driven = version is None or version >= TIMER_DRIVEN
     used = {name: config.keywords[name] for name in config.keywords_in_use()}
     return {
@@ -80,10 +81,8 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, A
         "slot_keywords": slot_keywords(config),
         "fetches_nothing": FETCHES_NOTHING,
         "guard": next(iter(used)) if config.slots.fetched_only and len(used) == 1 else None,
-        "types": [
-            (number, slot_type, slot_resources(config, number)) for number, slot_type in config.slot_types()
-        ],
-        "uses_gpus": any(slot_type.gpus for slot_type in config.slots.type),
+        "types": [(number, each, slot_resources(config, number)) for number, each in config.slot_types()],
+        "uses_gpus": any(each.gpus for each in config.slots.type),
         "idle_delay": idle_delay(config),
         "busy_delay": busy_delay(config) if timer_driven else NEVER,
         "never": NEVER,
@@ -117,7 +116,7 @@ def _row(slots: str, name: str, keyword: Keyword | None) -> SlotRow:
 
 
 def slot_resources(config: HostConfig, number: int) -> str:
-    """The value of ``SLOT_TYPE_<number>``; what the host file leaves out HTCondor shares out evenly."""
+    """The value of ``SLOT_TYPE_<number>``; HTCondor shares out evenly what the host file does not set."""
     slot_type = dict(config.slot_types())[number]
     parts = [
         f"cpus={slot_type.cpus or 'auto'}",
@@ -138,9 +137,9 @@ def idle_delay(config: HostConfig) -> str:
 def busy_delay(config: HostConfig) -> str:
     """Seconds to the next fetch of a slot whose job runs.
 
-    Where fetches may wait in the agent, one that is waiting when the job ends gives the slot its next job at
-    once; without it the slot would wait for the next poll. After the first minute of a job it matters less,
-    and a slot need not ask again at once when a fetch came back empty. It is 1 and not 0, because a dynamic
+    Where fetches may wait in the agent, the one that waits when the job ends gives the slot its next job at
+    once; without it the slot would wait for the next poll. After the first minute of a job this matters less,
+    and a slot need not fetch again at once after a fetch without a job. It is 1 and not 0, because a dynamic
     slot whose fetched ad is refused would then fetch 60 times a second.
     """
 
@@ -152,10 +151,10 @@ def busy_delay(config: HostConfig) -> str:
     return _by_slot(config, delay)
 
 
-def _by_slot(config: HostConfig, value: Any) -> str:
+def _by_slot(config: HostConfig, value: Callable[[Keyword], str]) -> str:
     """An expression that is ``value(keyword)`` for each slot; a dynamic slot has its parent's SlotID."""
     default = startd_keyword(config) or config.keywords_in_use()[0]
-    text = str(value(config.keywords[default]))
+    text = value(config.keywords[default])
     differing = [
         slot for slot in config.slot_list() if slot.keyword and value(config.keywords[slot.keyword]) != text
     ]

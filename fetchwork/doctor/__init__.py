@@ -19,7 +19,7 @@ __all__ = ["Line", "diagnose"]
 
 
 def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[Line]:
-    """Yield what is found out about this host; ``condor_config`` is how its HTCondor is asked."""
+    """Yield a line about each thing looked at on this host; ``condor_config`` asks its HTCondor."""
     try:
         config = host_file.load(path)
     except ConfigError as error:

@@ -3,7 +3,7 @@
 import pwd
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 from fetchwork.config import HostConfig
 from fetchwork.db import schema
@@ -18,6 +18,14 @@ _CLOCK_FAIL_S = 30.0
 _SHOWN = 5
 _SLOTS_SHOWN = 8
 _SILENT_S = 300.0
+
+
+class _SlotFetch(NamedTuple):
+    """A slot and the time since its last fetch, None if it never fetched."""
+
+    name: str
+    state: str
+    ago_s: float | None
 
 
 def check(config: HostConfig, clock: Callable[[], float] = time.time) -> Iterator[Line]:
@@ -66,24 +74,24 @@ def _schema(name: str, database: Database) -> Iterator[Line]:
         yield failed("schema", f"{name}: the database has no schema 'fetchwork'", "fetchwork db init")
         return
     try:
-        found = database.query("SELECT max(version) AS version FROM fetchwork.migration")[0]["version"] or 0
+        version = database.query("SELECT max(version) AS version FROM fetchwork.migration")[0]["version"] or 0
     except DatabaseRefused as error:
         yield failed("schema", f"{name}: {error}", f"grant this host's role membership in {ROLE}")
         return
-    if found < wanted:
+    if version < wanted:
         yield failed(
             "schema",
-            f"{name}: version {found}, this fetchwork speaks {wanted}",
+            f"{name}: version {version}, this fetchwork speaks {wanted}",
             "fetchwork db upgrade, by its administrator",
         )
-    elif found > wanted:
+    elif version > wanted:
         yield failed(
             "schema",
-            f"{name}: version {found}, this fetchwork speaks {wanted}",
+            f"{name}: version {version}, this fetchwork speaks {wanted}",
             "upgrade fetchwork on this host",
         )
     else:
-        yield ok("schema", f"{name}: version {found}")
+        yield ok("schema", f"{name}: version {version}")
 
 
 def _clock(name: str, off: float, round_trip: float) -> Line:
@@ -138,11 +146,14 @@ def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]
 
 def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
     """When did each slot of this host ask for work last, as the database saw it?"""
-    rows = database.query(
-        "SELECT name, state, activity, extract(epoch FROM now() - last_fetch_at)::double precision AS ago"
-        " FROM fetchwork.slots WHERE machine = %s ORDER BY name",
-        [config.name],
-    )
+    slots = [
+        _SlotFetch(row["name"], row["state"], row["ago"])
+        for row in database.query(
+            "SELECT name, state, extract(epoch FROM now() - last_fetch_at)::double precision AS ago"
+            " FROM fetchwork.slots WHERE machine = %s ORDER BY name",
+            [config.name],
+        )
+    ]
     host = database.query(
         "SELECT black_hole_since_at, bad_reason FROM fetchwork.hosts WHERE machine = %s", [config.name]
     )
@@ -152,7 +163,7 @@ def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line
             f"{name}: jobs fail here one after the other, so few are offered: {host[0]['bad_reason']}",
             "repair the cause; a job is offered now and then, and the host recovers by itself",
         )
-    if not rows:
+    if not slots:
         others = database.query("SELECT machine FROM fetchwork.hosts ORDER BY seen_at DESC LIMIT 3")
         known = ", ".join(repr(str(row["machine"])) for row in others) or "none"
         yield warned(
@@ -161,30 +172,30 @@ def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line
             "wait a FetchWorkDelay; if there is none then, see HTCondor's StartLog, and host.name",
         )
         return
-    yield _last_fetches(config, name, rows)
+    yield _last_fetches(config, name, slots)
 
 
-def _last_fetches(config: HostConfig, name: str, rows: list[dict[str, Any]]) -> Line:
-    idle = [row for row in rows if row["state"] in ("Unclaimed", "Owner")]
+def _last_fetches(config: HostConfig, name: str, slots: list[_SlotFetch]) -> Line:
+    idle = [slot for slot in slots if slot.state in ("Unclaimed", "Owner")]
     longest = max(keyword.fetch_delay_s + keyword.max_fetch_wait_s for keyword in config.keywords.values())
-    silent = [row for row in idle if row["ago"] is None or row["ago"] > 3 * longest + _SILENT_S]
+    silent = [slot for slot in idle if slot.ago_s is None or slot.ago_s > 3 * longest + _SILENT_S]
     if silent and config.workstation:
         return ok(
             "fetches",
-            f"{name}: {len(silent)} of {len(rows)} slots are quiet, as is normal while the machine is in use",
+            f"{name}: {len(silent)} of {len(slots)} slots are quiet, as they are while the machine is in use",
         )
     if silent:
         worst = silent[0]
-        since = "never" if worst["ago"] is None else f"{_span(worst['ago'])} ago"
+        since = "never" if worst.ago_s is None else f"{_span(worst.ago_s)} ago"
         return warned(
             "fetches",
-            f"{name}: {len(silent)} of {len(rows)} slots are quiet, {worst['name']} fetched {since}",
+            f"{name}: {len(silent)} of {len(slots)} slots are quiet, {worst.name} fetched {since}",
             "is HTCondor running, and START true there? (condor_status -af Name State START)",
         )
-    told = sorted((row for row in rows if row["ago"] is not None), key=lambda row: row["ago"])
-    slots = ", ".join(f"{row['name'].partition('@')[0]} {_span(row['ago'])}" for row in told[:_SLOTS_SHOWN])
-    rest = f" ... {_span(told[-1]['ago'])}" if len(told) > _SLOTS_SHOWN else ""
-    return ok("fetches", f"{name}: {len(rows)} slots fetch; time since the last fetch: {slots}{rest}")
+    fetched = sorted((slot.ago_s, slot.name) for slot in slots if slot.ago_s is not None)
+    shown = ", ".join(f"{slot.partition('@')[0]} {_span(ago_s)}" for ago_s, slot in fetched[:_SLOTS_SHOWN])
+    rest = f" ... {_span(fetched[-1][0])}" if len(fetched) > _SLOTS_SHOWN else ""
+    return ok("fetches", f"{name}: {len(slots)} slots fetch; time since the last fetch: {shown}{rest}")
 
 
 def _queues(config: HostConfig, keyword: str, database: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ Without an agent the same work is done by ``fetchwork hook NAME`` in the interpr
 and a second one would be. All other requests name their run, and the database answers a repeated one as it
 answered the first. So a dead or deaf agent costs them half of their time, and direct mode gets the rest.
 
-Direct mode is told by its environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
+Direct mode gets its settings by environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
 FETCHWORK_DEADLINE_MS, and for prepare_job FETCHWORK_CHECK. The timer goes on in it: it ends with SIGALRM.
 """
 
@@ -38,7 +38,7 @@ from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, Prot
 from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request
 
 # seconds: for the whole hook, and of them for the agent where direct mode may follow it. HTCondor kills
-# JOB_EXIT after 30; an agent holds FETCH_WORK until there is work.
+# JOB_EXIT after 30; FETCH_WORK waits in the agent until there is work.
 _DEADLINES = {
     "fetch_work": (75.0, 75.0),
     "reply_fetch": (10.0, 5.0),
@@ -189,8 +189,8 @@ class _Hook:
 def _is_busy(slot_ad: bytes) -> bool:
     """Whether the slot's job still runs.
 
-    It asks, every few seconds, so that an agent may hold the answer until the job has ended; without one
-    there is nothing to give it.
+    It asks every few seconds, so that an agent can answer when the job has ended; without an agent
+    there is no answer to wait for.
     """
     return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
 

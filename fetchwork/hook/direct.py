@@ -20,8 +20,8 @@ def run_direct(
 ) -> str | None:
     """Run hook ``name`` in direct mode within ``left_s`` seconds.
 
-    Returns None when JOB_EXIT's report was taken, or in one line why direct mode failed. For any other hook
-    it returns only if the interpreter can't be started.
+    Returns None when JOB_EXIT's report was taken, or one line about the failure of direct mode. For any
+    other hook it returns only if the interpreter can't be started.
     """
     python = conf["direct_python"]
     argv = [python, "-I", "-m", "fetchwork", "hook", name, *args]

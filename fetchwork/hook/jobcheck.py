@@ -1,9 +1,9 @@
-"""What the starter would fail over, found before it starts the job, as the job's user.
+"""Finds, as the job's user and before the start, the problems over which the starter would fail.
 
 No hook ever receives the starter's own error text: a job whose Cmd does not exist ends with JOB_EXIT
-``evict`` and not a word of why. PREPARE_JOB runs as the same account, on the same file systems, just before,
-so it can say it. It costs the hook's CPU budget: built-in modules only, and a reader of the few attributes
-that it needs instead of the ClassAd library. What is not a plain literal is left to the starter.
+``evict`` and without a reason. PREPARE_JOB runs just before, as the same account and on the same file
+systems, so it can find the reason. It costs the hook's CPU budget: it uses built-in modules, and in place of
+the ClassAd library a reader of the few attributes that it needs. Expressions are left to the starter.
 """
 
 import posix
@@ -33,7 +33,7 @@ _CAUSES = {
 
 
 def find_problem(ad: bytes) -> str:
-    """Return what is wrong with the job of an old-syntax ad, in one line; empty where nothing is."""
+    """Return the problem of the job of an old-syntax ad, in one line; empty where there is none."""
     job = read_literals(ad, _WANTED)
     iwd = job.get("iwd", ".")
     problem = ""
@@ -44,13 +44,13 @@ def find_problem(ad: bytes) -> str:
 
 def read_literals(ad: bytes, wanted: frozenset[str]) -> dict[str, str | None]:
     """Return the wanted attributes as text, by lower-case name; None for one that is an expression."""
-    found: dict[str, str | None] = {}
+    literals: dict[str, str | None] = {}
     for line in ad.decode("utf-8", "surrogateescape").split("\n"):
         name, equals, value = line.partition(" = ")
         name = name.lower()
         if equals and name in wanted:
-            found[name] = _literal(value.rstrip("\r"))
-    return found
+            literals[name] = _literal(value.rstrip("\r"))
+    return literals
 
 
 def _literal(value: str) -> str | None:

@@ -38,10 +38,10 @@ def _read_end(path: str, size: int) -> str:
     except (OSError, ValueError):
         return ""
     try:
-        found = posix.fstat(fd)
-        if not S_ISREG(found.st_mode):
+        status = posix.fstat(fd)
+        if not S_ISREG(status.st_mode):
             return ""
-        start = max(0, found.st_size - size)
+        start = max(0, status.st_size - size)
         data = posix.pread(fd, size, start)
     except OSError:
         return ""
@@ -55,7 +55,7 @@ def _read_end(path: str, size: int) -> str:
 
 
 def _print(text: str) -> str:
-    """An old-syntax value, as ``classads.print_old`` (which says why) prints it; a test keeps them equal."""
+    """An old-syntax value, as ``fetchwork.classad.ads``, which says why, prints it; a test compares them."""
     if not any(_is_odd(char) for char in text):
         return '"' + text.replace('"', '\\"') + '"'
     inner = "".join(map(_escape, text)).replace('"', '\\"')

@@ -43,7 +43,7 @@ def write_report(directory: str, request: Request) -> str:
     # the time first: the names sort as they were written
     name = f"{directory}/{time.time_ns():020d}-{os.urandom(16).hex()}"
     try:
-        # readable for an agent that is not root; found by nobody else
+        # readable for an agent that is not root; no other account knows the name
         fd = os.open(
             name + _PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
         )

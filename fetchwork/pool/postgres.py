@@ -9,6 +9,7 @@ without rights, because PostgreSQL refuses root.
 import importlib.util
 import json
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -49,16 +50,16 @@ def wheel_programs() -> Path:
 
 def system_programs() -> Path | None:
     """The directory of the newest server programs that the system's packages installed, if there are any."""
-    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
-    return max(found, key=lambda path: float(path.parent.name), default=None)
+    directories = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
+    return max(directories, key=lambda path: float(path.parent.name), default=None)
 
 
 def server_version(programs: Path) -> str:
     """The version of the server in a directory of programs: ``18.4``."""
-    told = subprocess.run(
+    output = subprocess.run(
         [programs / "postgres", "--version"], check=True, capture_output=True, text=True
     ).stdout
-    return told.split()[2]
+    return output.split()[2]
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class PostgresServer:
         """What psql prints for a statement of the superuser, unaligned and without titles."""
         psql: list[object] = [self.programs / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
         psql += ["-h", "127.0.0.1", "-p", self.port, "-U", SUPERUSER, "-d", dbname]
-        told = subprocess.run(
+        psql_run = subprocess.run(
             [str(word) for word in psql],
             env={"PGPASSWORD": self.password},
             input=statement,  # not an argument, which everybody could read
@@ -192,9 +193,9 @@ class PostgresServer:
             text=True,
             check=False,
         )
-        if told.returncode:
-            raise PoolError(f"PostgreSQL in '{self.directory}': {told.stderr.strip()}")
-        return told.stdout.strip()
+        if psql_run.returncode:
+            raise PoolError(f"PostgreSQL in '{self.directory}': {psql_run.stderr.strip()}")
+        return psql_run.stdout.strip()
 
     # ---- inside
 
@@ -202,10 +203,10 @@ class PostgresServer:
     def _connection(self) -> _Connection:
         if self._cached_connection is None:
             try:
-                kept: dict[str, Any] = json.loads((self.directory / "connection.json").read_text())
+                text = (self.directory / "connection.json").read_text()
             except FileNotFoundError:
                 raise PoolError(f"no PostgreSQL in '{self.directory}': it was never started") from None
-            self._cached_connection = _Connection(**kept)
+            self._cached_connection = _Connection(**json.loads(text))
         return self._cached_connection
 
     def _create(self) -> None:
@@ -283,13 +284,13 @@ class PostgresServer:
                 **identity,
             )
             output.seek(0)
-            told = output.read()
+            text = output.read()
         if ended.returncode:
             log = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
-            raise PoolError(f"{failure} in '{self.directory}': {told.strip()}\n{log}".rstrip())
+            raise PoolError(f"{failure} in '{self.directory}': {text.strip()}\n{log}".rstrip())
 
 
-def _account() -> Any:
+def _account() -> pwd.struct_passwd:
     return account("postgres", "nobody")
 
 

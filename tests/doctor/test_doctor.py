@@ -353,4 +353,4 @@ def test_quiet_slot_of_a_workstation_is_no_wonder(host: TestHost) -> None:
     report(host, 7200)
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
-    assert "as is normal while the machine is in use" in line.text
+    assert "as they are while the machine is in use" in line.text

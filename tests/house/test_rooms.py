@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     # languages and what they are kept in
     "classad": set(),
     "db": set(),
-    "config": {"db.conninfo"},
+    "config": set(),
     # what is decided, without I/O
     "matching": {"classad"},
     "matchmaker": {"matching", "classad", "db"},
@@ -50,7 +50,7 @@ ROOMS: dict[str, set[str]] = {
         "process",
     },
     # what puts it there and looks after it
-    "deploy": {"config", "classad", "hook", "db.conninfo"},
+    "deploy": {"config", "classad", "hook"},
     "pool": {"deploy", "config", "db", "process"},
     "doctor": {"deploy", "config", "db", "hook", "agent.client"},
     "simulate": {"hook", "config", "agent.client", "process"},
