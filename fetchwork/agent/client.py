@@ -6,10 +6,51 @@ import json
 import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from fetchwork.errors import AgentUnavailable
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
+
+
+class DatabaseStatus(TypedDict):
+    """What the agent knows of one of its databases."""
+
+    state: str
+    problem: str | None
+    last_answer_s: float
+    schema: int | None
+    listening: bool
+    autoclusters_cached: int
+    cut_off: bool
+
+
+class RunStatus(TypedDict):
+    """A live run of the agent's host."""
+
+    run_id: int
+    job: str
+    slot: str
+    owner: str
+    state: str
+
+
+class AgentStatus(TypedDict):
+    """The agent's state, as ``fetchwork agent status`` and ``fetchwork doctor`` show it; without secrets."""
+
+    version: str
+    pid: int
+    host: str
+    master_gone: bool
+    started_at: int
+    uptime_s: int
+    keywords: dict[str, list[str]]
+    databases: dict[str, DatabaseStatus]
+    runs: list[RunStatus]
+    waiting_fetches: int
+    max_waiting_fetches: int
+    requests: int
+    connections: int
+    spool: str
 
 
 def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:
@@ -34,10 +75,9 @@ def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:
         raise AgentUnavailable(f"cannot connect to agent socket '{path}': {error.strerror}") from error
 
 
-def status(path: Path, timeout_s: float = 5.0) -> dict[str, Any]:
-    """The agent's state: host, keywords, databases, runs, held fetches."""
+def status(path: Path, timeout_s: float = 5.0) -> AgentStatus:
+    """The agent's state: host, keywords, databases, runs, waiting fetches."""
     reply = ask(path, Request("status"), timeout_s)
     if reply.code:
         raise AgentUnavailable(f"agent: {reply.message or reply.code}")
-    told: dict[str, Any] = json.loads(reply.body)
-    return told
+    return cast(AgentStatus, json.loads(reply.body))

@@ -1,18 +1,21 @@
-"""The runs of a host without an agent ("direct mode"), as one fetch finds them in the database.
+"""A host without an agent ("direct mode"): one fetch, and the host's runs as it finds them in the database.
 
-Nobody delivers what lies in the spool and nobody watches jobs there but the fetches, each before it claims.
+Only the fetches deliver what lies in the spool there and look after jobs, each before it claims.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from fetchwork.agent import orphans
+from fetchwork.agent.fetches import look_once
 from fetchwork.agent.replay import Replay
+from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
-from fetchwork.handlers.context import Runs
+from fetchwork.handlers.context import Answer, Task
+from fetchwork.handlers.fetch import FetchAttempt
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runs import Runs
 from fetchwork.log import event
 from fetchwork.process import Process
 
@@ -25,10 +28,10 @@ class UnwatchedRuns(Runs):
     def __init__(self, replay: Replay) -> None:
         super().__init__()
         self._replay = replay
-        self._orphans: list[dict[str, Any]] | None = None
+        self._orphans: list[calls.HostRun] | None = None
 
     async def look(self, context: KeywordContext, timeout_s: float) -> None:
-        """Deliver what lies in the spool, and tell the database which runs are alive, orphans among them."""
+        """Deliver what lies in the spool, and report which runs are alive, orphans among them."""
         try:
             await self._replay.deliver(self)
         except DatabaseUnavailable:
@@ -37,24 +40,33 @@ class UnwatchedRuns(Runs):
             event(log, logging.ERROR, "spool", problem=error)
         session = context.session
         greeting = await session.hello(timeout_s)
-        rows = await session.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        runs = await session.host_runs(timeout_s)
+        starters = {run.run_id: Process.of_key(run.starter) for run in runs}
         self._orphans = [
-            row
-            for row in rows
-            if orphans.is_orphan(orphans.recorded_process(row), Process.of_key(row["starter"]))
+            run for run in runs if orphans.is_orphan(orphans.recorded_process(run), starters[run.run_id])
         ]
         # updates may not come: a job's account can't reach the database by itself
-        starters = [(row, Process.of_key(row["starter"])) for row in rows]
-        alive = [row for row, starter in starters if starter and starter.alive] + self._orphans
+        alive = [run for run in runs if (starter := starters[run.run_id]) and starter.alive]
+        alive += self._orphans
         if alive:
-            ids = [row["run_id"] for row in alive]
-            await session.database.call("beat", timeout_s=timeout_s, host_id=greeting.host_id, alive=ids)
+            ids = [run.run_id for run in alive]
+            await session.database.run(calls.beat(host_id=greeting.host_id, alive=ids), timeout_s=timeout_s)
 
-    async def slot_asks(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""
         if self._orphans is None:
             await self.look(context, timeout_s)
         assert self._orphans is not None
-        if any(row["slot"] == slot for row in self._orphans):
+        if any(run.slot == slot for run in self._orphans):
             return False
-        return await super().slot_asks(context, slot, timeout_s)
+        await context.session.slot_is_free(slot, timeout_s)
+        return True
+
+
+async def fetch(task: Task, runs: UnwatchedRuns) -> Answer:
+    """Answer a fetch after one look: without an agent none waits."""
+    attempt = FetchAttempt(task)
+    if attempt.not_now is not None:
+        return attempt.answer(attempt.not_now)
+    look = await look_once(attempt, runs)
+    return look.offer or attempt.answer("nothing")

@@ -7,7 +7,6 @@ import itertools
 import re
 import time
 
-from fetchwork.handlers.context import HeldFetch
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.fit import SlotView
 
@@ -22,88 +21,99 @@ _DYNAMIC = re.compile(r"(slot\d+)_\d+(@.*)")
 
 
 class WaitingFetches:
-    """All held fetches of the host, ``limit`` of them at most."""
+    """All waiting fetches of the host, ``limit`` of them at most."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._held: set[Held] = set()
+        self._waiting: set[WaitingFetch] = set()
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._waiting)
 
-    def enter(self, session: HostSession, slot: str, gone: asyncio.Event) -> Held | None:
-        """Hold a slot's fetch whose hook sets ``gone`` when it leaves; None if no more may wait."""
-        if self._closed or len(self._held) >= self.limit:
+    def enter(
+        self, session: HostSession, slot_name: str, gone: asyncio.Event, slot: SlotView | None = None
+    ) -> WaitingFetch | None:
+        """Let a slot's fetch wait whose hook sets ``gone`` when it leaves; None if no more may wait.
+
+        ``slot`` is given where the slot could be given a job at once, and others may be compared with it.
+        """
+        if self._closed or len(self._waiting) >= self.limit:
             return None
-        held = Held(self, session, slot, gone)
-        self._held.add(held)
-        return held
+        waiting = WaitingFetch(self, session, slot_name, gone, slot)
+        self._waiting.add(waiting)
+        return waiting
 
-    def leave(self, held: Held) -> None:
+    def leave(self, waiting: WaitingFetch) -> None:
         """A fetch waits no more."""
-        self._held.discard(held)
+        self._waiting.discard(waiting)
 
     def wake(self, session: HostSession) -> None:
         """Something may have changed in this database's queue."""
-        for held in self._held:
-            if held.session is session:
-                held.woken.set()
+        for waiting in self._waiting:
+            if waiting.session is session:
+                waiting.woken.set()
 
-    def resources_return(self, session: HostSession, slot: str) -> None:
-        """A slot has nothing to do: if it is a dynamic one, what is held of its partitionable slot ends soon.
+    def resources_return(self, session: HostSession, slot_name: str) -> None:
+        """A slot has nothing to do: if it is dynamic, a fetch of its partitionable slot is outdated soon.
 
-        Such a fetch tells of the resources that were left when it began. The startd deletes a dynamic slot
+        Such a fetch names the resources that were left when it began. The startd deletes a dynamic slot
         without work, and fetches again with what came back.
         """
-        dynamic = _DYNAMIC.fullmatch(slot)
+        dynamic = _DYNAMIC.fullmatch(slot_name)
         if dynamic is not None:
-            whole = dynamic[1] + dynamic[2]
-            asyncio.get_running_loop().call_later(DELETED_S, self._end, session, whole)
+            partitionable = dynamic[1] + dynamic[2]
+            asyncio.get_running_loop().call_later(DELETED_S, self._end, session, partitionable)
 
-    def _end(self, session: HostSession, slot: str) -> None:
-        for held in self._held:
-            if held.session is session and held.slot == slot:
-                held.outdated.set()
+    def _end(self, session: HostSession, slot_name: str) -> None:
+        for waiting in self._waiting:
+            if waiting.session is session and waiting.slot_name == slot_name:
+                waiting.outdated.set()
 
-    def waits_for(self, session: HostSession) -> bool:
-        """Tell whether somebody waits for work from this database."""
-        return any(held.session is session for held in self._held)
-
-    def offers(self, but: Held) -> list[SlotView]:
-        """The slots of the fetches that are held beside one, up to a number."""
-        beside = (held for held in self._held if held is not but and held.session is but.session)
-        return list(itertools.islice((held.offer for held in beside if held.offer is not None), MAX_OTHERS))
+    def beside(self, one: WaitingFetch) -> list[SlotView]:
+        """The slots of other fetches that wait for the same database, up to a number."""
+        others = (
+            waiting.slot
+            for waiting in self._waiting
+            if waiting is not one and waiting.session is one.session and waiting.slot is not None
+        )
+        return list(itertools.islice(others, MAX_OTHERS))
 
     def close(self) -> None:
         """Answer every waiting fetch with "no work" and accept no more."""
         self._closed = True
-        for held in self._held:
-            held.woken.set()
+        for waiting in self._waiting:
+            waiting.woken.set()
 
     @property
     def closed(self) -> bool:
-        """True once held fetches have to end."""
+        """True once waiting fetches have to end."""
         return self._closed
 
     @property
     def pause_s(self) -> float:
         """The shortest time between two looks of one fetch."""
-        return LOOK_PAUSE_S + LOOK_PAUSE_EACH_S * len(self._held)
+        return LOOK_PAUSE_S + LOOK_PAUSE_EACH_S * len(self._waiting)
 
 
-class Held(HeldFetch):
-    """One held fetch."""
+class WaitingFetch:
+    """One waiting fetch."""
 
     def __init__(
-        self, waiting_fetches: WaitingFetches, session: HostSession, slot: str, gone: asyncio.Event
+        self,
+        fetches: WaitingFetches,
+        session: HostSession,
+        slot_name: str,
+        gone: asyncio.Event,
+        slot: SlotView | None,
     ) -> None:
         self.session = session
+        self.slot_name = slot_name
         self.slot = slot
         self.woken = asyncio.Event()
         #: set when the slot's ad is not true any more
         self.outdated = asyncio.Event()
-        self._lobby = waiting_fetches
+        self._fetches = fetches
         self._gone = gone
         self._looked_at = time.monotonic()
 
@@ -111,7 +121,7 @@ class Held(HeldFetch):
         """Wait to be woken or for the time to pass; False if the fetch has to end now."""
         await _first(timeout_s, self.woken, self._gone, self.outdated)
         # a burst of submits is one look, not many
-        pause = self._looked_at + self._lobby.pause_s - time.monotonic()
+        pause = self._looked_at + self._fetches.pause_s - time.monotonic()
         if pause > 0 and not self._over:
             await _first(pause, self._gone, self.outdated)
         self.woken.clear()
@@ -126,17 +136,9 @@ class Held(HeldFetch):
             await _first(end - time.monotonic(), event, self.woken, self._gone)
         return event.is_set() and not self._over
 
-    def others(self) -> list[SlotView]:
-        """Slots that wait beside this one for work from the same database, some of them if they are many."""
-        return self._lobby.offers(self)
-
-    def release(self) -> None:
-        """The fetch waits no more."""
-        self._lobby.leave(self)
-
     @property
     def _over(self) -> bool:
-        return self._lobby.closed or self._gone.is_set() or self.outdated.is_set()
+        return self._fetches.closed or self._gone.is_set() or self.outdated.is_set()
 
 
 async def _first(timeout_s: float, *events: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""The agent as a process: its parts put together, its chores, its signals.
+"""The agent as a process: its parts put together, its periodic work, its signals.
 
 What happens to a request in flight
 
@@ -15,29 +15,32 @@ SIGHUP (condor_reconfig) opens the log file anew.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
-import random
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable
 
 from fetchwork import __version__, handlers
 from fetchwork.agent import peer
-from fetchwork.agent.longpoll import Held, WaitingFetches
+from fetchwork.agent.client import AgentStatus, DatabaseStatus
+from fetchwork.agent.fetches import Fetches
+from fetchwork.agent.lease import ROUND_S, Lease
+from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
+from fetchwork.agent.notifications import WorkNotifications
+from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
-from fetchwork.errors import ConfigError, DatabaseUnavailable, FetchworkError, SchemaMismatch
+from fetchwork.errors import ConfigError
 from fetchwork.handlers import maintenance
-from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.context import Answer, Caller, Outcome, Task
+from fetchwork.handlers.fetch import FetchAttempt
 from fetchwork.handlers.keywords import KeywordContext, make_contexts
 from fetchwork.handlers.session import HostSession
 from fetchwork.hook.spool import Spool, write_report
@@ -47,20 +50,16 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-CALL_S = 5.0
 #: seconds that requests in flight get at SIGTERM
 PATIENCE_S = 10.0
 SPOOL_S = 5.0
 SLOTS_S = 5.0
-#: held fetches look again after this even if nothing told them to: limits and rests end in silence
-LOOK_S = 5.0
-#: the same where notifications do not arrive
-POLL_S = 1.0
-#: the list of live runs is compared with the database's
-RUNS_S = 60.0
+LOOK_S = 1.0
 
 # outcomes that change nothing: not worth a line each
-_QUIET = frozenset({"nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted", None})
+_QUIET: frozenset[Outcome] = frozenset(
+    ("nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted")
+)
 
 
 class Agent:
@@ -71,23 +70,27 @@ class Agent:
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
         self.contexts = make_contexts(config, agent_id=self.agent_id)
-        self.sessions = list(
-            {id(context.session): context.session for context in self.contexts.values()}.values()
-        )
+        # one of each session: which of the database's keywords a run came from does not matter to its lease
+        contexts = {id(context.session): context for context in self.contexts.values()}.values()
+        self.sessions = [context.session for context in contexts]
         self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
         self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return)
+        self.fetches = Fetches(self.runs, self.waiting_fetches, self._fetch_waits)
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
-        self.listening: set[HostSession] = set()
-        self._renewing = {session: asyncio.Lock() for session in self.sessions}
+        self.leases = [
+            Lease(context, self.runs, self.agent_id, self.waiting_fetches.wake) for context in contexts
+        ]
+        self.notifications = {
+            lease.session: WorkNotifications(lease, self.waiting_fetches) for lease in self.leases
+        }
         self._stopping = asyncio.Event()
         self._fast = False
         self._master = Master()
         self._missed_at: float | None = None
-        self._away: set[HostSession] = set()
 
     # -- life
 
@@ -109,7 +112,7 @@ class Agent:
             keywords=",".join(context.keyword for context in self.contexts.values()),
             pid=os.getpid(),
         )
-        tasks = [asyncio.ensure_future(work) for work in self._maintenance()]
+        tasks = [asyncio.ensure_future(work) for work in self._periodic_work()]
         try:
             await self._stopping.wait()
         finally:
@@ -119,7 +122,7 @@ class Agent:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.runs.close()
-            await asyncio.gather(*(self._goodbye(session) for session in self.sessions))
+            await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
             event(log, logging.INFO, "agent_stopped")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -132,74 +135,60 @@ class Agent:
         reopen()
         event(log, logging.INFO, "log_reopened")
 
-    async def _goodbye(self, session: HostSession) -> None:
-        patience_s = 1.0 if self._fast else 3.0
-        with contextlib.suppress(FetchworkError, TimeoutError):
-            async with asyncio.timeout(2 * patience_s), self._renewing[session]:
-                if session.greeting is not None:
-                    await session.database.scalar(
-                        "goodbye",
-                        timeout_s=patience_s,
-                        host_id=session.greeting.host_id,
-                        agent_id=self.agent_id,
-                    )
-        await session.database.close()
-
     # -- requests
 
     async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: asyncio.Event) -> Answer:
-        """Answer one request of ``who``."""
+        """Answer one request of ``who``, whose connection's end sets ``gone``."""
         began = time.monotonic()
         if request.name == "status":
-            return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"))
+            return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"), "noted")
         context = self.contexts.get(request.keyword.lower())
         if context is None:
             message = f"keyword '{request.keyword[:40]}' is not in the agent's host file"
-            answer = Answer(
-                Reply(code="bad_request", message=message), {"outcome": "bad_request", "problem": message}
-            )
+            reply = Reply(code="bad_request", message=message)
+            answer = Answer(reply, "bad_request", details={"problem": message})
         elif request.name == "fetch_work" and self._master.gone:
             # the startd has seconds to live: what it starts now would be an orphan
-            answer = Answer(Reply(), {"outcome": "no_master"})
+            answer = Answer(Reply(), "no_master")
         else:
-            answer = await handlers.handle(self._task(request, who, context, end, gone))
-        fields = {**answer.fields, "ms": int((time.monotonic() - began) * 1000)}
-        if answer.reply.code:
-            level = logging.WARNING
-            fields["uid"] = who.uid
-        else:
-            level = logging.DEBUG if fields.get("outcome") in _QUIET else logging.INFO
-        event(log, level, request.name, **fields)
-        if context is not None and request.name == "fetch_work" and "slot" in answer.fields:
-            self.slots.answered(context.session, request.body, fields, context.queues)
-            if fields["outcome"] == "nothing":
-                self.waiting_fetches.resources_return(context.session, fields["slot"])
+            task = self._task(request, who, context, end)
+            answer = await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
+        self._log(request, who, answer, began)
+        if context is not None and request.name == "fetch_work" and answer.slot is not None:
+            self.slots.answered(context, request.body, answer)
+            if answer.outcome == "nothing":
+                self.waiting_fetches.resources_return(context.session, answer.slot)
         return answer
 
-    def _task(
-        self, request: Request, who: peer.Peer, context: KeywordContext, end: float, gone: asyncio.Event
-    ) -> Task:
+    def _task(self, request: Request, who: peer.Peer, context: KeywordContext, end: float) -> Task:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
             hook = Process.find(who.pid)
             parent = hook.parent if hook else None
             starter = parent.key if parent else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
-
-        def hold(slot: str) -> Held | None:
-            if context.max_fetch_wait_s <= 0:
-                return None
-            # people see the slot while it waits, too
-            self.slots.fetched(context.session, slot, request.body, "waiting", context.queues)
-            return self.waiting_fetches.enter(context.session, slot, gone)
-
-        return Task(request, caller, context, self.runs, end, hold, self._keep)
+        return Task(request, caller, context, self.runs, end, self._keep)
 
     def _keep(self, report: Request) -> None:
         write_report(str(self.config.agent.spool), report)
 
-    def status(self) -> dict[str, Any]:
-        """What ``fetchwork agent --status`` and ``fetchwork doctor`` show; holds no secrets."""
+    def _fetch_waits(self, attempt: FetchAttempt) -> None:
+        """Let people see the slot while its fetch waits, too."""
+        self.slots.fetched(attempt.task.context, attempt.slot_name, attempt.task.request.body, "waiting")
+
+    @staticmethod
+    def _log(request: Request, who: peer.Peer, answer: Answer, began: float) -> None:
+        fields = {**answer.log_fields(), "ms": int((time.monotonic() - began) * 1000)}
+        if answer.reply.code:
+            event(log, logging.WARNING, request.name, **fields, uid=who.uid)
+        else:
+            level = logging.DEBUG if answer.outcome in _QUIET else logging.INFO
+            event(log, level, request.name, **fields)
+
+    # -- status
+
+    def status(self) -> AgentStatus:
+        """The agent's state, for commands."""
         now = time.monotonic()
         return {
             "version": __version__,
@@ -209,7 +198,7 @@ class Agent:
             "started_at": int(self.started_at),
             "uptime_s": int(time.time() - self.started_at),
             "keywords": {context.keyword: list(context.queues) for context in self.contexts.values()},
-            "databases": {session.name: self._session_status(session, now) for session in self.sessions},
+            "databases": {session.name: self._database_status(session, now) for session in self.sessions},
             "runs": [
                 {
                     "run_id": run.run_id,
@@ -227,41 +216,55 @@ class Agent:
             "spool": str(self.config.agent.spool),
         }
 
-    def _session_status(self, session: HostSession, now: float) -> dict[str, Any]:
+    def _database_status(self, session: HostSession, now: float) -> DatabaseStatus:
+        problem = session.database.problem
         return {
-            "state": "unavailable" if session.database.problem else "up" if session.greeting else "unknown",
-            "problem": session.database.problem,
+            "state": "unavailable" if problem else "up" if session.greeting else "unknown",
+            "problem": problem,
             "last_answer_s": round(now - session.database.answered_at, 1),
             "schema": session.greeting.schema_version if session.greeting else None,
-            "listening": session in self.listening,
+            "listening": self.notifications[session].listening,
             "autoclusters_cached": len(session.autoclusters),
             "cut_off": session.cut_off,
         }
 
-    # -- chores
+    # -- periodic work
 
-    def _maintenance(self) -> list[Awaitable[None]]:
-        work: list[Awaitable[None]] = [self._every(SPOOL_S, self.replay_spool), self._every(1.0, self._look)]
-        for session in self.sessions:
-            work += [self._serve(session), self._listen(session), self._wake(session), *self._upkeep(session)]
+    def _periodic_work(self) -> list[Awaitable[None]]:
+        work: list[Awaitable[None]] = [every(SPOOL_S, self.replay_spool), every(LOOK_S, self._look)]
+        for lease in self.leases:
+            notifications = self.notifications[lease.session]
+            work += [
+                every(ROUND_S, lease.keep),
+                notifications.listen(),
+                notifications.wake(),
+                *self._upkeep(lease.session),
+            ]
         return work
 
-    async def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(random.uniform(0.8, 1.2) * seconds)  # noqa: S311
-            try:
-                await chore()
-            except DatabaseUnavailable as error:
-                event(log, logging.DEBUG, "chore", problem=error)
-            except SchemaMismatch as error:
-                event(log, logging.ERROR, "schema", problem=error)
-                await asyncio.sleep(30.0)
-            except FetchworkError as error:
-                event(log, logging.ERROR, "chore", problem=error)
-            except Exception:
-                log.exception("chore failed")
+    def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:
+        """What is done now and then with a database that has answered once."""
+
+        async def maintain_queue() -> None:
+            if session.greeting is not None:
+                await maintenance.maintain_queue(session)
+
+        async def report_slots() -> None:
+            if session.greeting is not None:
+                await self.slots.report(session)
+
+        async def do_leader_tasks() -> None:
+            if session.greeting is not None:
+                await maintenance.do_leader_tasks(session)
+
+        return [
+            every(maintenance.MAINTAIN_QUEUE_S, maintain_queue),
+            every(SLOTS_S, report_slots),
+            every(maintenance.PREEMPT_S, do_leader_tasks),
+        ]
 
     async def _look(self) -> None:
+        """Look after starters, and end once the master is gone and nothing is left of its runs."""
         self.runs.look()
         if not self._master.gone:
             return
@@ -272,118 +275,9 @@ class Agent:
         if not still and time.monotonic() > self._missed_at + LAST_HOOKS_S and not self._stopping.is_set():
             self.stop()
 
-    async def _serve(self, session: HostSession) -> None:
-        """Keep the lease of one database: greet it, take over its runs, beat; nothing slow in between."""
-        due = {"beat": 0.0, "runs": 0.0}
-
-        async def keep() -> None:
-            try:
-                now = time.monotonic()
-                if session.greeting is None or session.cut_off:
-                    # after so long a silence the host is as good as new: its runs may be others' by now
-                    await self._renew(session, session.say_hello(CALL_S))
-                    due["runs"] = now
-                assert session.greeting is not None
-                if due["runs"] <= now or session in self.runs.unknown_runs:
-                    await self._take_over(session)
-                    due["runs"] = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
-                if due["beat"] <= now:
-                    await self._renew(session, self._beat(session))
-                    due["beat"] = now + random.uniform(0.8, 1.0) * session.greeting.lease_s / 3  # noqa: S311
-            except DatabaseUnavailable as error:
-                self._note_away(session, error)
-                raise
-            if session in self._away:
-                self._away.discard(session)
-                event(log, logging.INFO, "database_back", database=session.name)
-                # a crash may have forgotten a claim
-                due["runs"] = 0.0
-                self.waiting_fetches.wake(session)
-
-        await self._every(0.5, keep)
-
-    async def _renew(self, session: HostSession, call: Coroutine[Any, Any, Any]) -> None:
-        """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
-
-        async def alone() -> None:
-            async with self._renewing[session]:
-                await call
-
-        work = asyncio.ensure_future(alone())
-        # should nobody wait for it any more
-        work.add_done_callback(_read_failure)
-        await asyncio.shield(work)
-
-    def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:
-        async def tick() -> None:
-            if session.greeting is not None:
-                await maintenance.tick(session)
-
-        async def tell() -> None:
-            if session.greeting is not None:
-                await self.slots.tell(session)
-
-        async def duties() -> None:
-            if session.greeting is not None:
-                await maintenance.do_leader_tasks(session)
-
-        return [
-            self._every(maintenance.TICK_S, tick),
-            self._every(SLOTS_S, tell),
-            self._every(maintenance.PREEMPT_S, duties),
-        ]
-
-    def _note_away(self, session: HostSession, problem: FetchworkError) -> None:
-        if session not in self._away:
-            self._away.add(session)
-            event(log, logging.WARNING, "database_away", database=session.name, problem=problem)
-
-    async def _beat(self, session: HostSession) -> None:
-        assert session.greeting is not None
-        asked_at = time.monotonic()
-        rows = await session.database.call(
-            "beat", timeout_s=CALL_S, host_id=session.greeting.host_id, alive=self.runs.alive(session)
-        )
-        session.renewed(asked_at)
-        for row in rows:
-            event(log, logging.DEBUG, "beat", run=row["run_id"], action=row["action"])
-
-    async def _take_over(self, session: HostSession) -> None:
-        # which of the database's keywords a run came from does not matter any more
-        context = next(context for context in self.contexts.values() if context.session is session)
-        await self.runs.take_over(context, CALL_S)
-
-    async def _listen(self, session: HostSession) -> None:
-        """Wake held fetches when work is notified."""
-        while True:
-            try:
-                async with contextlib.aclosing(session.database.notifications("fetchwork_work")) as notes:
-                    async for _ in notes:
-                        self.listening.add(session)
-                        self.waiting_fetches.wake(session)
-            except FetchworkError as error:
-                event(log, logging.DEBUG, "listen", database=session.name, problem=error)
-                if session in self.listening:
-                    # calls may still wait for it a while: this connection is the first to know
-                    self._note_away(session, error)
-            finally:
-                self.listening.discard(session)
-            await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-
-    async def _wake(self, session: HostSession) -> None:
-        """Let held fetches look now and then."""
-        while True:
-            await asyncio.sleep(LOOK_S if session in self.listening else POLL_S)
-            self.waiting_fetches.wake(session)
-
     async def replay_spool(self) -> None:
         """Deliver the reports that could not be; ends with DatabaseUnavailable, if at all."""
         await self.replay.deliver(self.runs)
-
-
-def _read_failure(work: asyncio.Future[None]) -> None:
-    if not work.cancelled():
-        work.exception()
 
 
 def trusted_accounts(config: HostConfig) -> frozenset[int]:

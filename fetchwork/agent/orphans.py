@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Any
 
+from fetchwork.db.calls import HostRun
 from fetchwork.process import Process
 
 #: an orphan gets SIGTERM, and SIGKILL after this
@@ -27,9 +27,9 @@ def is_orphan(job: Process | None, starter: Process | None) -> bool:
     return job is not None and job.alive and not (starter is not None and starter.alive)
 
 
-def recorded_process(row: dict[str, Any]) -> Process | None:
-    """The job's process of a run in the database (row of ``host_runs``), if it is still the same one."""
-    pid, start = row["job_pid"], row["job_start_date"]
+def recorded_process(run: HostRun) -> Process | None:
+    """The job's process of a run in the database, if it is still the same one."""
+    pid, start = run.job_pid, run.job_start_date
     if not pid or start is None:
         return None
     process = Process.find(pid)

@@ -8,8 +8,9 @@ import time
 
 from fetchwork import handlers
 from fetchwork.errors import DatabaseUnavailable
-from fetchwork.handlers.context import Caller, Runs, Task
+from fetchwork.handlers.context import Caller, Task
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runs import Runs
 from fetchwork.hook.spool import Rejected, Report, Spool
 from fetchwork.log import event
 
@@ -73,7 +74,7 @@ class Replay:
             return 1
         caller = Caller(report.uid, report.uid in self.trusted)
         answer = await handlers.handle(Task(request, caller, context, runs, time.monotonic() + CALL_S))
-        event(log, logging.INFO, "spool_job_exit", **answer.fields, uid=report.uid)
+        event(log, logging.INFO, "spool_job_exit", **answer.log_fields(), uid=report.uid)
         code, message = answer.reply.code, answer.reply.message
         if not code:
             await asyncio.to_thread(self.spool.delete, report)

@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(deadline_s + 1.0):
                 answer = await self.server.dispatch(request, self._peer, end, self.gone)
         except TimeoutError:
-            answer = Answer(Reply(code="unavailable", message="no answer in time"))
+            answer = Answer(Reply(code="unavailable", message="no answer in time"), "unavailable")
         if self._hung_up():
             self.gone.set()
         if self.gone.is_set():

@@ -1,38 +1,63 @@
-"""What slots said at their fetches, told to the database now and then instead of each time."""
+"""The slots' last fetches, reported to the database now and then instead of each time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.database import Json
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject, Row
 from fetchwork.errors import ClassAdError
+from fetchwork.handlers.context import Answer
+from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
-from fetchwork.matching.slotstate import slot_resources
+from fetchwork.matching.slotstate import Resources, slot_resources
 
-#: slots that are remembered; a host with more is told incompletely
+#: slots that are remembered; of a host with more some are left out
 MAX_SLOTS = 4096
-#: what did not change is told again after this
+#: slots of one report
+MAX_REPORTED = 500
+#: what did not change is reported again after this
 REPEAT_S = 60.0
-#: the ad itself is told again after this; between, only if the slot's size changed
+#: the ad itself is reported again after this; between, only if the slot's size changed
 AD_LIFE_S = 600.0
 CALL_S = 10.0
 
 
+class SlotRow(Resources):
+    """A slot, as ``fetchwork.report_slots`` takes it."""
+
+    name: str
+    state: str | None
+    activity: str | None
+    slot_type: str | None
+    fetched_at: float
+    last_answer: str
+    queues: list[str] | None
+    ad: NotRequired[JsonObject]
+
+
+#: slot type, cpus, memory, gpus
+_Size = tuple[str | None, float | None, float | None, float | None]
+#: state, activity, last answer
+_Status = tuple[str | None, str | None, str | None]
+
+
 @dataclass(slots=True)
-class _Seen:
+class _Fetch:
+    """The last fetch of a slot, and what the database knows of it."""
+
     body: bytes
     fetched_at: float
     answer: str
     queues: tuple[str, ...] = ()
-    told: tuple[Any, ...] | None = None
-    told_at: float = 0.0
-    ad_size: tuple[Any, ...] | None = None
+    reported: _Status | None = None
+    reported_at: float = 0.0
+    ad_size: _Size | None = None
     ad_at: float = 0.0
 
 
@@ -40,94 +65,99 @@ class SlotReports:
     """The last fetch of each slot."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[HostSession, str], _Seen] = {}
+        self._fetches: dict[tuple[HostSession, str], _Fetch] = {}
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._fetches)
 
-    def answered(
-        self, session: HostSession, body: bytes, fields: Mapping[str, Any], queues: tuple[str, ...]
-    ) -> None:
-        """A slot got an answer with these ``fields``."""
-        job = f" {fields['job']}" if "job" in fields else ""
-        self.fetched(session, fields["slot"], body, f"{fields['outcome']}{job}", queues)
+    def answered(self, context: KeywordContext, body: bytes, answer: Answer) -> None:
+        """A slot got an answer; one that names no slot is left out."""
+        if answer.slot is not None:
+            text = answer.outcome if answer.job is None else f"{answer.outcome} {answer.job}"
+            self.fetched(context, answer.slot, body, text)
 
-    def fetched(
-        self, session: HostSession, slot: str, body: bytes, answer: str, queues: tuple[str, ...]
-    ) -> None:
-        """A slot asked for a job of these queues, and was answered so."""
-        seen = self._seen.get((session, slot))
-        if seen is None:
-            if len(self._seen) >= MAX_SLOTS:
+    def fetched(self, context: KeywordContext, slot: str, body: bytes, answer: str) -> None:
+        """A slot asked for a job of the keyword's queues, and was answered so."""
+        key = (context.session, slot)
+        fetch = self._fetches.get(key)
+        if fetch is None:
+            if len(self._fetches) >= MAX_SLOTS:
                 return
-            seen = self._seen[session, slot] = _Seen(b"", 0.0, "")
-        seen.body, seen.fetched_at, seen.answer, seen.queues = body, time.time(), answer, queues
+            fetch = self._fetches[key] = _Fetch(b"", 0.0, "")
+        fetch.body, fetch.fetched_at, fetch.answer, fetch.queues = body, time.time(), answer, context.queues
 
     async def remember(self, session: HostSession, timeout_s: float) -> None:
-        """Take for told what the database knows of these slots: for a process that asks once and ends."""
+        """Count what the database knows of these slots as reported: for a process that asks once and ends."""
         rows = await session.database.query(
-            "SELECT name, state, activity, last_answer,"
-            " slottype AS slot_type, cpus, memory AS memory_mib, gpus,"
-            " extract(epoch FROM now() - last_fetch_at)::float8 AS age_s"
-            " FROM fetchwork.slots WHERE machine = %s AND name = ANY (%s)",
-            [session.host, [slot for owner, slot in self._seen if owner is session]],
+            """
+            SELECT name, state, activity, last_answer,
+                slottype AS slot_type, cpus, memory AS memory_mib, gpus,
+                extract(epoch FROM now() - last_fetch_at)::float8 AS age_s
+            FROM fetchwork.slots
+            WHERE machine = %s AND name = ANY (%s)
+            """,
+            [session.host, [slot for owner, slot in self._fetches if owner is session]],
             timeout_s=timeout_s,
         )
         for row in rows:
-            seen = self._seen[session, row["name"]]
-            seen.told, seen.told_at = _state(row), time.monotonic() - row["age_s"]
-            seen.ad_size = _size(row)
+            fetch = self._fetches[session, row["name"]]
+            fetch.reported, fetch.reported_at = _status(row), time.monotonic() - row["age_s"]
+            fetch.ad_size = _size(row)
 
-    async def tell(self, session: HostSession) -> int:
-        """Tell the database what it does not know; returns how many slots that was."""
+    async def report(self, session: HostSession) -> int:
+        """Report what the database does not know; returns how many slots that was."""
         greeting = await session.hello(CALL_S)
         now = time.monotonic()
-        rows: list[dict[str, Any]] = []
-        done: list[tuple[_Seen, dict[str, Any]]] = []
-        for (owner, slot), seen in self._seen.items():
-            if owner is session and seen.body and len(rows) < 500:
-                row = self._row(slot, seen, now)
+        due: list[tuple[_Fetch, SlotRow]] = []
+        for (owner, slot), fetch in self._fetches.items():
+            if owner is session and fetch.body and len(due) < MAX_REPORTED:
+                row = self._row(slot, fetch, now)
                 if row is not None:
-                    rows.append(row)
-                    done.append((seen, row))
-        if rows:
-            await session.database.call(
-                "report_slots", timeout_s=CALL_S, host_id=greeting.host_id, slots=Json(rows)
+                    due.append((fetch, row))
+        if due:
+            rows = [dict(row) for _, row in due]
+            await session.database.run(
+                calls.report_slots(host_id=greeting.host_id, slots=rows), timeout_s=CALL_S
             )
-        for seen, row in done:
-            seen.told, seen.told_at = _state(row), now
+        for fetch, row in due:
+            fetch.reported, fetch.reported_at = _status(row), now
             if "ad" in row:
-                seen.ad_size, seen.ad_at = _size(row), now
-        return len(rows)
+                fetch.ad_size, fetch.ad_at = _size(row), now
+        return len(due)
 
-    def _row(self, slot: str, seen: _Seen, now: float) -> dict[str, Any] | None:
+    def _row(self, slot: str, fetch: _Fetch, now: float) -> SlotRow | None:
+        """The row that is due of a slot; None if nothing is, or its ad can't be read."""
         try:
-            ad = parse_old(seen.body)
+            ad = parse_old(fetch.body)
         except ClassAdError:
             return None
-        row: dict[str, Any] = {
+        left = slot_resources(ad)
+        row: SlotRow = {
             "name": slot,
             "state": _text(ad, "State"),
             "activity": _text(ad, "Activity"),
             "slot_type": _text(ad, "SlotType"),
-            "fetched_at": seen.fetched_at,
-            "last_answer": seen.answer,
-            "queues": list(seen.queues) or None,
-            **slot_resources(ad),
+            "fetched_at": fetch.fetched_at,
+            "last_answer": fetch.answer,
+            "queues": list(fetch.queues) or None,
+            "cpus": left["cpus"],
+            "memory_mib": left["memory_mib"],
+            "disk_kib": left["disk_kib"],
+            "gpus": left["gpus"],
         }
-        size_changed = seen.ad_size != _size(row)
-        if _state(row) == seen.told and not size_changed and now - seen.told_at < REPEAT_S:
+        size_changed = fetch.ad_size != _size(row)
+        if _status(row) == fetch.reported and not size_changed and now - fetch.reported_at < REPEAT_S:
             return None
-        if size_changed or now - seen.ad_at > AD_LIFE_S:
+        if size_changed or now - fetch.ad_at > AD_LIFE_S:
             row["ad"] = to_json(ad)
         return row
 
 
-def _state(row: dict[str, Any]) -> tuple[Any, ...]:
+def _status(row: SlotRow | Row) -> _Status:
     return row["state"], row["activity"], row["last_answer"]
 
 
-def _size(row: dict[str, Any]) -> tuple[Any, ...]:
+def _size(row: SlotRow | Row) -> _Size:
     return row["slot_type"], row["cpus"], row["memory_mib"], row["gpus"]
 
 

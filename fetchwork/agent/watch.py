@@ -27,14 +27,15 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 from fetchwork.agent import orphans, peer
+from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
-from fetchwork.handlers.context import HeldFetch, LiveRun, Runs
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 from fetchwork.process import Process
@@ -47,8 +48,6 @@ GRACE_S = 1.0
 REPLY_GRACE_S = 0.3
 #: a starter comes up within this after the accept, or is waited for no more
 START_GRACE_S = 2.0
-#: the startd has to notice the starter's end before it believes an answer
-REAP_S = 0.02
 #: a fetch that saw the slot busy may come this long after the end of its starter
 STALE_FETCH_S = 5.0
 #: an orphan that can't be ended is looked after again at this interval
@@ -81,10 +80,10 @@ class WatchedRuns(Runs):
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken_over: set[HostSession] = set()
         self._taking_over = asyncio.Lock()
-        #: sessions whose runs should be read again: a hook came of a run that nobody here knew
+        #: sessions whose runs should be read again: a hook came of a run that is not known here
         self.unknown_runs: set[HostSession] = set()
 
-    # -- what handlers tell
+    # -- what handlers report
 
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
         """The run passed the fence: watch its starter."""
@@ -93,21 +92,21 @@ class WatchedRuns(Runs):
             self._watch(starter, run.context.session, slot)
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
-        """An update told the number of the job's process."""
+        """An update named the number of the job's process."""
         known = Process.of_key(run.job_process)
         if known is None or known.pid != job_pid:
             run.job_process = _key(Process.find(job_pid))
 
     def get(self, session: HostSession, run_id: int) -> LiveRun | None:
-        """The live run with this id; a run that is not known is looked for in the database soon."""
+        """The live run with this id; for one that is not known the database's list is read soon."""
         run = super().get(session, run_id)
         if run is None:
             self.unknown_runs.add(session)
         return run
 
-    # -- what slots say
+    # -- what fetches ask
 
-    async def slot_asks(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
             if context.session not in self._taken_over:
@@ -133,10 +132,7 @@ class WatchedRuns(Runs):
             return True
         if any(self._has_orphan(run) for run in before):
             return False
-        greeting = await context.session.hello(timeout_s)
-        await context.session.database.scalar(
-            "slot_is_free", timeout_s=timeout_s, host_id=greeting.host_id, slot=slot
-        )
+        await context.session.slot_is_free(slot, timeout_s)
         for run in before:
             event(
                 log, logging.WARNING, "run_given_up", run=run.run_id, job=run.job, slot=slot, by="slot_asks"
@@ -144,8 +140,8 @@ class WatchedRuns(Runs):
             self.ended(context.session, run.run_id)
         return True
 
-    async def until_free(self, context: KeywordContext, slot: str, held: HeldFetch, left_s: float) -> bool:
-        """Wait until the starter of a busy slot is gone; False if it lives on, or is none of ours."""
+    async def starter_before_next(self, context: KeywordContext, slot: str) -> Starter | None:
+        """The starter of a busy slot, if the slot is free after its end; None if that is unknown."""
         for run in self.on_slot(context.session, slot):
             if run.state == "reserved":
                 await self._until_not(run, "reserved", REPLY_GRACE_S)
@@ -157,16 +153,13 @@ class WatchedRuns(Runs):
             run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
             for run in self.on_slot(context.session, slot)
         ):
-            return False
+            return None
         if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
-            return False
-        if not await held.wait_for(starter.gone, left_s):
-            return False
-        await asyncio.sleep(REAP_S)
-        return True
+            return None
+        return starter
 
     async def _take_back(self, run: LiveRun) -> None:
-        """An offer that the slot has not answered, and can't any more, unless the answer is on its way."""
+        """Withdraw an offer that the slot has not answered, unless the answer is on its way."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REPLY_GRACE_S):
                 await run.changed.wait()
@@ -174,18 +167,16 @@ class WatchedRuns(Runs):
             return
         # a claim that PostgreSQL forgot in a crash is as good as taken back
         with contextlib.suppress(NotFound, DatabaseRefused):
-            await run.context.session.database.scalar(
-                "withdraw",
+            await run.context.session.database.run(
+                calls.withdraw(
+                    run_id=run.run_id, token=run.token, reason="the slot asked again without an answer"
+                ),
                 timeout_s=CALL_S,
-                run_id=run.run_id,
-                token=run.token,
-                reason="the slot asked again without an answer",
-                hold_reason=None,
             )
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
         self.ended(run.context.session, run.run_id)
 
-    async def _until_not(self, run: LiveRun, state: str, timeout_s: float) -> None:
+    async def _until_not(self, run: LiveRun, state: RunState, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, timeout_s)):
                 while run.state == state:
@@ -203,7 +194,7 @@ class WatchedRuns(Runs):
     # -- starters
 
     def alive(self, session: HostSession) -> list[int]:
-        """The runs of which something lives: their starter, or their job."""
+        """The runs whose starter or job is alive."""
         alive = []
         for run in self:
             lives = run.state == "running" and run.context.session is session
@@ -216,7 +207,7 @@ class WatchedRuns(Runs):
         return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
-        """Look after starters that no pidfd could be had for, and for jobs that no update has told of yet."""
+        """Look for the end of starters without a pidfd, and for job processes that no update has named."""
         for run in self:
             starter = Process.of_key(run.starter)
             if run.state == "running" and run.job_process is None and starter is not None:
@@ -271,19 +262,19 @@ class WatchedRuns(Runs):
     async def _give_up(self, run: LiveRun) -> None:
         """Give up a run whose starter is gone, once nothing can come of it any more."""
         await asyncio.sleep(GRACE_S)
-        while run.state != "ended":
+        while not run.ended:
             try:
                 if run.exiting:
                     await asyncio.sleep(0.05)
                     continue
                 await self._replay()
-                if run.state == "ended":
+                if run.ended:
                     return
                 if self._has_orphan(run):
                     await self._end_orphan(run)
                     continue
-                await run.context.session.database.scalar(
-                    "starter_gone", timeout_s=CALL_S, run_id=run.run_id, token=run.token
+                await run.context.session.database.run(
+                    calls.starter_gone(run_id=run.run_id, token=run.token), timeout_s=CALL_S
                 )
             except DatabaseUnavailable:
                 await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
@@ -308,23 +299,23 @@ class WatchedRuns(Runs):
         job = Process.of_key(run.job_process)
         if job is None or not orphans.is_orphan(job, Process.of_key(run.starter)):
             return False
-        # the job's user tells which process it is, and is believed of that user's processes only: an agent
-        # that is root would else end whatever it is told to
+        # the job's user says which process it is, and is believed for that user's processes only: else an
+        # agent that is root would end any process that a job names
         uid = run.owner_uid if run.context.check_accounts else os.geteuid()
         return job.owner == uid
 
     async def _end_orphan(self, run: LiveRun) -> None:
-        """End a job that outlived its starter: its own result can't be learnt, and it must not run twice."""
+        """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
         job = Process.of_key(run.job_process)
         assert job is not None
         event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
-        told = None
+        logged = None
         while job.alive and run.state != "ended":
             problem = await orphans.end(job)
             if problem is None:
                 continue
-            if problem != told:
-                told = problem
+            if problem != logged:
+                logged = problem
                 why = f"cannot be ended, its run waits for its end: {problem}"
                 event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, problem=why)
             await orphans.until_ended(job, ORPHAN_S)
@@ -332,42 +323,43 @@ class WatchedRuns(Runs):
     # -- after a restart
 
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
-        """Read what the database has of this host, and look what of it is there."""
+        """Read this host's runs from the database, and look which of their processes are there."""
         self.unknown_runs.discard(context.session)
-        greeting = await context.session.hello(timeout_s)
         known = [run for run in self if run.context.session is context.session]
-        rows = await context.session.database.call("host_runs", timeout_s=timeout_s, host_id=greeting.host_id)
+        rows = await context.session.host_runs(timeout_s)
         await self.adopt(context, rows, known)
         self._taken_over.add(context.session)
 
-    async def adopt(self, context: KeywordContext, rows: list[dict[str, Any]], known: list[LiveRun]) -> None:
-        """Take over the runs that the database has of this host (rows of ``host_runs``).
+    async def adopt(
+        self, context: KeywordContext, rows: Sequence[calls.HostRun], known: list[LiveRun]
+    ) -> None:
+        """Take over the runs that the database has of this host.
 
         Those that were ``known`` before the rows were read, and are not among them, are over.
         """
-        living = {row["run_id"] for row in rows}
+        living = {row.run_id for row in rows}
         for run in known:
             if run.run_id not in living and not run.exiting:
                 self.ended(context.session, run.run_id)
-        owners = {row["owner"] for row in rows} if context.check_accounts else set()
+        owners = {row.owner for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
         for row in rows:
-            if super().get(context.session, row["run_id"]) is not None:
+            if super().get(context.session, row.run_id) is not None:
                 continue
             run = LiveRun(
-                run_id=row["run_id"],
-                token=str(row["token"]),
+                run_id=row.run_id,
+                token=str(row.token),
                 context=context,
-                slot=row["slot"],
-                job=f"{row['cluster_id']}.{row['proc_id']}",
-                owner=row["owner"],
-                owner_uid=uids.get(row["owner"]),
-                has_policy=row["has_policy"],
-                starter=row["starter"],
+                slot=row.slot,
+                job=f"{row.cluster_id}.{row.proc_id}",
+                owner=row.owner,
+                owner_uid=uids.get(row.owner),
+                has_policy=row.has_policy,
+                starter=row.starter,
                 job_process=_key(orphans.recorded_process(row)),
             )
             self.offered(run)
-            run.state = row["state"]
+            run.state = cast(RunState, row.state)
             if run.state != "running":
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
@@ -376,7 +368,7 @@ class WatchedRuns(Runs):
 
     # -- ending
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -391,7 +383,7 @@ class WatchedRuns(Runs):
                     del self._starters[key]
 
     async def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         for task in list(self._tasks):
             task.cancel()
         for starter in self._starters.values():

@@ -8,11 +8,11 @@ import logging
 import os
 import resource
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fetchwork import config as host_file
+from fetchwork.agent.client import AgentStatus
 from fetchwork.errors import FetchworkError
 
 _logger = logging.getLogger(__name__)
@@ -90,18 +90,20 @@ def _log_of_master() -> Path | None:
     return Path.cwd() / "FetchworkAgentLog" if "CONDOR_INHERIT" in os.environ else None
 
 
-def _show(told: dict[str, Any], as_json: bool) -> None:
+def _show(status: AgentStatus, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(told, indent=4))
+        click.echo(json.dumps(status, indent=4))
         return
-    click.echo(f"agent {told['version']} on {told['host']}, pid {told['pid']}, up {told['uptime_s']} s")
-    for name, queues in told["keywords"].items():
+    click.echo(
+        f"agent {status['version']} on {status['host']}, pid {status['pid']}, up {status['uptime_s']} s"
+    )
+    for name, queues in status["keywords"].items():
         click.echo(f"keyword   {name}: queues {', '.join(queues)}")
-    for name, database in told["databases"].items():
+    for name, database in status["databases"].items():
         problem = f": {database['problem']}" if database["problem"] else ""
         click.echo(f"database  {name}: {database['state']}{problem}")
-    click.echo(f"fetches   {told['waiting_fetches']} of {told['max_waiting_fetches']} held")
-    for run in told["runs"]:
+    click.echo(f"fetches   {status['waiting_fetches']} of {status['max_waiting_fetches']} wait")
+    for run in status["runs"]:
         click.echo(
             f"run       {run['run_id']}: job {run['job']} of {run['owner']}, {run['state']} on {run['slot']}"
         )

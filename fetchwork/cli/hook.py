@@ -19,14 +19,15 @@ from fetchwork.hook import client
 from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
 
 if TYPE_CHECKING:
-    from fetchwork.handlers.context import Answer, Runs
+    from fetchwork.agent.direct import UnwatchedRuns
+    from fetchwork.handlers.context import Answer
     from fetchwork.handlers.keywords import KeywordContext
     from fetchwork.handlers.session import HostSession
 
 #: exit status of JOB_EXIT that tells the waiting hook to keep the report (EX_TEMPFAIL)
 TRY_LATER = 75
 MAINTENANCE_S = 5.0
-TELL_S = 1.0
+REPORT_S = 1.0
 
 
 @click.command()
@@ -69,29 +70,33 @@ def _only_keyword(config: host_file.HostConfig) -> str:
 
 async def _answer(config: host_file.HostConfig, path: Path, request: Request, end: float) -> Reply:
     from fetchwork import handlers
-    from fetchwork.handlers.context import Caller, Runs
+    from fetchwork.agent import direct
+    from fetchwork.handlers.context import Caller
     from fetchwork.handlers.keywords import jobs_change_account, make_contexts
+    from fetchwork.handlers.runs import Runs
     from fetchwork.process import Process
 
     contexts = make_contexts(config)
     context = contexts.get(request.keyword.lower())
     if context is None:
         raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
-    # the process itself holds the database's credentials: nobody has to be kept from anything. This process
-    # took the hook's place, so its parent is the starter.
+    # the process itself has the database's credentials, so there is no right to check. It took the hook's
+    # place, so its parent is the starter.
     starter = Process.find(os.getppid())
     caller = Caller(os.geteuid(), trusted=True, starter=starter.key if starter else None)
-    runs = Runs()
     try:
         if request.name == "fetch_work":
             runs = await _look(config, contexts, context, end)
-            await _do_maintenance(context.session)
+            await _maintain(context.session)
             if jobs_change_account(config) and not _others_may_read(path):
                 # PREPARE_JOB, as the job's account, could not do without the agent: nothing would start
                 raise AgentUnavailable(f"no agent answers, and jobs' accounts can't read '{path}'")
-        answer = await handlers.handle(handlers.Task(request, caller, context, runs, end))
-        if "slot" in answer.fields and end - time.monotonic() > 2 * TELL_S:
-            await _tell(context, request.body, answer)
+            task = handlers.Task(request, caller, context, runs, end)
+            answer = await handlers.handle(task, fetch_work=lambda task: direct.fetch(task, runs))
+            if answer.slot is not None and end - time.monotonic() > 2 * REPORT_S:
+                await _report(context, request.body, answer)
+        else:
+            answer = await handlers.handle(handlers.Task(request, caller, context, Runs(), end))
     except FetchworkError as error:
         return Reply(code="unavailable", message=one_line(str(error)))
     finally:
@@ -106,7 +111,7 @@ def _others_may_read(path: Path) -> bool:
 
 async def _look(
     config: host_file.HostConfig, contexts: dict[str, KeywordContext], context: KeywordContext, end: float
-) -> Runs:
+) -> UnwatchedRuns:
     """What the fetch has to know of this host's runs, and do for them as there is no agent."""
     from fetchwork.agent.direct import UnwatchedRuns
     from fetchwork.agent.replay import Replay
@@ -118,26 +123,26 @@ async def _look(
     return runs
 
 
-async def _do_maintenance(session: HostSession) -> None:
+async def _maintain(session: HostSession) -> None:
     """Where no agent does what the queue needs now and then, fetches do: before they claim, not for long."""
     from fetchwork.handlers import maintenance
 
     with contextlib.suppress(FetchworkError, TimeoutError):
         async with asyncio.timeout(MAINTENANCE_S):
-            await maintenance.tick(session)
+            await maintenance.maintain_queue(session)
             await maintenance.do_leader_tasks(session)
 
 
-async def _tell(context: KeywordContext, body: bytes, answer: Answer) -> None:
+async def _report(context: KeywordContext, body: bytes, answer: Answer) -> None:
     """Let people see the slot that fetched, as an agent would; nothing depends on it."""
     from fetchwork.agent.slots import SlotReports
 
     slots = SlotReports()
-    slots.answered(context.session, body, answer.fields, context.queues)
+    slots.answered(context, body, answer)
     with contextlib.suppress(FetchworkError, TimeoutError):
-        async with asyncio.timeout(TELL_S):
-            await slots.remember(context.session, TELL_S)
-            await slots.tell(context.session)
+        async with asyncio.timeout(REPORT_S):
+            await slots.remember(context.session, REPORT_S)
+            await slots.report(context.session)
 
 
 def _deliver(request: Request, reply: Reply) -> int:

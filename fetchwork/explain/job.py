@@ -346,7 +346,7 @@ def _ahead(database: Database, analysis: Analysis, prospects: Prospects) -> list
             higher += autocluster.submitter == own and autocluster.job_prio > prospects.job_prio
     submitters = database.run(calls.shares())
     shares = Shares()
-    shares.update(map(dataclasses.asdict, submitters), 0.0)
+    shares.update(submitters, 0.0)
     turn = (shares.need(own), own)
     ahead = [
         Ahead(each.submitter, waiting[each.submitter], each.effective_prio, each.running)

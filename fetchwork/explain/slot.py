@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject, Record, WaitingAutocluster
+from fetchwork.db.calls import AutoclusterAd, JsonObject, Record, WaitingAutocluster
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
@@ -121,8 +121,9 @@ def match(database: Database, slot: str) -> SlotMatch:
     slot_match.reasons = _reasons(asked, ad)
 
     autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
-    shares.update(map(dataclasses.asdict, database.run(calls.shares())), 0.0)
-    autoclusters.add(database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]]))
+    shares.update(database.run(calls.shares()), 0.0)
+    rows = database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]])
+    autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
     resting = {row["autoclusterid"] for row in database.query(_RESTING, [asked.machine, asked.name])}
     view = SlotView(ad)
     passed_over: Counter[str] = Counter()
@@ -136,7 +137,7 @@ def match(database: Database, slot: str) -> SlotMatch:
         positions.took(each.autocluster_id, each.job_prio, each.position)
     slot_match.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
     choices = choose(
-        map(dataclasses.asdict, offered.values()),
+        offered.values(),
         view,
         autoclusters=autoclusters,
         positions=positions,

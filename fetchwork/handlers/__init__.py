@@ -2,7 +2,10 @@
 
 ``handle`` is the one entry. A handler reads its request, makes a call or a few of SQL functions, and builds
 the reply; what must be atomic is one SQL function. A handler waits for nothing longer than its request's
-deadline, raises nothing, and says in ``Answer.fields`` what the log line shall tell.
+deadline, raises nothing, and says in its ``Answer`` what happened.
+
+FETCH_WORK is the one request that may wait. Who waits, and for what, is not a handler's to know: the agent
+and direct mode each have a loop of their own, which they give to ``handle``, around ``fetch.FetchAttempt``.
 """
 
 from __future__ import annotations
@@ -19,20 +22,21 @@ from fetchwork.errors import (
     SubmitError,
     one_line,
 )
-from fetchwork.handlers.context import Answer, Denied, Task
-from fetchwork.handlers.fetch import fetch_work
+from fetchwork.handlers.context import Answer, Denied, ErrorCode, Task
 from fetchwork.handlers.finish import job_exit
 from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
 from fetchwork.handlers.update import update_job_info
 from fetchwork.hook.wire import Reply
 
-__all__ = ["HANDLERS", "Answer", "Task", "handle"]
+__all__ = ["HANDLERS", "STARTD_HOOKS", "Answer", "Handler", "Task", "handle"]
 
 log = logging.getLogger(__name__)
 
-HANDLERS: dict[str, Callable[[Task], Awaitable[Answer]]] = {
-    "fetch_work": fetch_work,
+Handler = Callable[[Task], Awaitable[Answer]]
+
+#: what is handled alike by the agent and without it
+HANDLERS: dict[str, Handler] = {
     "reply_fetch": reply_fetch,
     "evict_claim": evict_claim,
     "prepare_job": prepare_job,
@@ -40,19 +44,18 @@ HANDLERS: dict[str, Callable[[Task], Awaitable[Answer]]] = {
     "job_exit": job_exit,
 }
 
-#: hooks that the startd runs: anybody else has no business with them
+#: hooks that the startd runs: no other account may ask for them
 STARTD_HOOKS = frozenset({"fetch_work", "reply_fetch", "evict_claim"})
 
 
-async def handle(task: Task) -> Answer:
+async def handle(task: Task, *, fetch_work: Handler | None = None) -> Answer:
     """Do what ``task.request`` asks; every failure becomes an error reply with a code of PROTOCOL.md."""
-    handler = HANDLERS.get(task.request.name)
+    name = task.request.name
+    handler = fetch_work if name == "fetch_work" else HANDLERS.get(name)
     if handler is None:
-        return _failure("unknown_request", f"request '{one_line(task.request.name, 40)}' is not known")
-    if task.request.name in STARTD_HOOKS and not task.caller.trusted:
-        return _failure(
-            "denied", f"uid {task.caller.uid} may not send {task.request.name}: only the startd's account may"
-        )
+        return _failure("unknown_request", f"request '{one_line(name, 40)}' is not known")
+    if name in STARTD_HOOKS and not task.caller.trusted:
+        return _failure("denied", f"uid {task.caller.uid} may not send {name}: only the startd's account may")
     try:
         return await handler(task)
     except ClassAdError as error:
@@ -65,9 +68,9 @@ async def handle(task: Task) -> Answer:
     except FetchworkError as error:
         return _failure("failed", str(error))
     except Exception as error:
-        log.exception("%s failed during a request of uid %s", task.request.name, task.caller.uid)
-        return _failure("failed", f"{type(error).__name__} in {task.request.name}; the agent's log has more")
+        log.exception("%s failed during a request of uid %s", name, task.caller.uid)
+        return _failure("failed", f"{type(error).__name__} in {name}; the agent's log has more")
 
 
-def _failure(code: str, message: str) -> Answer:
-    return Answer(Reply(code=code, message=one_line(message)), {"outcome": code, "problem": message})
+def _failure(code: ErrorCode, message: str) -> Answer:
+    return Answer(Reply(code=code, message=one_line(message)), code, details={"problem": message})

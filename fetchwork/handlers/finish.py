@@ -7,16 +7,18 @@ agent or, should the agent not answer, by the hook.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode
+from fetchwork.db import calls
 from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound, one_line
 from fetchwork.handlers import policy
-from fetchwork.handlers.context import Answer, LiveRun, Task
-from fetchwork.handlers.runad import RunKey, report, run_key
-from fetchwork.hook.wire import Reply, Request
+from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
+from fetchwork.handlers.runad import Report, RunKey, report, run_key
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.hook.wire import Request
 
 #: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
 DATABASE_S = 4.0
@@ -28,7 +30,7 @@ async def job_exit(task: Task) -> Answer:
     ad = parse_old(task.request.body)
     key = run_key(ad)
     run = task.run(key.run_id)
-    # who watches the starter must not take the run for lost meanwhile
+    # the watch of the starter must not take the run for lost meanwhile
     if run is not None:
         run.exiting += 1
     try:
@@ -36,67 +38,69 @@ async def job_exit(task: Task) -> Answer:
     except NotFound:
         if _ever_ran(report(ad)):
             raise
-        # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to be told
+        # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to report
         task.runs.ended(task.context.session, key.run_id)
-        return Answer(Reply(), {"slot": task.request.slot, "run": key.run_id, "outcome": "forgotten"})
+        return Subject(task.request.slot, key.run_id).answer("forgotten")
     finally:
         if run is not None:
             run.exiting -= 1
             run.changed.set()
 
 
-def _ever_ran(told: dict[str, Any]) -> bool:
-    return any(name in told for name in ("JobPid", "ExitCode", "ExitSignal"))
+def _ever_ran(exit_report: Report) -> bool:
+    return any(name in exit_report for name in ("JobPid", "ExitCode", "ExitSignal"))
 
 
 async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
     session = task.context.session
-    told = report(ad)
+    exit_report = report(ad)
     reason = task.request.arg
     if reason not in _REASONS:
         raise ClassAdError(f"argument is '{one_line(reason, 20)}'; allowed: {', '.join(_REASONS)}")
-    fields: dict[str, Any] = {"slot": task.request.slot, "run": key.run_id}
-    for name in ("ExitCode", "ExitSignal"):
-        if name in told:
-            fields[name] = told[name]
+    subject = Subject(task.request.slot, key.run_id, run.job if run is not None else None)
+    details: dict[str, object] = {
+        name: exit_report[name] for name in ("ExitCode", "ExitSignal") if name in exit_report
+    }
     if run is not None:
-        fields["job"] = run.job
-        if _is_anothers(run, task):
+        if _is_of_another_starter(run, task):
             # it was refused at the fence, and its end is not the run's
-            return Answer(Reply(), {**fields, "outcome": "not_the_starter"})
-        if run.unanswered is not None and "JobPid" not in told:
-            await session.database.scalar(
-                "withdraw",
+            return subject.answer("not_the_starter", None, **details)
+        if run.unanswered is not None and "JobPid" not in exit_report:
+            await session.database.run(
+                calls.withdraw(
+                    run_id=key.run_id,
+                    token=key.token,
+                    reason=f"start could not be confirmed: {run.unanswered}",
+                ),
                 timeout_s=task.left(DATABASE_S),
-                run_id=key.run_id,
-                token=key.token,
-                reason=f"start could not be confirmed: {run.unanswered}",
             )
             task.runs.ended(session, key.run_id)
-            return Answer(Reply(), {**fields, "outcome": "withdrawn"})
+            return subject.answer("withdrawn", None, **details)
         if run.ended_by_us is not None:
             reason = "evict"
-            told["VacateReason"] = run.ended_by_us
+            exit_report["VacateReason"] = run.ended_by_us
     try:
-        verdict = await _verdict(task, key, run, ad, told) if reason == "exit" else None
-        outcome = await session.database.scalar(
-            "finish",
+        verdict = await _verdict(task, key, run, ad, exit_report) if reason == "exit" else None
+        outcome = await session.database.run(
+            calls.finish(
+                run_id=key.run_id,
+                token=key.token,
+                hook_reason=reason,
+                report=exit_report,
+                verdict=verdict.to_json() if verdict else None,
+            ),
             timeout_s=task.left(DATABASE_S),
-            run_id=key.run_id,
-            token=key.token,
-            hook_reason=reason,
-            report=told,
-            verdict=verdict.to_json() if verdict else None,
         )
     except NOT_NOW as error:
         if task.spool is None:
             raise
         task.spool(_as_judged(task.request, reason))
-        return Answer(Reply(), {**fields, "outcome": "spooled", "problem": str(error)})
+        return subject.answer("spooled", None, problem=str(error), **details)
     task.runs.ended(session, key.run_id)
     if verdict is not None:
-        fields["policy"] = verdict.action
-    return Answer(Reply(), {**fields, "outcome": outcome})
+        details["policy"] = verdict.action
+    # the words of the SQL function are those of the type
+    return subject.answer(cast(ExitOutcome, outcome), None, **details)
 
 
 def _as_judged(request: Request, reason: str) -> Request:
@@ -104,24 +108,24 @@ def _as_judged(request: Request, reason: str) -> Request:
     return Request(request.name, request.body, keyword=request.keyword, arg=reason, slot=request.slot)
 
 
-def _is_anothers(run: LiveRun, task: Task) -> bool:
+def _is_of_another_starter(run: LiveRun, task: Task) -> bool:
     starter = task.caller.starter
     return run.starter is not None and starter is not None and starter != run.starter
 
 
 async def _verdict(
-    task: Task, key: RunKey, run: LiveRun | None, ad: ClassAd, told: dict[str, Any]
+    task: Task, key: RunKey, run: LiveRun | None, ad: ClassAd, exit_report: Report
 ) -> policy.Verdict | None:
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
-    if not has_policy or not ("ExitCode" in told or "ExitSignal" in told):
+    if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):
         return None
-    whole = await task.context.session.database.scalar(
-        "run_policy", timeout_s=task.left(DATABASE_S), run_id=key.run_id, token=key.token
+    job_ad = await task.context.session.database.run(
+        calls.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
-    if whole is None:
+    if job_ad is None:
         return None
     try:
-        return policy.on_exit(whole, told)
+        return policy.on_exit(job_ad, exit_report)
     except FetchworkError as error:
         # the job ran, and its end must not be lost for its policy's sake
         return policy.Verdict("hold", f"policy can't be evaluated: {error}", HoldCode.JOB_POLICY_UNDEFINED)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
-from typing import Any
 
 from fetchwork.codes import HoldCode, JobStatus
+from fetchwork.db import calls
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import policy
 from fetchwork.handlers.session import HostSession
@@ -14,83 +15,84 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-POLICY_S = 60.0
+#: every agent keeps the queue in order at this interval
+MAINTAIN_QUEUE_S = 1.5
+# leader tasks: one process does each for all, in its interval
 PREEMPT_S = 10.0
-MAINTAIN_S = 3600.0
-TICK_S = 1.5
+POLICY_S = 60.0
+MAINTAIN_TABLES_S = 3600.0
 #: jobs of one page of the policy pass
 PAGE = 500
 CALL_S = 10.0
-MAINTAIN_CALL_S = 300.0
+MAINTAIN_TABLES_CALL_S = 300.0
 
 
-async def tick(session: HostSession) -> None:
-    """Give up what fell silent, wake what has waited long enough, add up counts."""
-    done = (await session.database.call("maintain_queue", timeout_s=CALL_S))[0]
-    level = logging.INFO if done["reaped"] else logging.DEBUG
-    event(log, level, "tick", **done)
+async def maintain_queue(session: HostSession) -> None:
+    """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
+    done = await session.database.run(calls.maintain_queue(), timeout_s=CALL_S)
+    level = logging.INFO if done.reaped else logging.DEBUG
+    event(log, level, "maintain_queue", **dataclasses.asdict(done))
 
 
 async def do_leader_tasks(session: HostSession) -> None:
     """Run each leader task that is due and that no other process has taken."""
-    if await _is_mine(session, "preempt", PREEMPT_S):
-        ended = await session.database.scalar("preempt", timeout_s=CALL_S)
+    if await _take(session, "preempt", PREEMPT_S):
+        ended = await session.database.run(calls.preempt(), timeout_s=CALL_S)
         if ended:
             event(log, logging.INFO, "preempt", runs=ended)
-    if await _is_mine(session, "policy", POLICY_S):
+    if await _take(session, "policy", POLICY_S):
         await policy_pass(session)
-    if await _is_mine(session, "maintain", MAINTAIN_S):
-        # it may take minutes, in which nobody shall wait for its connection
+    if await _take(session, "maintain", MAINTAIN_TABLES_S):
+        # it may take minutes, in which no request shall wait for its connection
         async with session.database.another() as database:
-            await database.scalar("maintain_tables", timeout_s=MAINTAIN_CALL_S)
+            await database.run(calls.maintain_tables(), timeout_s=MAINTAIN_TABLES_CALL_S)
 
 
-async def _is_mine(session: HostSession, name: str, every_s: float) -> bool:
-    return bool(
-        await session.database.scalar(
-            "take_leader_task", timeout_s=CALL_S, again=False, name=name, every_s=every_s
-        )
-    )
+async def _take(session: HostSession, name: str, every_s: float) -> bool:
+    # not again: the second call would find the task taken
+    call = calls.take_leader_task(name=name, every_s=every_s)
+    return await session.database.run(call, timeout_s=CALL_S, again=False)
 
 
 async def policy_pass(session: HostSession) -> int:
     """Evaluate the periodic policy of the jobs that don't run; returns how many it changed."""
     cluster, proc, changed = 0, -1, 0
     while True:
-        rows = await session.database.call(
-            "policy_jobs", timeout_s=CALL_S, after_cluster=cluster, after_proc=proc, page=PAGE
+        jobs = await session.database.run(
+            calls.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
         )
-        for row in rows:
-            cluster, proc = row["cluster_id"], row["proc_id"]
-            changed += await _judge(session, row)
+        for job in jobs:
+            cluster, proc = job.cluster_id, job.proc_id
+            changed += await _judge(session, job)
             # requests are not kept waiting by a long queue
             await asyncio.sleep(0)
-        if len(rows) < PAGE:
+        if len(jobs) < PAGE:
             return changed
 
 
-async def _judge(session: HostSession, row: dict[str, Any]) -> int:
-    job = f"{row['cluster_id']}.{row['proc_id']}"
-    status = row["ad"]["JobStatus"]
+async def _judge(session: HostSession, job: calls.PolicyJob) -> int:
+    status = job.ad["JobStatus"]
     try:
-        verdict = policy.periodic(policy.read_ad(row["ad"]), status)
+        verdict = policy.periodic(policy.read_ad(job.ad), status)
     except ClassAdError as error:
         if status == JobStatus.HELD:
             return 0
         verdict = policy.Verdict("hold", str(error), HoldCode.JOB_POLICY_UNDEFINED)
     if verdict is None:
         return 0
-    done = await session.database.scalar(
-        "apply_policy",
+    done = await session.database.run(
+        calls.apply_policy(
+            cluster=job.cluster_id,
+            proc=job.proc_id,
+            status=status,
+            action=verdict.action,
+            reason=verdict.reason,
+            code=verdict.code,
+            subcode=verdict.subcode,
+        ),
         timeout_s=CALL_S,
-        cluster=row["cluster_id"],
-        proc=row["proc_id"],
-        status=status,
-        action=verdict.action,
-        reason=verdict.reason,
-        code=verdict.code,
-        subcode=verdict.subcode,
     )
     if done:
-        event(log, logging.INFO, "policy", job=job, action=verdict.action, reason=verdict.reason)
+        job_id = f"{job.cluster_id}.{job.proc_id}"
+        event(log, logging.INFO, "policy", job=job_id, action=verdict.action, reason=verdict.reason)
     return 1 if done else 0

@@ -1,4 +1,4 @@
-"""A job's policy expressions, with HTCondor's meaning: fetched work has nobody else who would evaluate them.
+"""A job's policy expressions, with HTCondor's meaning: for fetched work no daemon of HTCondor evaluates them.
 
 HTCondor's schedd and shadow look at them (``condor_utils/user_job_policy.cpp``); the startd and starter of a
 fetched job do not. Evaluated here are, in HTCondor's order:
@@ -9,26 +9,25 @@ fetched job do not. Evaluated here are, in HTCondor's order:
 - at its exit: OnExitHold, then OnExitRemove.
 
 A periodic expression that is undefined or an error does not fire. OnExitRemove that is neither true nor false
-holds the job, because nobody can tell whether it is done.
+holds the job, because it is unknown whether it is done.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr, number, truth
 from fetchwork.codes import HoldCode, JobStatus
+from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a policy wants done; ``action`` is in the words of ``fetchwork.apply_policy`` and ``finish``."""
+    """A decision of a policy; ``action`` is in the words of ``fetchwork.apply_policy`` and ``finish``."""
 
     action: str
     reason: str
@@ -36,7 +35,7 @@ class Verdict:
     subcode: int = 0
     delay_s: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As ``fetchwork.finish`` takes it."""
         return {
             "action": self.action,
@@ -47,14 +46,14 @@ class Verdict:
         }
 
 
-def read_ad(whole: Mapping[str, Any], report: Mapping[str, Any] | None = None) -> ClassAd:
+def read_ad(job_ad: JsonObject, report: JsonObject | None = None) -> ClassAd:
     """The ad that the expressions look at: the job's as the queue has it, and what its starter reports.
 
     An attribute that can't be read is left out: its job fails at more than its policy. Raises ClassAdError
     where evaluating would take for ever.
     """
     ad = ClassAd()
-    for name, value in {**whole, **(report or {})}.items():
+    for name, value in {**job_ad, **(report or {})}.items():
         try:
             ad.update(from_json({name: value}))
         except ClassAdError:
@@ -91,9 +90,9 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
     return None
 
 
-def on_exit(whole: Mapping[str, Any], report: Mapping[str, Any]) -> Verdict | None:
+def on_exit(job_ad: JsonObject, report: JsonObject) -> Verdict | None:
     """What becomes of a job that ended with ``report``; None: it is complete."""
-    ad = read_ad(whole, report)
+    ad = read_ad(job_ad, report)
     completions = (_number(ad, "NumJobCompletions") or 0) + 1
     # as in the shadow, the exit that is judged counts already
     ad["NumJobCompletions"] = int(completions)
@@ -140,11 +139,11 @@ def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -
 
 
 def _is_true(ad: ClassAd, name: str) -> bool:
-    return truth(evaluate(ad, name)) is True
+    return name in ad and truth(evaluate(ad, name)) is True
 
 
 def _number(ad: ClassAd, name: str) -> float | None:
-    return number(evaluate(ad, name))
+    return number(evaluate(ad, name)) if name in ad else None
 
 
 def _clock(seconds: float) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, number
 from fetchwork.codes import Universe
+from fetchwork.db.calls import Claimed
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.jobtail import MAX_TAIL
 from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
@@ -48,9 +48,13 @@ _TEXTS = {"JobState", "ExitReason", "VacateReason"}
 _TRUTHS = {"ExitBySignal"}
 
 
+#: attributes that a starter has added to the job ad, and the ends of the job's output, by stream
+Report: TypeAlias = dict[str, int | float | str | bool | dict[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """What shows that an ad is a run's: its number and its secret."""
+    """What identifies an ad as a run's: the run's number and its secret."""
 
     run_id: int
     token: str
@@ -70,38 +74,45 @@ def run_key(ad: ClassAd) -> RunKey:
         raise ClassAdError("FetchWorkToken is not a token") from None
 
 
-def report(ad: ClassAd) -> dict[str, Any]:
-    """What a starter has added to the job ad: the job's state, its use of things, its end.
+def report(ad: ClassAd) -> Report:
+    """What a starter has added to the job ad: the job's state, its usage, its end.
 
     The hook runs as the job's user, who could bring anything: only these attributes, and only values of
     their types, are taken.
     """
-    told: dict[str, Any] = {}
+    added: Report = {}
     for name in _NUMBERS & set(ad):
         # never evaluated: an expression of the job's user could keep the agent busy
-        value: Any = ad[name]
-        whole = type(value) is int and (name not in _INTEGERS or -(2**31) <= value < 2**31)
-        if whole or (type(value) is float and math.isfinite(value) and name not in _INTEGERS):
-            told[name] = value
-    if "MemoryUsage" in ad and "ResidentSetSize" in told:
+        number = ad[name]
+        integer = type(number) is int and (name not in _INTEGERS or -(2**31) <= number < 2**31)
+        if integer or (type(number) is float and math.isfinite(number) and name not in _INTEGERS):
+            added[name] = number
+    resident_kib = added.get("ResidentSetSize")
+    if "MemoryUsage" in ad and isinstance(resident_kib, int | float):
         # the starter writes it as an expression of just this
-        told["MemoryUsage"] = (int(told["ResidentSetSize"]) + 1023) // 1024
+        added["MemoryUsage"] = (int(resident_kib) + 1023) // 1024
     for name in _TEXTS:
         value = ad.get(name)
         if isinstance(value, str) and value:
-            told[name] = value[:1000]
+            added[name] = value[:1000]
     for name in _TRUTHS:
         value = ad.get(name)
         if type(value) is bool:
-            told[name] = value
+            added[name] = value
     output = {
         stream: value[:MAX_TAIL]
         for stream, name in (("stdout", "FetchWorkStdout"), ("stderr", "FetchWorkStderr"))
         if isinstance(value := ad.get(name), str) and value
     }
     if output:
-        told["FetchWorkOutput"] = output
-    return told
+        added["FetchWorkOutput"] = output
+    return added
+
+
+def job_pid(update: Report) -> int:
+    """The number of the job's process, 0 where the report does not have it."""
+    pid = update.get("JobPid", 0)
+    return pid if isinstance(pid, int) else 0
 
 
 def slot_name(starter_slot: str, claimed_slot: str) -> str | None:
@@ -113,7 +124,7 @@ def slot_name(starter_slot: str, claimed_slot: str) -> str | None:
 
 
 def build(
-    claimed: Mapping[str, Any],
+    claimed: Claimed,
     slot: ClassAd,
     *,
     kept: frozenset[str],
@@ -127,29 +138,25 @@ def build(
     that it is on this slot, because the startd compares numbers.
     """
     ad = from_json(
-        {
-            name: value
-            for name, value in claimed["ad"].items()
-            if name.lower() not in kept and value is not None
-        }
+        {name: value for name, value in claimed.ad.items() if name.lower() not in kept and value is not None}
     )
-    requests = from_json({name: value for name, value in claimed["ad"].items() if value is not None})
+    requests = from_json({name: value for name, value in claimed.ad.items() if value is not None})
     for name in list(ad):
         if name.lower().startswith("request") and isinstance(ad[name], ExprTree):
-            value: Any = evaluate(requests, name, slot)
-            if number(value) is not None:
+            value = number(evaluate(requests, name, slot))
+            if value is not None:
                 ad[name] = math.ceil(value)
             else:
                 ad.pop(name)
     for name, value in REQUEST_DEFAULTS.items():
         ad.setdefault(name, value)
-    owner = claimed["owner"]
+    owner = claimed.owner
     domain = uid_domain or slot.get("UidDomain") or host
     ad.setdefault("JobUniverse", Universe.VANILLA)
     ad.update(
         {
-            "ClusterId": claimed["cluster_id"],
-            "ProcId": claimed["proc_id"],
+            "ClusterId": claimed.cluster_id,
+            "ProcId": claimed.proc_id,
             # HTCondor 23 wants Owner, 25 one of the other two
             "Owner": owner,
             "User": f"{owner}@{domain}",
@@ -157,11 +164,11 @@ def build(
             "JobLeaseDuration": JOB_LEASE_S,
             # chooses the starter's hooks: never the submitter's word
             "HookKeyword": keyword,
-            "FetchWorkRunId": claimed["run_id"],
-            "FetchWorkToken": str(claimed["token"]),
+            "FetchWorkRunId": claimed.run_id,
+            "FetchWorkToken": str(claimed.token),
             "FetchWorkHost": host,
         }
     )
-    if claimed["has_policy"]:
+    if claimed.has_policy:
         ad["FetchWorkHasPolicy"] = True
     return ad

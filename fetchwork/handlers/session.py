@@ -1,14 +1,14 @@
-"""A database as a host's process knows it: the connections, what ``hello`` told, and what was read before."""
+"""A host's session with one database: the connections, what ``hello`` said, and what was read before."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from fetchwork import __version__
-from fetchwork.db import schema
+from fetchwork.db import calls, schema
+from fetchwork.db.calls import Greeting
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
 from fetchwork.matching.autoclusters import Autoclusters
@@ -17,21 +17,12 @@ from fetchwork.matching.shares import Shares
 
 #: effective priorities are asked for again after this long
 SHARES_LIFE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """The answer to ``hello``."""
-
-    host_id: int
-    lease_s: float
-    max_ad_bytes: int
-    schema_version: int
-    kept: frozenset[str]
+#: autoclusters of one answer, so that none grows without bound
+AUTOCLUSTERS_A_CALL = 1000
 
 
 class HostSession:
-    """One database. ``agent_id`` is None in direct mode, which holds no lease for its host."""
+    """One database of a host. ``agent_id`` is None in direct mode, which has no lease for its host."""
 
     def __init__(
         self,
@@ -49,6 +40,8 @@ class HostSession:
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
+        #: attributes (in lower case) that stay in the database: they are for matching and policy
+        self.kept: frozenset[str] = frozenset()
         self._wanted_lease_s = lease_s
         self._greeting: Greeting | None = None
         self._greeting_lock = asyncio.Lock()
@@ -56,15 +49,15 @@ class HostSession:
         self.lease_until = float("inf")
 
     def __repr__(self) -> str:
-        return f"<session {self.name}>"
+        return f"<session with database {self.name}>"
 
     @property
     def greeting(self) -> Greeting | None:
-        """What the database said to ``hello``, None before."""
+        """What the database answered to ``hello``, None before."""
         return self._greeting
 
     async def hello(self, timeout_s: float) -> Greeting:
-        """Make this host known, once; raises SchemaMismatch for a database that speaks otherwise."""
+        """Make this host known, once; raises SchemaMismatch for a database of an earlier schema."""
         if self._greeting is not None:
             return self._greeting
         try:
@@ -76,33 +69,27 @@ class HostSession:
     async def say_hello(self, timeout_s: float) -> Greeting:
         """Make this host known now, as an agent that has just come or come back."""
         asked_at = time.monotonic()
-        row = (
-            await self.database.call(
-                "hello",
-                timeout_s=timeout_s,
+        greeting = await self.database.run(
+            calls.hello(
                 host=self.host,
                 agent_version=__version__ if self.agent_id else None,
                 agent_id=self.agent_id,
                 wanted_lease_s=self._wanted_lease_s,
-            )
-        )[0]
-        if row["schema_version"] < schema.latest():
+            ),
+            timeout_s=timeout_s,
+        )
+        if greeting.schema_version < schema.latest():
             raise SchemaMismatch(
-                f"database '{self.name}' has schema {row['schema_version']}, this fetchwork needs"
+                f"database '{self.name}' has schema {greeting.schema_version}, this fetchwork needs"
                 f" {schema.latest()}: run 'fetchwork db upgrade'"
             )
         kept = await self.database.query(
             "SELECT key FROM fetchwork.attribute WHERE rule = 'kept'", timeout_s=timeout_s
         )
-        self._greeting = Greeting(
-            row["host_id"],
-            row["lease_s"],
-            row["max_ad_bytes"],
-            row["schema_version"],
-            frozenset(attribute["key"] for attribute in kept),
-        )
+        self.kept = frozenset(attribute["key"] for attribute in kept)
+        self._greeting = greeting
         self.renewed(asked_at)
-        return self._greeting
+        return greeting
 
     def renewed(self, asked_at: float) -> None:
         """The database has renewed the host's lease in answer to a call made at ``asked_at``."""
@@ -114,14 +101,24 @@ class HostSession:
         """True if the database has been silent for so long that it may have given this host's runs away."""
         return time.monotonic() > self.lease_until
 
+    async def slot_is_free(self, slot: str, timeout_s: float) -> None:
+        """A free slot asked for work: the runs that the database still has on it are over."""
+        greeting = await self.hello(timeout_s)
+        await self.database.run(calls.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
+
+    async def host_runs(self, timeout_s: float) -> list[calls.HostRun]:
+        """The live runs that the database has of this host."""
+        greeting = await self.hello(timeout_s)
+        return await self.database.run(calls.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
+
     async def read_autoclusters(self, ids: Iterable[int], timeout_s: float) -> None:
         """Read the autoclusters that are not known yet."""
         self.autoclusters.trim()
         missing = self.autoclusters.missing(ids)
-        # a thousand at a time, so that no answer grows without bound
-        for at in range(0, len(missing), 1000):
+        for first in range(0, len(missing), AUTOCLUSTERS_A_CALL):
+            page = missing[first : first + AUTOCLUSTERS_A_CALL]
             self.autoclusters.add(
-                await self.database.call("autocluster_ads", timeout_s=timeout_s, ids=missing[at : at + 1000])
+                await self.database.run(calls.autocluster_ads(ids=page), timeout_s=timeout_s)
             )
 
     async def read_shares(self, timeout_s: float) -> None:
@@ -130,4 +127,4 @@ class HostSession:
         if now - self.shares.asked_at > SHARES_LIFE_S:
             # those who come meanwhile go on with the old figures
             self.shares.asked_at = now
-            self.shares.update(await self.database.call("shares", timeout_s=timeout_s), now)
+            self.shares.update(await self.database.run(calls.shares(), timeout_s=timeout_s), now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.cost import check_cost
@@ -24,6 +24,21 @@ MAX_AUTOCLUSTERS = 10_000
 # what HTCondor puts into a fetched ad that does not ask for them
 _USER = parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
 REQUEST_DEFAULTS = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1}
+
+
+class AutoclusterRow(Protocol):
+    """A row of ``fetchwork.autocluster_ads``."""
+
+    @property
+    def autocluster_id(self) -> int: ...
+    @property
+    def submitter(self) -> str: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def ad(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +79,19 @@ class Autoclusters:
         """Those of ``ids`` whose ads have to be fetched."""
         return sorted({number for number in ids if number not in self._autoclusters})
 
-    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, rows: Iterable[AutoclusterRow]) -> None:
         """Keep rows of ``fetchwork.autocluster_ads``."""
         for row in rows:
             problem = None
             try:
-                ad = from_json(row["ad"])
+                ad = from_json(row.ad)
                 check_cost(ad)
             except ClassAdError as error:
                 ad, problem = ClassAd(), str(error)
-            as_offered(ad, row["owner"])
+            as_offered(ad, row.owner)
             request = JobRequest.of(ad) if problem is None else None
-            self._autoclusters[row["autocluster_id"]] = Autocluster(
-                row["autocluster_id"], row["submitter"], row["owner"], row["queue"], ad, request, problem
+            self._autoclusters[row.autocluster_id] = Autocluster(
+                row.autocluster_id, row.submitter, row.owner, row.queue, ad, request, problem
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:

@@ -13,14 +13,25 @@ against the slot's ad, and what remains is ordered as HTCondor's negotiator woul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
-from fetchwork.matching.fit import SlotView
+from fetchwork.matching.fit import SlotView, outranked
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
+
+
+class CandidateRow(Protocol):
+    """What is read of a row of ``fetchwork.candidates``."""
+
+    @property
+    def autocluster_id(self) -> int: ...
+    @property
+    def job_prio(self) -> int: ...
+    @property
+    def limited(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +43,12 @@ class Choice:
     limited: bool
 
 
+#: queue, the submitter's need and name, JobPrio (negative), position, autocluster: the lowest is first
+_Order = tuple[int, float, str, int, int, int]
+
+
 def choose(
-    candidates: Iterable[Mapping[str, Any]],
+    candidates: Iterable[CandidateRow],
     slot: SlotView,
     *,
     autoclusters: Autoclusters,
@@ -49,9 +64,9 @@ def choose(
     """
     queue_order = {queue: number for number, queue in enumerate(queues)}
     needs: dict[str, float] = {}
-    ordered: list[tuple[tuple[Any, ...], Choice]] = []
+    ordered: list[tuple[_Order, Choice]] = []
     for row in candidates:
-        number, prio = row["autocluster_id"], row["job_prio"]
+        number, prio = row.autocluster_id, row.job_prio
         autocluster = autoclusters.get(number)
         if autocluster is None:
             continue
@@ -65,7 +80,7 @@ def choose(
             positions.last(number, prio),
             number,
         )
-        ordered.append((key, Choice(autocluster, prio, row["limited"])))
+        ordered.append((key, Choice(autocluster, prio, row.limited)))
     ordered.sort(key=lambda pair: pair[0])
     choices = [choice for _, choice in ordered]
     if not slot.ranks:
@@ -81,3 +96,22 @@ def _rank_if_fits(slot: SlotView, autocluster: Autocluster) -> float | None:
     if autocluster.request is None:
         return 0.0
     return slot.rank_if_fits(autocluster.autocluster_id, autocluster.request)
+
+
+class Unrivalled(Iterator[Choice]):
+    """The choices of a slot without those whose jobs would rather run on one of the ``others``, and may."""
+
+    def __init__(self, choices: Iterator[Choice], slot: SlotView, others: Sequence[SlotView]) -> None:
+        self._choices = choices
+        self._slot = slot
+        self._others = others
+        #: choices that were left to the others so far
+        self.left_to_others = 0
+
+    def __next__(self) -> Choice:
+        for choice in self._choices:
+            request = choice.autocluster.request
+            if not self._others or request is None or not outranked(request, self._slot, self._others):
+                return choice
+            self.left_to_others += 1
+        raise StopIteration

@@ -146,3 +146,8 @@ def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
 
 def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:
     return truth(evaluate(ad, requirements, target)) is True
+
+
+def _is_number(value: object) -> bool:
+    # classad2.Value and bool are subclasses of int
+    return type(value) in (int, float)

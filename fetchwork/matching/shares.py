@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from fetchwork.classad.values import ClassAd, evaluate, number
 
 #: of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
 DEFAULT_FACTOR = 1000.0
+
+
+class ShareRow(Protocol):
+    """What is read of a row of ``fetchwork.shares``."""
+
+    @property
+    def submitter(self) -> str: ...
+    @property
+    def prio_factor(self) -> float: ...
+    @property
+    def effective_prio(self) -> float: ...
+    @property
+    def running(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -28,13 +41,13 @@ class Shares:
     factor: dict[str, float] = field(default_factory=dict)
     asked_at: float = float("-inf")
 
-    def update(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
+    def update(self, rows: Iterable[ShareRow], now: float) -> None:
         """Take rows of ``fetchwork.shares``."""
         self.effective_prio, self.in_use, self.factor = {}, {}, {}
         for row in rows:
-            self.factor[row["submitter"]] = row["prio_factor"]
-            self.effective_prio[row["submitter"]] = row["effective_prio"]
-            self.in_use[row["submitter"]] = row["running"]
+            self.factor[row.submitter] = row.prio_factor
+            self.effective_prio[row.submitter] = row.effective_prio
+            self.in_use[row.submitter] = row.running
         self.asked_at = now
 
     def claimed(self, submitter: str, slots: float = 1.0) -> None:
@@ -71,5 +84,5 @@ def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
 
 
 def _weight(slot: ClassAd) -> float:
-    weight = number(evaluate(slot, "SlotWeight"), finite=False)
+    weight = number(evaluate(slot, "SlotWeight"))
     return weight if weight is not None and weight > 0 else 1.0

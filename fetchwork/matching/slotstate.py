@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypedDict
 
 from fetchwork.classad.values import ClassAd, evaluate, number
 
@@ -26,17 +26,22 @@ def is_idle(slot: ClassAd) -> bool:
     return state in ("Unclaimed", "Owner") or (state == "Claimed" and activity == "Idle")
 
 
-def slot_resources(slot: ClassAd) -> dict[str, float | None]:
-    """What is left of a slot, as ``candidates`` wants it; None where the ad does not tell."""
-    resources: dict[str, float | None] = {}
-    for parameter, name in (
-        ("cpus", "Cpus"),
-        ("memory_mib", "Memory"),
-        ("disk_kib", "Disk"),
-        ("gpus", "GPUs"),
-    ):
-        resources[parameter] = number(evaluate(slot, name), finite=False)
-    if resources["gpus"] is None:
+class Resources(TypedDict):
+    """What is left of a slot, as ``fetchwork.candidates`` takes it; None where the ad does not tell."""
+
+    cpus: float | None
+    memory_mib: float | None
+    disk_kib: float | None
+    gpus: float | None
+
+
+def slot_resources(slot: ClassAd) -> Resources:
+    """What is left of a slot."""
+    gpus = number(evaluate(slot, "GPUs"))
+    return {
+        "cpus": number(evaluate(slot, "Cpus")),
+        "memory_mib": number(evaluate(slot, "Memory")),
+        "disk_kib": number(evaluate(slot, "Disk")),
         # a machine without GPUs does not mention them
-        resources["gpus"] = 0.0
-    return resources
+        "gpus": 0.0 if gpus is None else gpus,
+    }

@@ -98,8 +98,8 @@ class AgentProcess:
                     ) from None
             await asyncio.sleep(0.02)
 
-    async def status(self, timeout_s: float = 5.0) -> dict[str, Any]:
-        """What it says of itself; AgentUnavailable where there is nobody."""
+    async def status(self, timeout_s: float = 5.0) -> client.AgentStatus:
+        """The agent's state; AgentUnavailable where none answers."""
         return await asyncio.to_thread(client.status, self.socket, timeout_s)
 
     def signal(self, number: signal.Signals) -> None:

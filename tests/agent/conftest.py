@@ -6,16 +6,19 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fetchwork import config, handlers
+from fetchwork.agent.fetches import Fetches, HostRuns
+from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
-from fetchwork.handlers.context import Answer, Caller, HeldFetch, Runs, Task
-from fetchwork.handlers.keywords import make_contexts
+from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.keywords import KeywordContext, make_contexts
+from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.kept import kept_database
@@ -35,23 +38,42 @@ JobOf = Callable[[str], dict[str, Any]]
 Replay = Callable[[], Awaitable[None]]
 
 
-class Held(HeldFetch):
-    """A held fetch that a test wakes or ends."""
+class Waiting(WaitingFetches):
+    """Waiting fetches that can be waited for."""
 
-    def __init__(self) -> None:
-        self.woken = asyncio.Event()
-        self.waiting = asyncio.Event()
-        self.over = False
+    def __init__(self, limit: int = 10) -> None:
+        super().__init__(limit)
+        #: how often a fetch had looked and began to wait
+        self.waits = 0
 
-    async def wait(self, timeout_s: float) -> bool:
-        self.waiting.set()
-        async with asyncio.timeout(timeout_s):
-            await self.woken.wait()
-        self.woken.clear()
-        return not self.over
+    def enter(self, *args: Any, **more: Any) -> WaitingFetch | None:
+        waiting = super().enter(*args, **more)
+        if waiting is not None:
+            wait = waiting.wait
 
-    def release(self) -> None:
-        pass
+            async def counted(timeout_s: float) -> bool:
+                self.waits += 1
+                return await wait(timeout_s)
+
+            waiting.wait = counted  # type: ignore[method-assign]
+        return waiting
+
+    async def until(self, number: int) -> None:
+        """Wait until so many fetches have looked and wait."""
+        async with asyncio.timeout(10.0):
+            while self.waits < number:
+                await asyncio.sleep(0.01)
+
+
+class UnwatchedRuns(Runs):
+    """Runs of which nothing is known but what the hooks report."""
+
+    async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
+        await context.session.slot_is_free(slot, timeout_s)
+        return True
+
+    async def starter_before_next(self, context: KeywordContext, slot: str) -> None:
+        return None
 
 
 class Hooks:
@@ -69,9 +91,10 @@ class Hooks:
         # the tests run as root: their jobs' owners need no accounts unless that is what is tested
         context = {"check_accounts": False, **context}
         self.context = dataclasses.replace(next(iter(make_contexts(self.config).values())), **context)
-        self.runs = Runs() if runs is None else runs
+        self.runs = UnwatchedRuns() if runs is None else runs
         self.spooled: list[Request] = []
-        self.held: HeldFetch | None = None
+        #: fetches wait where a test says for how long (max_fetch_wait_s)
+        self.waiting = Waiting()
 
     async def ask(self, name: str, body: bytes = b"", arg: str = "", **more: Any) -> Answer:
         """The whole answer to one request."""
@@ -85,10 +108,10 @@ class Hooks:
             self.context,
             self.runs,
             time.monotonic() + seconds,
-            hold=lambda slot: self.held,
             spool=spool,
         )
-        return await handlers.handle(task)
+        fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
+        return await handlers.handle(task, fetch_work=lambda task: fetches.answer(task, asyncio.Event()))
 
     async def fetch(self, slot: bytes | None = None) -> bytes:
         """The job ad that a slot gets, as bytes; empty without work."""
@@ -116,7 +139,7 @@ class Hooks:
         job = await self.fetch()
         await self.reply("accept", job)
         answer = await self.start(job)
-        assert answer.fields["outcome"] == "started", answer
+        assert answer.outcome == "started", answer
         return job
 
 

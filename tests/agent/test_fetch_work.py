@@ -6,17 +6,17 @@ import pytest
 
 from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
-from fetchwork.handlers import HANDLERS
 from fetchwork.handlers.context import Caller
+from fetchwork.hook.wire import HOOKS
 from fetchwork.matching.autoclusters import Autoclusters
-from tests.agent.conftest import ADS, Held, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import ADS, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 
 VERSIONS = ("23.9.6", "25.14.1")
 
 
 async def test_no_work_prints_nothing(hooks: Hooks) -> None:
     answer = await hooks.ask("fetch_work", slot_ad())
-    assert (answer.reply.body, answer.reply.exit, answer.fields["outcome"]) == (b"", 0, "nothing")
+    assert (answer.reply.body, answer.reply.exit, answer.outcome) == (b"", 0, "nothing")
 
 
 async def test_offered_ad_has_what_the_starter_needs_and_the_runs_keys(hooks: Hooks, submit: Submit) -> None:
@@ -145,7 +145,7 @@ async def test_partitionable_slot_asks_again_without_ending_its_offers(
     job = await hooks.fetch(pslot)
     await hooks.reply("accept", job, pslot)
     assert await hooks.fetch(pslot)
-    assert (await hooks.ask("prepare_job", job, slot="slot1_1")).fields["slot"] == "slot1_1@vm"
+    assert (await hooks.ask("prepare_job", job, slot="slot1_1")).slot == "slot1_1@vm"
     assert sorted(job_of(each)["jobstatus"] for each in (first, second)) == [1, 2]
 
 
@@ -158,34 +158,30 @@ async def test_undo_puts_the_job_back(hooks: Hooks, submit: Submit, job_of: JobO
     assert f"{again['ClusterId']}.{again['ProcId']}" == job
 
 
-async def test_held_fetch_gets_the_job_that_appears(conninfo: str, submit: Submit) -> None:
+async def test_waiting_fetch_gets_the_job_that_appears(conninfo: str, submit: Submit) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
-    hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
-    await hooks.held.waiting.wait()
+    await hooks.waiting.until(1)
     await asyncio.to_thread(submit)
-    hooks.held.woken.set()
+    hooks.waiting.wake(hooks.context.session)
     assert await fetch
     await hooks.context.session.database.close()
 
 
-async def test_held_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
+async def test_waiting_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
-    hooks.held = Held()
     fetch = asyncio.ensure_future(hooks.fetch())
-    await hooks.held.waiting.wait()
+    await hooks.waiting.until(1)
     await asyncio.to_thread(submit)
-    hooks.held.over = True
-    hooks.held.woken.set()
+    hooks.waiting.close()
     assert await fetch == b""
     await hooks.context.session.database.close()
 
 
 async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
-    hooks.held = Held()
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
-    assert not hooks.held.waiting.is_set()
+    assert hooks.waiting.waits == 0
     await hooks.context.session.database.close()
 
 
@@ -209,7 +205,7 @@ async def test_every_captured_ad_is_answered_without_failing(hooks: Hooks, submi
     asked = 0
     for path in sorted(ADS.iterdir()):
         name = path.name.split("-")[1] if "-" in path.name else ""
-        if name not in HANDLERS:
+        if name not in HOOKS:
             continue
         submit()
         arg = {"job_exit": "evict" if "evict" in path.name else "exit", "reply_fetch": "accept"}.get(name, "")

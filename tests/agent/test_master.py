@@ -41,7 +41,7 @@ async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit:
     request = Request("fetch_work", slot_ad(), keyword="FW")
     who = peer.Peer(1, 0, 0)
     answer = await agent.dispatch(request, who, time.monotonic() + 5, asyncio.Event())
-    assert (answer.reply.code, answer.reply.body, answer.fields["outcome"]) == ("", b"", "no_master")
+    assert (answer.reply.code, answer.reply.body, answer.outcome) == ("", b"", "no_master")
     assert agent.status()["master_gone"] is True
 
 

@@ -6,11 +6,13 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from fetchwork.agent import orphans
 from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.calls import HostRun
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.process import Process as ProcessOfPid
@@ -86,11 +88,17 @@ def command_of(process: ProcessOfPid) -> bytes:
 
 
 def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> None:
-    row = {"job_pid": sleeper.pid, "job_start_date": int(time.time())}
-    assert orphans.recorded_process(row) == process_of(sleeper)
+    def recorded(job_pid: int | None, job_start_date: int) -> ProcessOfPid | None:
+        token = UUID(int=1)
+        run = HostRun(
+            1, token, 1, 0, "running", "slot1@vm", "nobody", None, job_pid, None, job_start_date, None, False
+        )
+        return orphans.recorded_process(run)
+
+    assert recorded(sleeper.pid, int(time.time())) == process_of(sleeper)
     # another process has the number now
-    assert orphans.recorded_process({**row, "job_start_date": int(time.time()) - 100}) is None
-    assert orphans.recorded_process({**row, "job_pid": None}) is None
+    assert recorded(sleeper.pid, int(time.time()) - 100) is None
+    assert recorded(None, int(time.time())) is None
 
 
 async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,5 +162,5 @@ async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(
     database.query("DELETE FROM fetchwork.run")
     # PREPARE_JOB was refused, so the starter says evict and no more
     answer = await hooks.exit(job, "evict")
-    assert (answer.reply.code, answer.fields["outcome"]) == ("", "forgotten")
+    assert (answer.reply.code, answer.outcome) == ("", "forgotten")
     assert (await hooks.exit(job, ExitCode=0)).reply.code == "denied"

@@ -2,7 +2,6 @@
 
 import asyncio
 
-from fetchwork.agent.longpoll import WaitingFetches
 from tests.agent.conftest import Hooks, Submit, attributes_of, slot_ad
 
 
@@ -10,57 +9,47 @@ def slot(name: str, kflops: int) -> bytes:
     return slot_ad(Name=name, KFlops=kflops)
 
 
-async def waiting(
-    hooks: Hooks, waiting_fetches: WaitingFetches, bodies: list[bytes]
-) -> list[asyncio.Task[bytes]]:
-    """Fetches of these slots, each held because nothing waits."""
-    session = hooks.context.session
-    fetches = []
-    for body in bodies:
-        hooks.held = waiting_fetches.enter(session, str(len(fetches)), asyncio.Event())
-        fetches.append(asyncio.create_task(hooks.fetch(body)))
-        await asyncio.sleep(0)
-    # all have looked once when they wait
-    await asyncio.sleep(0.5)
+async def waiting(hooks: Hooks, bodies: list[bytes]) -> list[asyncio.Task[bytes]]:
+    """Fetches of these slots, which have looked once and wait because there is no work."""
+    fetches = [asyncio.create_task(hooks.fetch(body)) for body in bodies]
+    await hooks.waiting.until(len(bodies))
     assert not any(fetch.done() for fetch in fetches)
     return fetches
 
 
 async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo: str, submit: Submit) -> None:
-    hooks, waiting_fetches = Hooks(conninfo, max_fetch_wait_s=20.0), WaitingFetches(10)
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     slow, fast, middle = await waiting(
-        hooks, waiting_fetches, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
+        hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
     )
     job = submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
-    waiting_fetches.wake(hooks.context.session)
+    hooks.waiting.wake(hooks.context.session)
     ad = attributes_of(await asyncio.wait_for(fast, 5))
     assert f"{ad['ClusterId']}.{ad['ProcId']}" == job
     await asyncio.sleep(0.6)
     assert not slow.done() and not middle.done()
-    waiting_fetches.close()
+    hooks.waiting.close()
     assert [await slow, await middle] == [b"", b""]
     await hooks.context.session.database.close()
 
 
 async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo: str, submit: Submit) -> None:
-    hooks, waiting_fetches = Hooks(conninfo, max_fetch_wait_s=20.0), WaitingFetches(10)
-    fetches = await waiting(
-        hooks, waiting_fetches, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
-    )
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    fetches = await waiting(hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)])
     for _ in range(3):
         submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
-    waiting_fetches.wake(hooks.context.session)
+    hooks.waiting.wake(hooks.context.session)
     bodies = await asyncio.wait_for(asyncio.gather(*fetches), 5)
     assert len({attributes_of(body)["ClusterId"] for body in bodies}) == 3
     await hooks.context.session.database.close()
 
 
 async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo: str, submit: Submit) -> None:
-    hooks, waiting_fetches = Hooks(conninfo, max_fetch_wait_s=20.0), WaitingFetches(10)
-    slow, fast = await waiting(hooks, waiting_fetches, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
+    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    slow, fast = await waiting(hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
     submit(ad='{"Rank": "/Expr(TARGET.KFlops)/", "Requirements": "/Expr(TARGET.KFlops < 20)/"}')
-    waiting_fetches.wake(hooks.context.session)
+    hooks.waiting.wake(hooks.context.session)
     assert await asyncio.wait_for(slow, 5)
-    waiting_fetches.close()
+    hooks.waiting.close()
     assert await fast == b""
     await hooks.context.session.database.close()

@@ -22,7 +22,7 @@ async def test_job_runs_from_fetch_to_exit(hooks: Hooks, submit: Submit, job_of:
     assert job_of(job)["jobstatus"] == 2
     await hooks.update(ad, **RUNNING, ImageSize=1000)
     answer = await hooks.exit(ad, **EXITED, ExitCode=3)
-    assert answer.fields["outcome"] == "completed"
+    assert answer.outcome == "completed"
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 
 
@@ -48,7 +48,7 @@ async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(
     told = attributes_of(answer.reply.body)
     assert told["HookStatusCode"] == 350
     assert "has started already" in told["HookStatusMessage"]
-    assert (await hooks.exit(ad, "evict", starter="99:9")).fields["outcome"] == "not_the_starter"
+    assert (await hooks.exit(ad, "evict", starter="99:9")).outcome == "not_the_starter"
     assert job_of(job)["jobstatus"] == 2
 
 
@@ -97,7 +97,7 @@ def test_hold_code_is_htcondors_for_the_cause(problem: str, code: int) -> None:
 async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks: Hooks, submit: Submit) -> None:
     submit()
     ad = await hooks.fetch()
-    assert (await hooks.reply("reject", ad)).fields["outcome"] == "rejected"
+    assert (await hooks.reply("reject", ad)).outcome == "rejected"
     assert not await hooks.fetch()
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 
@@ -131,7 +131,7 @@ def test_rest_follows_from_what_the_slot_ad_shows(case: str, request_cpus: int, 
 async def test_update_before_the_start_signals_nothing(hooks: Hooks, submit: Submit) -> None:
     submit()
     answer = await hooks.update(await hooks.fetch())
-    assert (answer.reply.signal, answer.fields["outcome"]) == (0, "alive")
+    assert (answer.reply.signal, answer.outcome) == (0, "alive")
 
 
 async def test_removed_job_gets_its_own_signal_then_sigkill(
@@ -197,7 +197,7 @@ async def test_update_after_the_end_changes_nothing(hooks: Hooks, submit: Submit
     ad = await hooks.started_job()
     await hooks.exit(ad, **EXITED, ExitCode=0)
     answer = await hooks.update(ad, **RUNNING)
-    assert (answer.reply.signal, answer.fields["outcome"]) == (0, "late")
+    assert (answer.reply.signal, answer.outcome) == (0, "late")
     assert job_of(job)["jobstatus"] == 4
 
 
@@ -216,7 +216,7 @@ async def test_on_exit_remove_false_runs_the_job_again(hooks: Hooks, submit: Sub
     job = submit(ad={"OnExitRemove": "/Expr(ExitCode =?= 0)/"})
     ad = await hooks.started_job()
     answer = await hooks.exit(ad, **EXITED, ExitCode=1)
-    assert answer.fields["policy"] == "requeue"
+    assert answer.details["policy"] == "requeue"
     assert job_of(job)["jobstatus"] == 1
     ad = await hooks.started_job()
     await hooks.exit(ad, **EXITED, ExitCode=0)
@@ -239,7 +239,7 @@ async def test_evicted_job_waits_again(hooks: Hooks, submit: Submit, job_of: Job
     job = submit()
     ad = await hooks.started_job()
     answer = await hooks.exit(ad, "evict", **EXITED, ExitCode=9, VacateReason="vacated")
-    assert answer.fields["outcome"] == "evicted"
+    assert answer.outcome == "evicted"
     assert (job_of(job)["jobstatus"], job_of(job)["numevicted"]) == (1, 1)
 
 
@@ -260,7 +260,7 @@ async def test_report_sent_twice_counts_once(hooks: Hooks, submit: Submit, job_o
     ad = await hooks.started_job()
     await hooks.exit(ad, **EXITED, ExitCode=0)
     answer = await hooks.exit(ad, **EXITED, ExitCode=0)
-    assert answer.fields["outcome"] == "duplicate"
+    assert answer.outcome == "duplicate"
     assert job_of(job)["numjobcompletions"] == 1
 
 
@@ -268,7 +268,7 @@ async def test_report_without_a_database_goes_to_the_spool_as_it_came(no_databas
     hooks = no_database
     ad = b'FetchWorkRunId = 7\nFetchWorkToken = "edc2d9bf-cff4-4e01-a708-e7f96af06707"\nExitCode = 0\n'
     answer = await hooks.ask("job_exit", ad, "exit", slot="slot1", seconds=1.0, spool=True)
-    assert (answer.reply.code, answer.fields["outcome"]) == ("", "spooled")
+    assert (answer.reply.code, answer.outcome) == ("", "spooled")
     assert [(report.body, report.arg, report.slot) for report in hooks.spooled] == [(ad, "exit", "slot1")]
     assert (await hooks.ask("job_exit", ad, "exit", seconds=1.0)).reply.code == "unavailable"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import psycopg
 
 from fetchwork.classad.ads import parse_old
-from fetchwork.db import schema
+from fetchwork.db import calls, schema
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import choose
@@ -74,22 +74,23 @@ class Bench:
         )
         self.connection.execute("VACUUM ANALYZE")
 
-    async def candidates(self) -> list[dict[str, object]]:
+    async def candidates(self) -> list[calls.Candidate]:
         greeting = await self.session.hello(5.0)
         slot = parse_old(self.text)
-        return await self.database.call(
-            "candidates",
-            host_id=greeting.host_id,
-            slot="slot1@bench.example.org",
-            queues=["default"],
-            **slot_resources(slot),
+        return await self.database.run(
+            calls.candidates(
+                host_id=greeting.host_id,
+                slot="slot1@bench.example.org",
+                queues=["default"],
+                **slot_resources(slot),
+            )
         )
 
     async def look(self) -> int:
         """One FETCH_WORK up to the claim; returns how many autoclusters were put against the slot."""
         offer = SlotView(parse_old(self.text))
         rows = await self.candidates()
-        await self.session.read_autoclusters((row["autocluster_id"] for row in rows), 5.0)
+        await self.session.read_autoclusters((row.autocluster_id for row in rows), 5.0)
         await self.session.read_shares(5.0)
         choices = choose(
             rows,

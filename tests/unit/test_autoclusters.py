@@ -11,6 +11,7 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.db.calls import AutoclusterAd, Candidate
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import choose
@@ -31,13 +32,7 @@ def slot_ad(name: str = "25.14.1-fetch_work-static-unclaimed", **more: Any) -> C
 def autoclusters_of(*ads: dict[str, Any]) -> Autoclusters:
     autoclusters = Autoclusters()
     autoclusters.add(
-        {
-            "autocluster_id": number,
-            "submitter": ad.get("Submitter", "alice"),
-            "owner": "alice",
-            "queue": ad.get("Queue", "default"),
-            "ad": ad,
-        }
+        AutoclusterAd(number, ad.get("Submitter", "alice"), "alice", ad.get("Queue", "default"), ad)
         for number, ad in enumerate(ads, 1)
     )
     return autoclusters
@@ -52,7 +47,7 @@ def chosen(
     queues: Sequence[str] = ("default",),
 ) -> list[tuple[int, int]]:
     rows = [
-        {"autocluster_id": number, "job_prio": prio, "limited": False}
+        Candidate(number, prio, "alice", False)
         for number, prio in (prios or [(number, 0) for number in range(1, len(autoclusters) + 1)])
     ]
     choices = choose(
@@ -111,10 +106,7 @@ def test_candidate_that_is_not_cached_is_passed_over() -> None:
 
 def test_cache_forgets_what_was_not_used_for_longest() -> None:
     autoclusters = Autoclusters(limit=2)
-    autoclusters.add(
-        {"autocluster_id": number, "submitter": "a", "owner": "a", "queue": "q", "ad": {}}
-        for number in (1, 2, 3)
-    )
+    autoclusters.add(AutoclusterAd(number, "a", "a", "q", {}) for number in (1, 2, 3))
     autoclusters.get(1)
     autoclusters.trim()
     assert autoclusters.missing([1, 2, 3]) == [2]

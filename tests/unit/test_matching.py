@@ -8,6 +8,7 @@ import pytest
 
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
 from fetchwork.matching import fit
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import choose
@@ -36,17 +37,9 @@ class Queue:
         """Something waits; returns the number of its autocluster."""
         number = next(self._numbers)
         self.autoclusters.add(
-            [
-                {
-                    "autocluster_id": number,
-                    "submitter": submitter,
-                    "owner": submitter,
-                    "queue": queue,
-                    "ad": {"Owner": submitter, **ad},
-                }
-            ]
+            [AutoclusterAd(number, submitter, submitter, queue, {"Owner": submitter, **ad})]
         )
-        self.rows.append({"autocluster_id": number, "job_prio": prio, "limited": False})
+        self.rows.append(Candidate(number, prio, submitter, False))
         if place:
             self.positions.took(number, prio, place)
         return number
@@ -56,14 +49,7 @@ class Queue:
         rows = []
         for name, (running, prio, *factors) in slots_and_prio.items():
             factor = factors[0] if factors else 1000.0
-            rows.append(
-                {
-                    "submitter": name,
-                    "running": running,
-                    "prio_factor": factor,
-                    "effective_prio": prio * factor,
-                }
-            )
+            rows.append(SubmitterShare(name, factor, 0.0, prio, prio * factor, running))
         self.shares.update(rows, 0.0)
 
     def order(self, slot: ClassAd | None = None, queues: Sequence[str] = ("default",)) -> list[int]:

@@ -1,0 +1,128 @@
+"""The agent's lease with one database: hello, beats, what happens when the database is away, goodbye.
+
+While the lease is kept the database takes this host's runs for alive. After a silence as long as the lease
+they may have been given to other hosts, so the agent then says hello as a host that has just come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db import calls
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.session import HostSession
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+CALL_S = 5.0
+#: what is due is looked for at this interval
+ROUND_S = 0.5
+#: the list of live runs is compared with the database's
+RUNS_S = 60.0
+
+T = TypeVar("T")
+
+
+class Lease:
+    """The lease with the database of ``context``, which may serve other keywords as well.
+
+    ``on_back`` is called when the database answers again.
+    """
+
+    def __init__(
+        self,
+        context: KeywordContext,
+        runs: WatchedRuns,
+        agent_id: str,
+        on_back: Callable[[HostSession], None],
+    ) -> None:
+        self.session = context.session
+        self._context = context
+        self._runs = runs
+        self._agent_id = agent_id
+        self._on_back = on_back
+        self._renewing = asyncio.Lock()
+        self._away = False
+        self._beat_due = 0.0
+        self._runs_due = 0.0
+
+    async def keep(self) -> None:
+        """One round: hello, take over the runs, beat, as each is due; nothing slow in between."""
+        try:
+            await self._keep()
+        except DatabaseUnavailable as error:
+            self.note_away(error)
+            raise
+        if self._away:
+            self._away = False
+            event(log, logging.INFO, "database_back", database=self.session.name)
+            # a crash may have forgotten a claim
+            self._runs_due = 0.0
+            self._on_back(self.session)
+
+    async def _keep(self) -> None:
+        now = time.monotonic()
+        greeting = self.session.greeting
+        if greeting is None or self.session.cut_off:
+            # after so long a silence the host is as good as new: its runs may be others' by now
+            greeting = await self._renew(self.session.say_hello(CALL_S))
+            self._runs_due = now
+        if self._runs_due <= now or self.session in self._runs.unknown_runs:
+            await self._runs.take_over(self._context, CALL_S)
+            self._runs_due = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
+        if self._beat_due <= now:
+            await self._renew(self._beat(greeting))
+            self._beat_due = now + random.uniform(0.8, 1.0) * greeting.lease_s / 3  # noqa: S311
+
+    async def _renew(self, call: Coroutine[None, None, T]) -> T:
+        """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
+
+        async def alone() -> T:
+            async with self._renewing:
+                return await call
+
+        renewal = asyncio.ensure_future(alone())
+        # should the agent end before it is done
+        renewal.add_done_callback(_read_failure)
+        return await asyncio.shield(renewal)
+
+    async def _beat(self, greeting: calls.Greeting) -> None:
+        asked_at = time.monotonic()
+        unwanted = await self.session.database.run(
+            calls.beat(host_id=greeting.host_id, alive=self._runs.alive(self.session)), timeout_s=CALL_S
+        )
+        self.session.renewed(asked_at)
+        for run in unwanted:
+            event(log, logging.DEBUG, "beat", run=run.run_id, action=run.action)
+
+    def note_away(self, problem: FetchworkError) -> None:
+        """The database does not answer."""
+        if not self._away:
+            self._away = True
+            event(log, logging.WARNING, "database_away", database=self.session.name, problem=problem)
+
+    async def goodbye(self, patience_s: float) -> None:
+        """End the lease, so that the host's runs keep their own time, and close the connections."""
+        with contextlib.suppress(FetchworkError, TimeoutError):
+            async with asyncio.timeout(2 * patience_s), self._renewing:
+                greeting = self.session.greeting
+                if greeting is not None:
+                    await self.session.database.run(
+                        calls.goodbye(host_id=greeting.host_id, agent_id=self._agent_id),
+                        timeout_s=patience_s,
+                    )
+        await self.session.database.close()
+
+
+def _read_failure(renewal: asyncio.Future[T]) -> None:
+    if not renewal.cancelled():
+        renewal.exception()

@@ -1,0 +1,103 @@
+"""The live runs of a host, as far as one process knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.session import HostSession
+
+RunState = Literal["reserved", "accepted", "running", "ended"]
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run that this process has handled and that has not ended, as far as it knows."""
+
+    run_id: int
+    token: str
+    context: KeywordContext
+    slot: str
+    job: str
+    owner: str
+    #: the account's number on this host, None where it is not known
+    owner_uid: int | None = None
+    state: RunState = "reserved"
+    #: monotonic time of REPLY_FETCH's accept, where this process heard it
+    accepted_at: float = float("-inf")
+    has_policy: bool = False
+    starter: str | None = None
+    #: the job's process: "pid:start time"
+    job_process: str | None = None
+    #: why fetchwork itself has ended the job, so that its exit says nothing about the job
+    ended_by_us: str | None = None
+    #: JOB_EXITs being worked on
+    exiting: int = 0
+    #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
+    unanswered: str | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.state == "ended"
+
+    def __repr__(self) -> str:
+        # never the token
+        return f"<run {self.run_id} of job {self.job}, {self.state} on {self.slot}>"
+
+
+class Runs:
+    """The live runs of this host that this process knows. The agent's subclass watches their starters.
+
+    In direct mode it is empty and forgotten at the end: everything that matters is in the database.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[HostSession, int], LiveRun] = {}
+
+    def __iter__(self) -> Iterator[LiveRun]:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, session: HostSession, run_id: int) -> LiveRun | None:
+        """The live run with this id."""
+        return self._runs.get((session, run_id))
+
+    def on_slot(self, session: HostSession, slot: str) -> list[LiveRun]:
+        """The live runs on a slot."""
+        return [run for run in self._runs.values() if run.slot == slot and run.context.session is session]
+
+    def offered(self, run: LiveRun) -> None:
+        """A job was claimed for a slot."""
+        self._runs[run.context.session, run.run_id] = run
+
+    def accepted(self, run: LiveRun) -> None:
+        """The startd said accept."""
+        if run.state == "reserved":
+            run.state = "accepted"
+            run.accepted_at = time.monotonic()
+        run.changed.set()
+
+    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """The run passed the fence."""
+        run.state = "running"
+        run.starter = starter
+        run.slot = slot
+        run.changed.set()
+
+    def reported(self, run: LiveRun, job_pid: int) -> None:
+        """An update named the number of the job's process."""
+
+    def ended(self, session: HostSession, run_id: int) -> None:
+        """The run is over."""
+        run = self._runs.pop((session, run_id), None)
+        if run is not None:
+            run.state = "ended"
+            run.changed.set()
