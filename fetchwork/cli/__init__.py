@@ -55,10 +55,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         "config": "Turn a host file into HTCondor configuration.",
         "hooks": "Install the hooks that HTCondor calls.",
         "agent": "Serve the hooks of this host.",
-        "hook": "Run one hook without an agent.",
         "doctor": "Check a host: configuration, hooks, agent, database.",
     },
 }
+
+#: commands for programs: the help does not list them
+HIDDEN = ("hook",)
 
 EXAMPLE = """\b
 Example:
@@ -72,7 +74,7 @@ class _Commands(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for section in COMMANDS.values() for name in section]
+        return [*(name for section in COMMANDS.values() for name in section), *HIDDEN]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):

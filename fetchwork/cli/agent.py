@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import resource
@@ -13,6 +12,7 @@ import click
 
 from fetchwork import config as host_file
 from fetchwork.agent.client import AgentStatus
+from fetchwork.cli import options, output
 from fetchwork.errors import FetchworkError
 
 _logger = logging.getLogger(__name__)
@@ -21,23 +21,16 @@ _logger = logging.getLogger(__name__)
 OPEN_FILES = 16_384
 
 
-@click.command()
-@click.option(
-    "--config",
-    "-c",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The host file.  [default: $FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
-)
+@click.group(invoke_without_command=True)
+@options.host_file_option
 @click.option(
     "--log-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Log to this file.  [default: agent.log of the host file; else under condor_master its LOG"
     " directory, else stderr]",
 )
-@click.option("--status", is_flag=True, help="Show what the running agent does, and end.")
-@click.option("--json", "as_json", is_flag=True, help="With --status: print JSON.")
-def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -> None:
+@click.pass_context
+def cli(context: click.Context, file: Path | None, log_file: Path | None) -> None:
     """Serve the hooks of this host, in the foreground, until SIGTERM.
 
     condor_master or systemd runs this. SIGHUP opens the log file anew, SIGQUIT ends it at once.
@@ -45,14 +38,30 @@ def cli(file: Path | None, log_file: Path | None, status: bool, as_json: bool) -
     \b
     Example:
       fetchwork agent --config /etc/fetchwork/host.toml
-      fetchwork agent --status
+      fetchwork agent status
     """
-    config = host_file.load(file)
-    if status:
-        from fetchwork.agent.client import status as ask_status
+    if context.invoked_subcommand is None:
+        _serve(host_file.load(file), log_file)
+    context.obj = file
 
-        _show(ask_status(config.socket), as_json)
-        return
+
+@cli.command()
+@options.host_file_option
+@options.json_option
+@click.pass_obj
+def status(of_agent: Path | None, file: Path | None, as_json: bool) -> None:
+    """Show the state of the running agent: keywords, databases, waiting fetches, runs.
+
+    \b
+    Example:
+      fetchwork agent status
+    """
+    from fetchwork.agent import client
+
+    _show(client.status(host_file.load(file or of_agent).socket), as_json)
+
+
+def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
     if os.geteuid() == 0 and config.agent.user:
         # its socket, spool and log would be root's, and the agent of that account could not use them
         raise FetchworkError(
@@ -92,7 +101,7 @@ def _log_of_master() -> Path | None:
 
 def _show(status: AgentStatus, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(status, indent=4))
+        output.print_json(status)
         return
     click.echo(
         f"agent {status['version']} on {status['host']}, pid {status['pid']}, up {status['uptime_s']} s"

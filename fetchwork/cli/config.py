@@ -1,6 +1,5 @@
 """``fetchwork config``: from a host file to HTCondor configuration, and is it in force?"""
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
+from fetchwork.cli import options, output
 from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import Finding, Locator, check_condor, check_paths
@@ -17,16 +17,10 @@ from fetchwork.errors import ConfigError, FetchworkError
 
 _UNIT_DIRECTORY = Path("/etc/systemd/system")
 
-FILE = click.argument(
-    "host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False
-)
-
 
 @click.group("config")
 def cli() -> None:
     """Turn a host file into HTCondor configuration.
-
-    HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml.
 
     \b
     Example:
@@ -36,7 +30,7 @@ def cli() -> None:
 
 
 @cli.command()
-@FILE
+@options.host_file_option
 @click.option(
     "-o",
     "--output",
@@ -50,15 +44,15 @@ def cli() -> None:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help=f"Write DIR/{UNIT_FILE} too, for a host whose agent systemd runs.",
 )
-def generate(host_file_path: Path | None, output: Path | None, unit_output: Path | None) -> None:
+def generate(file: Path | None, output: Path | None, unit_output: Path | None) -> None:
     """Write HTCondor configuration from a host file.
 
     \b
     Example:
-      fetchwork config generate /etc/fetchwork/host.toml -o /etc/condor/config.d
+      fetchwork config generate -c /etc/fetchwork/host.toml -o /etc/condor/config.d
       condor_reconfig
     """
-    path = host_file_path or host_file.default_file()
+    path = file or host_file.default_file()
     config = host_file.load(path)
     texts = render(config, _installed_version())
     if unit_output is not None and UNIT_FILE not in texts:
@@ -78,7 +72,7 @@ def generate(host_file_path: Path | None, output: Path | None, unit_output: Path
 
 
 @cli.command()
-@FILE
+@options.host_file_option
 @click.option(
     "-o",
     "--output",
@@ -86,7 +80,7 @@ def generate(host_file_path: Path | None, output: Path | None, unit_output: Path
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="HTCondor's directory for configuration files.  [default: the last of its LOCAL_CONFIG_DIR]",
 )
-def install(host_file_path: Path | None, output: Path | None) -> None:
+def install(file: Path | None, output: Path | None) -> None:
     """Install what a host file describes: hooks, spool, HTCondor configuration, the agent's unit.
 
     It combines `fetchwork hooks install` and `fetchwork config generate`, can be repeated after each change
@@ -97,7 +91,7 @@ def install(host_file_path: Path | None, output: Path | None) -> None:
       fetchwork config install
       condor_restart
     """
-    path = host_file_path or host_file.default_file()
+    path = file or host_file.default_file()
     config = host_file.load(path)
     if path.resolve() != config.host.file.resolve():
         raise FetchworkError(
@@ -126,10 +120,10 @@ def settings() -> None:
 
 
 @cli.command()
-@FILE
+@options.host_file_option
 @click.option("--offline", is_flag=True, help="Check the file alone: it is meant for another machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check(host_file_path: Path | None, offline: bool, as_json: bool) -> None:
+@options.json_option
+def check(file: Path | None, offline: bool, as_json: bool) -> None:
     """Check a host file, the paths it names, and HTCondor's use of it.
 
     Prints one line for each problem: where it is, what is wrong, what is allowed. The exit status is 1 if
@@ -137,12 +131,12 @@ def check(host_file_path: Path | None, offline: bool, as_json: bool) -> None:
 
     \b
     Example:
-      fetchwork config check /etc/fetchwork/host.toml
+      fetchwork config check -c /etc/fetchwork/host.toml
     """
-    path = host_file_path or host_file.default_file()
+    path = file or host_file.default_file()
     findings = list(_findings(path, offline))
     if as_json:
-        click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+        output.print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
             click.echo(str(finding))

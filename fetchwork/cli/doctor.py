@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
+from fetchwork.cli import options
 from fetchwork.cli.output import echo, for_stream, print_json
 from fetchwork.doctor import Line, diagnose
 
@@ -13,21 +14,20 @@ _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
 @click.command("doctor")
-@click.argument("host_file_path", metavar="[HOST.toml]", type=click.Path(path_type=Path), required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def cli(host_file_path: Path | None, as_json: bool) -> int:
+@options.host_file_option
+@options.json_option
+def cli(file: Path | None, as_json: bool) -> int:
     """Check a host: configuration, hooks, agent, database.
 
-    HOST.toml is $FETCHWORK_CONFIG, or else /etc/fetchwork/host.toml. Run it as root or as the agent's
-    account, with CONDOR_CONFIG as condor_master has it. The exit status is 1 if there is a FAIL; the first
-    one is usually the cause of those after it.
+    Run it as root or as the agent's account, with CONDOR_CONFIG as condor_master has it. The exit status is 1
+    if there is a FAIL; the first one is usually the cause of those after it.
 
     \b
     Example:
       fetchwork doctor
     """
     lines = []
-    for line in diagnose(host_file_path or host_file.default_file()):
+    for line in diagnose(file or host_file.default_file()):
         lines.append(line)
         if not as_json:
             _show(line)

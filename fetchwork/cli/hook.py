@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fetchwork import config as host_file
+from fetchwork.cli import options
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, one_line
 from fetchwork.hook import client
 from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
@@ -30,17 +31,16 @@ MAINTENANCE_S = 5.0
 REPORT_S = 1.0
 
 
-@click.command()
+@click.command(hidden=True)
 @click.argument("name", type=click.Choice(HOOKS))
 @click.argument("arg", required=False, default="")
-@click.option("--config", "-c", "file", type=click.Path(dir_okay=False), help="The host file.")
+@options.host_file_option
 @click.option("--keyword", "-k", help="The hook keyword; needed where the host file has several.")
-def cli(name: str, arg: str, file: str | None, keyword: str | None) -> None:
+def cli(name: str, arg: str, file: Path | None, keyword: str | None) -> None:
     """Run one hook without an agent: its ads on stdin, its answer on stdout.
 
     The hooks call this where no agent answers. They pass the rest in the environment:
-    FETCHWORK_DIRECT_CONFIG,
-    FETCHWORK_KEYWORD, FETCHWORK_SLOT, FETCHWORK_DEADLINE_MS and FETCHWORK_CHECK.
+    FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT, FETCHWORK_DEADLINE_MS and FETCHWORK_CHECK.
 
     \b
     Example:

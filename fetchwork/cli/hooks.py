@@ -1,11 +1,11 @@
 """``fetchwork hooks``: the executables that HTCondor runs, put in their place."""
 
-import json
 from pathlib import Path
 
 import click
 
 from fetchwork import config
+from fetchwork.cli import options, output
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import ConfigError
 
@@ -17,13 +17,7 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--config",
-    "-c",
-    "file",
-    type=click.Path(path_type=Path),
-    help="The host file.  [default: $FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
-)
+@options.host_file_option
 @click.option(
     "--keyword", "-k", help="With DIRECTORY: whose hooks these are.  [default: the file's only one]"
 )
@@ -32,7 +26,7 @@ def cli() -> None:
     type=click.Path(path_type=Path),
     help="The interpreter that runs the hooks.  [default: /usr/bin/python3]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.json_option
 def install(
     directory: Path | None, file: Path | None, keyword: str | None, python: Path | None, as_json: bool
 ) -> None:
@@ -62,7 +56,7 @@ def install(
         host = host.model_copy(update={"keywords": {keyword: host.keywords[keyword]}})
     written = hookinstall.install_host(host, python=python)
     if as_json:
-        click.echo(json.dumps({name: [str(path) for path in paths] for name, paths in written.items()}))
+        output.print_json({name: [str(path) for path in paths] for name, paths in written.items()})
         return
     for name, paths in written.items():
         click.echo(f"{name}: {len(paths)} hooks in {paths[0].parent}")

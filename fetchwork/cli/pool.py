@@ -1,12 +1,12 @@
 """``fetchwork pool``: a private pool in one directory, up, looked at, and down."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fetchwork.cli import options, output
 from fetchwork.pool import PersonalPool
 
 
@@ -53,11 +53,11 @@ def cli(context: click.Context, directory: Path | None) -> None:
     " HTCondor, or else that of trixie]",
 )
 @click.option(
-    "--config",
+    "--condor-config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file with additional HTCondor configuration.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.json_option
 @click.pass_obj
 def up(
     directory: Path,
@@ -65,7 +65,7 @@ def up(
     partitionable: bool | None,
     direct: bool | None,
     suite: str | None,
-    config: Path | None,
+    condor_config: Path | None,
     as_json: bool,
 ) -> None:
     """Start the pool; make it first if it does not exist.
@@ -77,21 +77,21 @@ def up(
       fetchwork pool up
       fetchwork pool -d /tmp/pool up --slots 8 --partitionable
     """
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "slots": slots,
         "partitionable": partitionable,
         "agent": None if direct is None else not direct,
         "suite": suite,
-        "config": config.read_text() if config else None,
+        "config": condor_config.read_text() if condor_config else None,
     }
-    asked = {name: value for name, value in options.items() if value is not None}
+    asked = {name: value for name, value in given.items() if value is not None}
     pool = PersonalPool.open(directory, say=_tell, **asked).detach()
     pool.start()
     _show(pool, as_json)
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.json_option
 @click.pass_obj
 @click.pass_context
 def status(context: click.Context, directory: Path, as_json: bool) -> None:
@@ -124,7 +124,7 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
     processes = pool.processes()
     service_file = pool.directory / "pg_service.conf"
     if as_json:
-        told = {
+        state = {
             "directory": str(pool.directory),
             "running": pool.running,
             "processes": processes,
@@ -132,7 +132,7 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
             "service_file": str(service_file),
             "condor_config": str(pool.condor.config_file),
         }
-        click.echo(json.dumps(told, indent=4))
+        output.print_json(state)
         return
     click.echo(f"pool in {pool.directory}")
     for part, pid in processes.items():

@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fetchwork import config
+from fetchwork.cli import options, output
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
@@ -24,14 +25,8 @@ Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times 
 
 
 @click.command(epilog=EXAMPLE)
-@click.option(
-    "--config",
-    "-c",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The host file.  [default: FETCHWORK_CONFIG, else /etc/fetchwork/host.toml]",
-)
-@click.option("--keyword", help="The keyword of all slots.  [default: the only one of the host file]")
+@options.host_file_option
+@click.option("--keyword", "-k", help="The keyword of all slots.  [default: the only one of the host file]")
 @click.option("--slots", type=click.IntRange(1, 10_000), default=8, show_default=True, help="Slots per host.")
 @click.option(
     "--hosts",
@@ -62,7 +57,7 @@ Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times 
     show_default=True,
     help="How many times faster than the clock simulated time runs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.json_option
 def cli(
     file: Path | None,
     keyword: str | None,
@@ -180,16 +175,13 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
 
 
 def _show(ledger: Ledger, lasted: float, as_json: bool) -> None:
-    told: dict[str, Any] = {
-        "seconds": round(lasted, 2),
-        "jobs_per_second": round(ledger.counts["job_exit exit"] / lasted, 1),
-        **ledger.summary(),
-    }
+    summary: Mapping[str, Any] = ledger.summary()
+    rate = round(ledger.counts["job_exit exit"] / lasted, 1)
     if as_json:
-        click.echo(json.dumps(told))
+        output.print_json({"seconds": round(lasted, 2), "jobs_per_second": rate, **summary})
         return
-    click.echo(f"{ledger.counts['job_exit exit']} jobs in {lasted:.1f} s: {told['jobs_per_second']} jobs/s")
-    for name, times in {**told["hooks_ms"], "job to job": told["gap_ms"]}.items():
+    click.echo(f"{ledger.counts['job_exit exit']} jobs in {lasted:.1f} s: {rate} jobs/s")
+    for name, times in {**summary["hooks_ms"], "job to job": summary["gap_ms"]}.items():
         shown = "  ".join(f"{point} {value:g} ms" for point, value in times.items())
         click.echo(f"  {name:<16} {shown or 'never'}")
-    click.echo("  " + ", ".join(f"{name}: {count}" for name, count in told["counts"].items()))
+    click.echo("  " + ", ".join(f"{name}: {count}" for name, count in summary["counts"].items()))

@@ -240,7 +240,7 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
         yield Finding(
             "HTCondor",
             f"does not read the configuration made from '{config.host.file}'",
-            f"fetchwork config generate '{config.host.file}' -o DIR, DIR being one of"
+            f"fetchwork config generate -c '{config.host.file}' -o DIR, DIR being one of"
             f" {actual.get('LOCAL_CONFIG_DIR') or 'LOCAL_CONFIG_DIR'}; then condor_reconfig",
         )
         return
@@ -258,7 +258,7 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
 def _differing(
     config: HostConfig, actual: Settings, expected: dict[str, str], any_version: dict[str, str]
 ) -> Iterator[_Difference]:
-    again = f"fetchwork config generate '{config.host.file}', then condor_reconfig"
+    again = f"fetchwork config generate -c '{config.host.file}', then condor_reconfig"
     for name, value in expected.items():
         if name not in actual:
             yield _Difference(name, f"is not set; the host file says {_short(value)}", again)

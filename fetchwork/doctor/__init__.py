@@ -24,7 +24,7 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
         config = host_file.load(path)
     except ConfigError as error:
         for problem in error.problems:
-            yield failed("host file", problem, f"fetchwork config check '{path}'")
+            yield failed("host file", problem, f"fetchwork config check -c '{path}'")
         return
     yield ok("host file", f"{path}: {config.name}, {', '.join(config.keywords_in_use())}")
     locate = Locator(path)

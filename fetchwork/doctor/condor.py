@@ -45,8 +45,8 @@ def _keywords(config: HostConfig, settings: Settings) -> Iterator[Line]:
         yield failed(
             "keywords",
             "no slot has a hook keyword, so none fetches",
-            f"fetchwork config generate '{config.host.file}' -o {settings.get('LOCAL_CONFIG_DIR') or 'DIR'},"
-            " then condor_reconfig",
+            f"fetchwork config generate -c '{config.host.file}'"
+            f" -o {settings.get('LOCAL_CONFIG_DIR') or 'DIR'}, then condor_reconfig",
         )
     for keyword, slots in by_keyword.items():
         who = "all other slots" if slots == ["startd"] and len(by_keyword) > 1 else _joined(slots)
@@ -62,7 +62,7 @@ def _keywords(config: HostConfig, settings: Settings) -> Iterator[Line]:
             yield failed(
                 "keywords",
                 f"{who}: keyword {keyword!r} has no hooks{hint}: {keyword}_HOOK_FETCH_WORK is not set",
-                f"fetchwork config generate '{config.host.file}', then condor_reconfig",
+                f"fetchwork config generate -c '{config.host.file}', then condor_reconfig",
             )
 
 
@@ -73,7 +73,7 @@ def _differences(config: HostConfig, condor: CondorConfig, quiet: bool) -> Itera
         yield verdict("settings", f"{finding.where}: {finding.wrong}", finding.allowed)
     if len(findings) > _SHOWN:
         more = len(findings) - _SHOWN
-        yield failed("settings", f"and {more} more", f"fetchwork config check '{config.host.file}'")
+        yield failed("settings", f"and {more} more", f"fetchwork config check -c '{config.host.file}'")
     if not findings and not quiet:
         yield ok("settings", "HTCondor uses what the host file says")
 

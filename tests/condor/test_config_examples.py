@@ -286,7 +286,7 @@ def test_workstation_in_use_fetches_nothing(start: Start, suite: str) -> None:
 def test_doctor_finds_nothing_wrong_with_a_pool_that_runs_jobs(start: Start, suite: str) -> None:
     started = start("one-slot-elsewhere")
     started.slots_of("SPECIAL", started.submit("SPECIAL", "special"))
-    command = [str(started.host.command), "doctor", str(started.pool.host_file)]
+    command = [str(started.host.command), "doctor", "-c", str(started.pool.host_file)]
     deadline = time.monotonic() + 30
     while True:
         told = started.pool.run_command(command)

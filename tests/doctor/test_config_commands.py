@@ -25,13 +25,13 @@ def on_path(host: TestHost, monkeypatch: pytest.MonkeyPatch) -> TestHost:
 def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(
     on_path: TestHost, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["config", "check", str(on_path.file)]) == 0
+    assert run(["config", "check", "-c", str(on_path.file)]) == 0
     assert capsys.readouterr().out == f"{on_path.file}: nothing wrong\n"
 
 
 def test_check_finds_a_world_writable_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
     (on_path.hooks / "prepare_job").chmod(0o757)
-    assert run(["config", "check", str(on_path.file)]) == 1
+    assert run(["config", "check", "-c", str(on_path.file)]) == 1
     out, err = capsys.readouterr()
     assert out.startswith(
         f"{on_path.file}:16:keyword.FETCHWORK.hooks: hook '{on_path.hooks}/prepare_job' is world-wri"
@@ -42,7 +42,7 @@ def test_check_finds_a_world_writable_hook(on_path: TestHost, capsys: pytest.Cap
 
 def test_check_finds_a_missing_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
     (on_path.hooks / "job_exit").unlink()
-    assert run(["config", "check", "--json", str(on_path.file)]) == 1
+    assert run(["config", "check", "--json", "-c", str(on_path.file)]) == 1
     (finding,) = json.loads(capsys.readouterr().out)
     assert finding["wrong"] == f"hook '{on_path.hooks}/job_exit': no such file or directory"
     assert finding["warning"] is False
@@ -52,7 +52,7 @@ def test_check_finds_a_password_that_everyone_can_read(
     on_path: TestHost, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_path.file.chmod(0o644)
-    assert run(["config", "check", str(on_path.file)]) == 1
+    assert run(["config", "check", "-c", str(on_path.file)]) == 1
     assert (
         "database.main.conninfo: holds a password in a file that everyone can read" in capsys.readouterr().out
     )
@@ -63,10 +63,10 @@ def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(
 ) -> None:
     text = on_path.file.read_text()
     on_path.file.write_text(text.replace("[agent]", '[agent]\nrun = "none"'))
-    run(["config", "check", str(on_path.file)])
+    run(["config", "check", "-c", str(on_path.file)])
     assert "is closed to the accounts of jobs" in capsys.readouterr().out
     on_path.file.chmod(0o644)
-    run(["config", "check", str(on_path.file)])
+    run(["config", "check", "-c", str(on_path.file)])
     out = capsys.readouterr().out
     assert "is closed to the accounts of jobs" not in out
     assert "warning: holds a password that every job can read" in out
@@ -78,7 +78,7 @@ def test_check_warns_of_a_file_that_the_agent_does_not_read(
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
     copy.chmod(0o600)
-    assert run(["config", "check", str(copy)]) == 0
+    assert run(["config", "check", "-c", str(copy)]) == 0
     assert f"warning: the agent will read '{on_path.file}', not this file" in capsys.readouterr().out
 
 
@@ -91,7 +91,7 @@ def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(
     on_path.settings["LOCAL_CONFIG_DIR"] = f"{first},{last}"
     on_path.diagnose()
     (on_path.hooks / "job_exit").unlink()
-    assert run(["config", "install", str(on_path.file)]) == 0
+    assert run(["config", "install", "-c", str(on_path.file)]) == 0
     assert (on_path.hooks / "job_exit").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in last.iterdir()] == [CONDOR_FILE]
     assert list(first.iterdir()) == []
@@ -104,7 +104,7 @@ def test_install_says_where_if_htcondor_does_not(
 ) -> None:
     on_path.settings["LOCAL_CONFIG_DIR"] = "/nowhere"
     on_path.diagnose()
-    assert run(["config", "install", str(on_path.file)]) == 1
+    assert run(["config", "install", "-c", str(on_path.file)]) == 1
     assert "say where with --output DIR" in capsys.readouterr().err
 
 
@@ -113,5 +113,5 @@ def test_install_refuses_a_file_that_the_agent_would_not_read(
 ) -> None:
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
-    assert run(["config", "install", str(copy)]) == 1
+    assert run(["config", "install", "-c", str(copy)]) == 1
     assert f"the agent will read '{on_path.file}', not '{copy}'" in capsys.readouterr().err

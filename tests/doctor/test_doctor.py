@@ -175,7 +175,7 @@ def test_htcondor_without_our_configuration(host: TestHost) -> None:
     host.settings["LOCAL_CONFIG_DIR"] = "/etc/condor/config.d"
     first = host.failures()[0]
     assert first.text == "no slot has a hook keyword, so none fetches"
-    assert f"fetchwork config generate '{host.file}' -o /etc/condor/config.d" in first.remedy
+    assert f"fetchwork config generate -c '{host.file}' -o /etc/condor/config.d" in first.remedy
 
 
 def test_htcondor_that_uses_another_setting(host: TestHost) -> None:
@@ -319,12 +319,12 @@ def test_command_prints_one_screen_and_ends_with_1_on_a_failure(
 ) -> None:
     host.diagnose()  # leaves the settings where the program finds them
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
-    assert run(["doctor", str(host.file)]) == 0
+    assert run(["doctor", "-c", str(host.file)]) == 0
     out = capsys.readouterr().out
     assert len(out.splitlines()) <= 24
     assert out.startswith(f"ok    host file  {host.file}")
     host.stop_agent()
-    assert run(["doctor", str(host.file)]) == 1
+    assert run(["doctor", "-c", str(host.file)]) == 1
     assert "FAIL  agent      cannot connect to agent socket" in capsys.readouterr().out
 
 
@@ -334,7 +334,7 @@ def test_command_prints_json(
     host.diagnose()
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
     host.stop_agent()
-    assert run(["doctor", "--json", str(host.file)]) == 1
+    assert run(["doctor", "--json", "-c", str(host.file)]) == 1
     lines = json.loads(capsys.readouterr().out)
     assert [line["subject"] for line in lines if line["verdict"] == "FAIL"] == ["agent"]
 

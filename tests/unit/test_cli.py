@@ -44,6 +44,32 @@ def test_every_option_is_explained(name: str) -> None:
             assert parameter.help, f"{name}: {parameter.opts}"
 
 
+def parameters(name: str) -> dict[str, set[str]]:
+    """The spellings of a command's options, by the name of their value."""
+    return {each.name or "": set(each.opts) for each in EVERY[name].params if isinstance(each, click.Option)}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_option_is_spelt_alike_in_every_command(name: str) -> None:
+    spellings = {
+        "as_json": {"-json", "--json"},
+        "constraints": {"-constraint", "--constraint"},
+        "file": {"-c", "--config"},
+        "keyword": {"-k", "--keyword"},
+        "limit": {"-limit", "--limit"},
+    }
+    for option, spelt in parameters(name).items():
+        assert spelt >= spellings.get(option, set())
+        for shared in spellings.values():
+            assert spellings.get(option) == shared or not spelt & shared, option
+
+
+def test_hooks_call_a_command_that_the_help_does_not_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--help"]) == 0
+    assert not re.search(r"^ +hook +", capsys.readouterr().out, re.M)
+    assert cli.run(["hook", "--help"]) == 0
+
+
 def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
     context = click.Context(cli.main_group)
     for section in cli.COMMANDS.values():

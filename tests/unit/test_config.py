@@ -393,14 +393,14 @@ def test_bad_host_file_ends_config_check_with_status_1_and_no_traceback(
 ) -> None:
     path = tmp_path / "host.toml"
     path.write_text(BAD[name][0])
-    assert run(["config", "check", "--offline", str(path)]) == 1
+    assert run(["config", "check", "--offline", "-c", str(path)]) == 1
     out, err = capsys.readouterr()
     assert BAD[name][2] in out
     assert err == f"fetchwork: error: 1 thing is wrong with '{path}'\n"
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config", "check", str(tmp_path / "none.toml")]) == 1
+    assert run(["config", "check", "-c", str(tmp_path / "none.toml")]) == 1
     assert "cannot be read: No such file or directory" in capsys.readouterr().out
 
 

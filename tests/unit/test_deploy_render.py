@@ -199,7 +199,7 @@ def test_generate_writes_whole_files_that_everyone_can_read(
     host.write_text(BASE + f'[agent]\nrun = "systemd"\n[host]\nfile = "{host}"\nhtcondor = "25.0"\n')
     target = tmp_path / "config.d"
     target.mkdir()
-    assert run(["config", "generate", str(host), "-o", str(target), "--unit-output", str(target)]) == 0
+    assert run(["config", "generate", "-c", str(host), "-o", str(target), "--unit-output", str(target)]) == 0
     assert sorted(path.name for path in target.iterdir()) == [CONDOR_FILE, UNIT_FILE]
     assert (target / CONDOR_FILE).stat().st_mode & 0o777 == 0o644
     out, err = capsys.readouterr()
@@ -212,7 +212,7 @@ def test_generate_prints_and_says_where_the_agent_will_look(
 ) -> None:
     host = tmp_path / "host.toml"
     host.write_text(BASE)
-    assert run(["config", "generate", str(host)]) == 0
+    assert run(["config", "generate", "-c", str(host)]) == 0
     out, err = capsys.readouterr()
     assert out == render(config.load(host))[CONDOR_FILE]
     assert f"the agent will read '/etc/fetchwork/host.toml', not '{host}': put it there" in err
@@ -223,5 +223,5 @@ def test_generate_refuses_a_unit_for_a_host_that_has_none(
 ) -> None:
     host = tmp_path / "host.toml"
     host.write_text(BASE)
-    assert run(["config", "generate", str(host), "--unit-output", str(tmp_path)]) == 1
+    assert run(["config", "generate", "-c", str(host), "--unit-output", str(tmp_path)]) == 1
     assert "has no agent run by systemd" in capsys.readouterr().err
