@@ -11,6 +11,7 @@ from pathlib import Path
 from fetchwork.pool.ports import free_port
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from fetchwork.process import account
+from tests.waiting import PATIENCE_S
 
 
 def program() -> str | None:
@@ -51,7 +52,7 @@ class PgBouncer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE_S
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 return

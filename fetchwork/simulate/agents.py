@@ -14,7 +14,7 @@ from fetchwork.agent import client
 from fetchwork.config.write import to_toml
 from fetchwork.errors import AgentUnavailable
 
-_READY_S = 20.0
+_READY_S = 60.0
 PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
 
 

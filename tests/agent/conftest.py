@@ -99,7 +99,7 @@ class Hooks:
     async def ask(self, name: str, body: bytes = b"", arg: str = "", **more: Any) -> Answer:
         """The whole answer to one request."""
         caller = more.pop("caller", Caller(0, trusted=True, starter=more.pop("starter", STARTER)))
-        seconds = more.pop("seconds", 10.0)
+        seconds = more.pop("seconds", 700.0)
         spool = self.spooled.append if more.pop("spool", False) else None
         request = Request(name, body, keyword="FW", arg=arg, **more)
         task = Task(

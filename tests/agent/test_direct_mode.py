@@ -13,6 +13,7 @@ from fetchwork.db.database import Database
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, with_attributes
+from tests.waiting import PATIENCE_S
 
 UPDATE = {"JobState": "Running"}
 
@@ -60,7 +61,7 @@ class DirectHook:
             input=body,
             env={**os.environ, **told},
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 

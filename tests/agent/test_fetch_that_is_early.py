@@ -10,6 +10,7 @@ from fetchwork.agent import watch
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
+from tests.waiting import PATIENCE_S
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
 
@@ -39,7 +40,7 @@ def starters() -> Iterator[Callable[[], Process]]:
 
 @pytest.fixture
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
-    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=600.0)
     yield hooks
     await hooks.context.session.database.close()
 
@@ -89,7 +90,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
 
     # and when that job has ended it is the slot's fetch for the next one
     await end(hooks, job, starter)
-    assert await asyncio.wait_for(early, 5)
+    assert await asyncio.wait_for(early, PATIENCE_S)
     assert job_of(second)["jobstatus"] == 4
     assert job_of(third)["numlost"] == 0
 
@@ -103,6 +104,6 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(
     await end(hooks, await begin(hooks, starter), starter)
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    assert await asyncio.wait_for(hooks.fetch(BUSY), 5) == b""
+    assert await asyncio.wait_for(hooks.fetch(BUSY), PATIENCE_S) == b""
     answer = await hooks.start(job, starter=key_of(starters()))
     assert answer.outcome == "started"

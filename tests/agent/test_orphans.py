@@ -17,6 +17,7 @@ from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
+from tests.waiting import PATIENCE_S, until
 
 # two children: a hook of the starter's, and the job
 STARTER_SCRIPT = "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' & sleep 61 & echo ready; wait"
@@ -70,11 +71,9 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     try:
         assert starter.stdout.readline() == b"ready\n"
         identity = process_of(starter)
-        end = time.monotonic() + 10
-        while not (found := orphans.child_of(identity)) or b"61" not in command_of(found):
-            # between fork and exec a child looks like its parent
-            assert time.monotonic() < end, found
-            time.sleep(0.01)
+        # between fork and exec a child looks like its parent
+        until(lambda: (found := orphans.child_of(identity)) and b"61" in command_of(found))
+        found = orphans.child_of(identity)
         assert command_of(found) == b"sleep\x0061\x00"
     finally:
         os.killpg(starter.pid, 9)
@@ -108,7 +107,7 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
     )
     assert job.stdout.readline() == b"ready\n"
     assert await orphans.end(process_of(job)) is None
-    assert job.wait(5) == -9
+    assert job.wait(PATIENCE_S) == -9
     job.stdout.close()
 
 

@@ -5,24 +5,25 @@ Without Debian's package they are skipped, under CI they fail.
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from fetchwork.agent import client
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from tests.agent.conftest import Submit, slot_ad
 
 # collected here once more, where "conninfo" is another
 from tests.agent.test_run_hooks import *  # noqa: F403
 from tests.pgbouncer import PgBouncer, program
+from tests.waiting import PATIENCE_S, until_async
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +47,7 @@ def conninfo(bouncer: PgBouncer, new_database: Callable[[], str]) -> str:
 async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo: str) -> None:
     sql = "SELECT pg_backend_pid() AS pid, %s::int AS n, pg_sleep(0.01)"
     pools = [AsyncDatabase(conninfo, size=2) for _ in range(5)]
-    rows = await asyncio.gather(*(pools[n % 5].query(sql, [n], timeout_s=20) for n in range(50)))
+    rows = await asyncio.gather(*(pools[n % 5].query(sql, [n], timeout_s=PATIENCE_S) for n in range(50)))
     for pool in pools:
         await pool.close()
     assert sorted(row[0]["n"] for row in rows) == list(range(50))
@@ -60,27 +61,29 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
     conninfo: str, public_directory: Callable[[], Path], submit: Submit
 ) -> None:
     agent = AgentProcess(
-        public_directory(), "vm", conninfo, keyword={"max_fetch_wait_s": 20}, keyword_name="FW"
+        public_directory(),
+        "vm",
+        conninfo,
+        keyword={"max_fetch_wait_s": 600},
+        keyword_name="FW",
+        # where notifications come, as if it never looked by itself
+        program=f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}",
     )
     await agent.start()
     try:
-        request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=30_000)
+        request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=700_000)
         fetch = asyncio.ensure_future(asyncio.to_thread(_ask, agent.socket, request))
-        await asyncio.sleep(2.0)
-        database = (await agent.status())["databases"]["main"]
-        assert (database["state"], database["listening"]) == ("up", False)
-        begun = time.monotonic()
+        await until_async(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
+        await until_async(lambda: client.status(agent.socket)["databases"]["main"]["state"] == "up")
+        assert not (await agent.status())["databases"]["main"]["listening"]
         await asyncio.to_thread(submit)
-        assert (await fetch).body
-        assert time.monotonic() - begun < 2.5
+        assert (await asyncio.wait_for(fetch, PATIENCE_S)).body
     finally:
         await agent.stop()
 
 
 def _ask(path: str, request: Request) -> Reply:
-    from fetchwork.agent import client
-
-    return client.ask(path, request, 40)
+    return client.ask(path, request, 700)
 
 
 def test_python_api_works(conninfo: str) -> None:

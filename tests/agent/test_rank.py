@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.agent.conftest import Hooks, Submit, attributes_of, slot_ad
+from tests.waiting import PATIENCE_S
 
 
 def slot(name: str, kflops: int) -> bytes:
@@ -18,13 +19,13 @@ async def waiting(hooks: Hooks, bodies: list[bytes]) -> list[asyncio.Task[bytes]
 
 
 async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo: str, submit: Submit) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
     slow, fast, middle = await waiting(
         hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]
     )
     job = submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
     hooks.waiting.wake(hooks.context.session)
-    ad = attributes_of(await asyncio.wait_for(fast, 5))
+    ad = attributes_of(await asyncio.wait_for(fast, PATIENCE_S))
     assert f"{ad['ClusterId']}.{ad['ProcId']}" == job
     await asyncio.sleep(0.6)
     assert not slow.done() and not middle.done()
@@ -34,22 +35,22 @@ async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo: str, subm
 
 
 async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo: str, submit: Submit) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
     fetches = await waiting(hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)])
     for _ in range(3):
         submit(ad='{"Rank": "/Expr(TARGET.KFlops)/"}')
     hooks.waiting.wake(hooks.context.session)
-    bodies = await asyncio.wait_for(asyncio.gather(*fetches), 5)
+    bodies = await asyncio.wait_for(asyncio.gather(*fetches), PATIENCE_S)
     assert len({attributes_of(body)["ClusterId"] for body in bodies}) == 3
     await hooks.context.session.database.close()
 
 
 async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo: str, submit: Submit) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
     slow, fast = await waiting(hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30)])
     submit(ad='{"Rank": "/Expr(TARGET.KFlops)/", "Requirements": "/Expr(TARGET.KFlops < 20)/"}')
     hooks.waiting.wake(hooks.context.session)
-    assert await asyncio.wait_for(slow, 5)
+    assert await asyncio.wait_for(slow, PATIENCE_S)
     hooks.waiting.close()
     assert await fast == b""
     await hooks.context.session.database.close()

@@ -9,6 +9,7 @@ import fetchwork
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.queue import AsyncQueue
 from tests.direct_queue import DirectQueue
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ async def test_waiting_for_events_lets_others_go_on(aqueue: AsyncQueue, slots: D
     await asyncio.sleep(0.05)
     slots.submit()
     slots.submit()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await reader
     assert found == ["1.0", "2.0"]
 

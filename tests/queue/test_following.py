@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
+from tests.waiting import PATIENCE_S
 
 Run = Callable[..., Told]
 
@@ -115,12 +117,17 @@ def test_the_bar_is_drawn_on_a_terminal(conninfo: str, slots: DirectQueue) -> No
 
 
 def test_watch_prints_a_line_for_each_change_where_there_is_no_terminal(
-    fetchwork: Run, slots: DirectQueue
+    fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots.submit()
-    timer = after(0.5, lambda: slots.finish(slots.started()))
+    sleep = time.sleep
+
+    def run_the_job_while_it_sleeps(seconds: float) -> None:
+        monkeypatch.setattr(time, "sleep", sleep)
+        slots.finish(slots.started())
+
+    monkeypatch.setattr(time, "sleep", run_the_job_while_it_sleeps)
     told = fetchwork("watch", "--interval", "0.05", "--until-empty")
-    timer.join()
     lines = [line[9:] for line in told.out.splitlines()]
     assert lines[0] == "1 jobs: 1 idle, 0 running, 0 held, 0 done"
     assert lines[-1] == "0 jobs: 0 idle, 0 running, 0 held, 1 done"
@@ -145,23 +152,31 @@ def test_watch_draws_a_table_on_a_terminal(conninfo: str, slots: DirectQueue) ->
             assert line, drawn
             drawn += line
         slots.act("remove", "1")
-        assert watch.wait(30) == 0
+        assert watch.wait(PATIENCE_S) == 0
     assert "TOTAL" in drawn
 
 
 # -- events ----------------------------------------------------------------------------------------------
 
 
-def test_events_are_shown_and_followed_from_a_cursor(fetchwork: Run, slots: DirectQueue) -> None:
+def test_events_are_shown_and_followed_from_a_cursor(
+    fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slots.submit()
     slots.finish(slots.started(), ExitCode=3, JobPid=7)
     lines = fetchwork("events", "--cursor").out.splitlines()
     assert [line.split()[4] for line in lines] == ["SUBMIT", "EXECUTE", "JOB_TERMINATED"]
     assert lines[2].endswith("Normal termination (return value 3)")
     assert fetchwork("events", "--after", lines[1].split()[0]).out.count("\n") == 1
-    timer = after(0.2, slots.submit)
+    cursor = Queue.cursor
+
+    def submit_after_now(queue: Queue) -> str:
+        now = cursor(queue)
+        slots.submit()
+        return now
+
+    monkeypatch.setattr(Queue, "cursor", submit_after_now)
     told = fetchwork("events", "--after", "now", "--timeout", "1", "--json")
-    timer.join()
     assert '"job' not in told.out
     assert '"Cluster": 2' in told.out
     assert fetchwork("events", "1", "--log-format").out.startswith("000 (001.000.000) ")

@@ -11,6 +11,7 @@ import pytest
 
 import fetchwork
 from tests.direct_queue import DirectQueue
+from tests.waiting import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (Path(fetchwork.__file__).parent / "following" / "TRACKING.md").read_text()
@@ -24,7 +25,7 @@ def run_example(program: str, conninfo: str, directory: Path) -> str:
         env={"FETCHWORK_DSN": conninfo, "USER": "alice", "LOGNAME": "alice", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.stderr == ""
     return done.stdout

@@ -19,6 +19,7 @@ from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables
 from fetchwork.pool.ports import candidates, free_port, local_port_range
 from fetchwork.process import Process, wait_all
+from tests.waiting import PATIENCE_S
 
 
 def sleeper() -> "subprocess.Popen[bytes]":
@@ -41,7 +42,7 @@ class TestProcess:
         process = Process.find(child.pid)
         assert process is not None
         process.signal(9)
-        assert process.wait(5)
+        assert process.wait(PATIENCE_S)
         assert Path(f"/proc/{child.pid}").exists(), "not reaped yet"
         child.wait()
 
@@ -109,11 +110,11 @@ class TestCache:
         def slow(entry: Path) -> None:
             built.append("first")
             started.set()
-            assert go_on.wait(10)
+            assert go_on.wait(PATIENCE_S)
 
         first = threading.Thread(target=cached, args=("thing", slow))
         first.start()
-        assert started.wait(10)
+        assert started.wait(PATIENCE_S)
         second = threading.Thread(target=cached, args=("thing", lambda _: built.append("second")))
         second.start()
         second.join(0.2)
