@@ -16,6 +16,8 @@ import pytest
 from fetchwork.following import progress as waiting
 from fetchwork.following.logfiles import LogWriter
 from fetchwork.queue import Queue
+from fetchwork.queue.ask import Steps
+from fetchwork.queue.reader import Reader
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
@@ -168,14 +170,14 @@ def test_events_are_shown_and_followed_from_a_cursor(
     assert [line.split()[4] for line in lines] == ["SUBMIT", "EXECUTE", "JOB_TERMINATED"]
     assert lines[2].endswith("Normal termination (return value 3)")
     assert fetchwork("events", "--after", lines[1].split()[0]).out.count("\n") == 1
-    cursor = Queue.cursor
+    now = Reader.now
 
-    def submit_after_now(queue: Queue) -> str:
-        now = cursor(queue)
+    def submit_after_now() -> Steps[str]:
+        cursor = yield from now()
         slots.submit()
-        return now
+        return cursor
 
-    monkeypatch.setattr(Queue, "cursor", submit_after_now)
+    monkeypatch.setattr(Reader, "now", staticmethod(submit_after_now))
     told = fetchwork("events", "--after", "now", "--timeout", "1", "--json")
     assert '"job' not in told.out
     assert '"Cluster": 2' in told.out
