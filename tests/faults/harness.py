@@ -24,6 +24,7 @@ from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import Watch, connect_to
 from tests.faults.proxy import DatabaseProxy
 from tests.invariants import violations
+from tests.waiting import PATIENCE_S
 
 OWNER = "nobody"
 
@@ -266,7 +267,7 @@ class Site:
     # ---- waiting
 
     async def until(
-        self, what: Callable[[], object], timeout_s: float = 20.0, *, every_s: float = 0.05
+        self, what: Callable[[], object], timeout_s: float = PATIENCE_S, *, every_s: float = 0.05
     ) -> float:
         """Wait until ``what()`` is true and return how long that took; a database that is away is not yet."""
         began = time.monotonic()
@@ -278,11 +279,11 @@ class Site:
                 raise AssertionError(f"not so after {timeout_s} s\n{self.report()}")
             await asyncio.sleep(every_s)
 
-    async def until_running(self, count: int = 1, timeout_s: float = 20.0) -> float:
+    async def until_running(self, count: int = 1) -> float:
         """Wait until so many job processes are alive."""
-        return await self.until(lambda: self.ledger.running >= count, timeout_s)
+        return await self.until(lambda: self.ledger.running >= count)
 
-    async def until_done(self, timeout_s: float = 60.0) -> float:
+    async def until_done(self, timeout_s: float = 2 * PATIENCE_S) -> float:
         """Wait until every job has left the queue; jobs that a fault has put on hold are released."""
 
         def done() -> bool:

@@ -23,6 +23,7 @@ class Comeback:
 
     answered_s: list[float] = field(default_factory=list)
     stranger_s: list[float] = field(default_factory=list)
+    stranger_first_s: float = float("inf")
     refused: int = 0
 
     @property
@@ -71,7 +72,7 @@ async def lose_and_regain(
         await asyncio.sleep(outage_s)
         await asyncio.to_thread(server.start)
         since.append(time.monotonic())
-        stranger = asyncio.create_task(_ask_now_and_then(conninfo, comeback.stranger_s))
+        stranger = asyncio.create_task(_ask_now_and_then(conninfo, comeback, since[0]))
         async with asyncio.timeout(300):
             await asyncio.gather(*(agent.back.wait() for agent in crowd))
         stranger.cancel()
@@ -85,7 +86,7 @@ async def lose_and_regain(
     return comeback
 
 
-async def _ask_now_and_then(conninfo: str, took_s: list[float]) -> None:
+async def _ask_now_and_then(conninfo: str, comeback: Comeback, since: float) -> None:
     """Somebody with nothing to do with the agents, who connects anew each time."""
     while True:
         began = time.monotonic()
@@ -93,7 +94,9 @@ async def _ask_now_and_then(conninfo: str, took_s: list[float]) -> None:
         try:
             with contextlib.suppress(FetchworkError):
                 await database.query("SELECT 1", timeout_s=10)
-                took_s.append(time.monotonic() - began)
+                now = time.monotonic()
+                comeback.stranger_s.append(now - began)
+                comeback.stranger_first_s = min(comeback.stranger_first_s, now - since)
         finally:
             await database.close()
         await asyncio.sleep(0.2)

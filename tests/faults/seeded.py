@@ -64,9 +64,9 @@ class SeededRun:
                 await asyncio.sleep(self.random.uniform(0.1, 0.6))
                 await self._next_fault()
             await self._heal()
-            await self.site.until_done(90)
-            await self.site.until(lambda: self.site.ledger.running == 0, 10)
-            await self.site.until(lambda: not self.site.left_in_spool(), 15)
+            await self.site.until_done()
+            await self.site.until(lambda: self.site.ledger.running == 0)
+            await self.site.until(lambda: not self.site.left_in_spool())
         except AssertionError as error:
             self.found.append(str(error))
         finally:

@@ -13,6 +13,7 @@ from fetchwork.simulate.hooks import HookKilled, Step
 from fetchwork.simulate.startd import Slot
 from tests.faults.harness import TIMING, SimulatedHost, Site
 from tests.faults.proxy import Side, Trap
+from tests.waiting import PATIENCE_S
 
 #: what each host calls all the time; other writes are provoked below
 WRITES = ("claim", "accept", "start", "heartbeat", "finish", "beat")
@@ -90,8 +91,8 @@ async def test_agent_may_die_around_each_write(site: Site, function: str) -> Non
     ]
     site.submit([0.3] * 40, SimulatedExitCode=3)
     # each of the five has had its fault and is well again
-    await asyncio.wait_for(asyncio.gather(*masters), 40)
-    await site.until_done(60)
+    await asyncio.wait_for(asyncio.gather(*masters), 2 * PATIENCE_S)
+    await site.until_done()
     await site.until(lambda: not site.left_in_spool())
     assert site.faults() == []
     assert site.overlaps() == []
@@ -244,7 +245,7 @@ async def test_agent_may_die_around_writes_that_are_seldom(site: Site) -> None:
         " WHERE owner = %s))",
         STRANGER,
     )
-    await site.until_done(60)
+    await site.until_done()
     await site.until(lambda: not site.left_in_spool())
     assert site.faults() == []
     assert site.overlaps() == []

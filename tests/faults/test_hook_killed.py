@@ -28,7 +28,7 @@ async def test_jobs_end_once_all_the_same(site: Site, hook: str) -> None:
     await site.add_host(slots=len(cases), watch=watch)
     site.submit([0.3] * 18)
     await site.until(lambda: not cases)
-    await site.until_done(40)
+    await site.until_done()
     assert len(happened) == 6
     assert site.faults() == []
     assert site.overlaps() == []

