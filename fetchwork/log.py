@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 MAX_BYTES = 10 * 1024 * 1024
 #: characters of one value; the rest says nothing new
@@ -39,12 +38,12 @@ def redact(text: str) -> str:
     return text
 
 
-def line(name: str, fields: Mapping[str, Any]) -> str:
+def line(name: str, fields: Mapping[str, object]) -> str:
     """``name key=value ...``; a value with blanks or quotes stands in double quotes, None is left out."""
     return " ".join([name, *(f"{key}={_value(value)}" for key, value in fields.items() if value is not None)])
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     # before it is quoted: quoted again, a password in quotes would not look like one
     text = f"{value:.3g}" if isinstance(value, float) else redact(str(value))
     if len(text) > MAX_VALUE:
@@ -55,7 +54,7 @@ def _value(value: Any) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def event(logger: logging.Logger, level: int, name: str, /, **fields: Any) -> None:
+def event(logger: logging.Logger, level: int, name: str, /, **fields: object) -> None:
     """Log one event."""
     if logger.isEnabledFor(level):
         logger.log(level, "%s", line(name, fields))

@@ -30,7 +30,6 @@ import math
 import re
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 import classad2
 
@@ -310,7 +309,7 @@ def print_old(ad: ClassAd) -> str:
 _OLD, _NEW = "old", "new"
 
 
-def _one_line(value: Any, tree: ExprTree) -> str | None:
+def _one_line(value: object, tree: ExprTree) -> str | None:
     """The value in old syntax, or None where old syntax has no one-line form that reads back the same."""
     text = _print(value, tree, _OLD)
     if _UNPRINTABLE.search(text):
@@ -326,28 +325,27 @@ def _one_line(value: Any, tree: ExprTree) -> str | None:
     return text if _inside_eval(new) is None else None
 
 
-def _print(value: Any, tree: ExprTree | None, syntax: str) -> str:
+def _print(value: object, tree: ExprTree | None, syntax: str) -> str:
     """The value in one of the two syntaxes; in the old one it may fail to read back.
 
     HTCondor prints reals with 16 digits, of which 17 are needed; so literals are printed here, and only
     expressions and the rare types are left to it.
     """
-    value_type = type(value)
-    if value_type is str:
+    if type(value) is str:
         return quote(value) if syntax is _NEW else '"' + value.replace('"', '\\"') + '"'
-    if value_type is bool:
+    if type(value) is bool:
         return "true" if value else "false"
-    if value_type is int:
+    if type(value) is int:
         return str(value)
-    if value_type is ExprTree:
+    if type(value) is ExprTree:
         tree = value
     elif tree is None or not re.search("(?:rel|abs)Time\\(", repr(tree)):
         # without a tree this is an item of a list that holds no times, which Python has no type for
-        if value_type is float:
+        if type(value) is float:
             return print_real(value)
-        if value_type is list:
+        if type(value) is list:
             return "{ " + ",".join(_print(item, None, syntax) for item in value) + " }"
-        if value_type is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
+        if type(value) is ClassAd and all(_PLAIN_NAME.match(name) for name in value):
             items = (f"{name} = {_print(value[name], value.lookup(name), syntax)}" for name in value)
             return "[ " + "; ".join(items) + " ]"
         if tree is None:
@@ -359,7 +357,7 @@ def _print(value: Any, tree: ExprTree | None, syntax: str) -> str:
     return str(holder.printOld()).removeprefix("x = ").removesuffix("\n")
 
 
-def _tree_of(value: Any) -> ExprTree:
+def _tree_of(value: object) -> ExprTree:
     holder = ClassAd()
     holder["x"] = value
     return holder.lookup("x")

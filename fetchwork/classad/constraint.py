@@ -27,14 +27,14 @@ import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
 
-from fetchwork.classad.expression import Attribute, Literal, Node, Operation, Unreadable, read
+from fetchwork.classad.expression import Attribute, Literal, Node, Operation, Unreadable, Value, read
 from fetchwork.errors import ClassAdError
 
 if TYPE_CHECKING:
-    from fetchwork.classad.values import ClassAd
+    from fetchwork.classad.values import ClassAd, ExprTree
 
 ColumnType: TypeAlias = OneOf["integer", "real", "string", "boolean"]
 
@@ -64,7 +64,7 @@ class Source:
 @dataclass(frozen=True)
 class _Sql:
     text: str
-    params: tuple[Any, ...] = ()
+    params: tuple[object, ...] = ()
 
     def __and__(self, other: _Sql) -> _Sql:
         if _NEVER in (self, other):
@@ -107,11 +107,11 @@ class Constraint:
 
     text: str
     sql: str
-    params: tuple[Any, ...]
+    params: tuple[object, ...]
     exact: bool
 
     @functools.cached_property
-    def _expression(self) -> Any:
+    def _expression(self) -> ExprTree:
         from fetchwork.classad.ads import parse_expr
 
         return parse_expr(self.text)
@@ -127,14 +127,13 @@ class Constraint:
 _OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,9})+")
 
 
-def text_of(constraint: Any) -> str:
+def text_of(constraint: object) -> str:
     """The text of a constraint, which may be a ClassAd expression; None and '' select everything."""
     if constraint is None or isinstance(constraint, str):
         return (constraint or "").strip() or "true"
     from fetchwork.classad.values import ExprTree, format_expr
 
-    is_expression = isinstance(constraint, ExprTree)
-    return format_expr(constraint) if is_expression else str(constraint)
+    return format_expr(constraint) if isinstance(constraint, ExprTree) else str(constraint)
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -200,7 +199,7 @@ def _translate(tree: Node, source: Source) -> _Rails:
     return _UNKNOWN
 
 
-def _constant(value: Any) -> _Rails:
+def _constant(value: Value) -> _Rails:
     if value is None:
         return _Rails(_NEVER, _NEVER, True)
     if isinstance(value, str):
@@ -238,7 +237,7 @@ def _against_undefined(operator: str, name: str, column: Column | None, source: 
     return _Rails(absent, present, exact) if operator == "is" else _Rails(present, absent, exact)
 
 
-def _column_comparison(operator: str, column: Column, value: Any, source: Source) -> _Rails:
+def _column_comparison(operator: str, column: Column, value: Value, source: Source) -> _Rails:
     numeric = column.type in ("integer", "real")
     if type(value) is bool or numeric == isinstance(value, str) or column.type == "boolean":
         return _UNKNOWN
@@ -249,9 +248,9 @@ def _column_comparison(operator: str, column: Column, value: Any, source: Source
         same = _Sql(f"{column.sql} = %s", (value,))
         other = _Sql(f"{column.sql} IS DISTINCT FROM %s", (value,))
         return _Rails(same, other, True) if operator == "is" else _Rails(other, same, True)
-    if numeric and not -(2**53) <= value <= 2**53:
-        return _UNKNOWN
-    if numeric:
+    if not isinstance(value, str):
+        if not _is_exact(value):
+            return _UNKNOWN
         return _Rails(
             _plain(column.sql, operator, value), _plain(column.sql, _OPPOSITE[operator], value), True
         )
@@ -264,15 +263,18 @@ def _column_comparison(operator: str, column: Column, value: Any, source: Source
     return _Rails(_plain(folded, operator, value), _plain(folded, _OPPOSITE[operator], value), True)
 
 
-def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rails:
-    literal_type = "string" if isinstance(value, str) else "number"
-    if type(value) is bool or operator in ("is", "isnt") or (literal_type == "number" and abs(value) > 2**53):
+def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> _Rails:
+    if type(value) is bool or operator in ("is", "isnt"):
         return _UNKNOWN
     held = _lookup(name, source)
-    if literal_type == "string":
-        told, value = f"lower(({held.text} #>> '{{}}') COLLATE \"C\")", _folded(value)
-    else:
+    if isinstance(value, str):
+        literal_type, value = "string", _folded(value)
+        told = f"lower(({held.text} #>> '{{}}') COLLATE \"C\")"
+    elif _is_exact(value):
+        literal_type = "number"
         told = f"({held.text})::text::double precision"
+    else:
+        return _UNKNOWN
     rails = []
     for sign in (operator, _OPPOSITE[operator]):
         # CASE, because only there is the order of evaluation promised: a cast must not meet another type
@@ -285,6 +287,11 @@ def _ad_comparison(operator: str, name: str, value: Any, source: Source) -> _Rai
     return _Rails(rails[0], rails[1], False)
 
 
+def _is_exact(value: Value) -> bool:
+    """Whether HTCondor and PostgreSQL compare with this number alike: both read it as a real."""
+    return isinstance(value, int | float) and -(2**53) <= value <= 2**53
+
+
 def _lookup(name: str, source: Source) -> _Sql:
     spelling = source.spellings.get(name.lower())
     if spelling is not None:
@@ -292,7 +299,7 @@ def _lookup(name: str, source: Source) -> _Sql:
     return _Sql(f"fetchwork.attribute_of({source.ad}, %s)", (name.lower(),))
 
 
-def _plain(sql: str, operator: str, value: Any) -> _Sql:
+def _plain(sql: str, operator: str, value: object) -> _Sql:
     return _Sql(f"{sql} {_SQL_OPERATORS.get(operator, operator)} %s", (value,))
 
 

@@ -16,13 +16,15 @@ from typing import NamedTuple, TypeAlias
 __all__ = ["Attribute", "Literal", "Node", "Opaque", "Operation", "Unreadable", "clauses", "names", "read"]
 
 Span: TypeAlias = tuple[int, int]
+#: None stands for undefined
+Value: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A value: a string, an integer, a real, a boolean, or None for undefined."""
 
-    value: str | int | float | bool | None
+    value: Value
     span: Span = field(compare=False)
 
 

@@ -29,45 +29,44 @@ def to_json(ad: ClassAd) -> dict[str, Any]:
     return {name: _to_json(ad[name], ad.lookup(name)) for name in ad}
 
 
-def _to_json(value: Any, tree: ExprTree | None) -> Any:
-    value_type = type(value)
-    if value_type is str:
+def _to_json(value: object, tree: ExprTree | None) -> object:
+    if type(value) is str:
         if value.startswith("/Expr(") and value.endswith(")/"):
             return _expr_string(quote(value))
         return value
-    if value_type is bool or value_type is int:
+    if type(value) is bool or type(value) is int:
         return value
     if value is UNDEFINED:
         return None
     if value is ERROR:
         return _expr_string("error")
-    if value_type is ExprTree:
+    if type(value) is ExprTree:
         return _expr_string(repr(value))
-    if tree is not None and value_type in (float, list, datetime.datetime):
+    if tree is not None and type(value) in (float, list, datetime.datetime):
         # times have no type of their own in Python: the expression keeps what they are
         text = repr(tree)
-        if value_type is datetime.datetime or "relTime(" in text or "absTime(" in text:
+        if type(value) is datetime.datetime or "relTime(" in text or "absTime(" in text:
             return _expr_string(text)
-    if value_type is float:
+    if type(value) is float:
         text = print_real(value)
         return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
-    if value_type is list:
+    if type(value) is list:
         return [_to_json(item, None) for item in value]
-    if value_type is ClassAd:
+    if type(value) is ClassAd:
         return to_json(value)
-    raise ClassAdError(f"a value of type {value_type.__name__} has no JSON form")
+    raise ClassAdError(f"a value of type {type(value).__name__} has no JSON form")
 
 
 def _expr_string(text: str) -> str:
     return f"/Expr({text})/"
 
 
-def from_json(value: Mapping[str, Any]) -> ClassAd:
+def from_json(value: Mapping[str, object]) -> ClassAd:
     """Return the ad that HTCondor's JSON form says; raises ClassAdError naming the attribute at fault."""
     return _ad_from_json(value, 0)
 
 
-def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
+def _ad_from_json(value: Mapping[str, object], depth: int) -> ClassAd:
     if UNREADABLE in value:
         raise ClassAdError(str(value[UNREADABLE]))
     ad = ClassAd()
@@ -83,7 +82,7 @@ def _ad_from_json(value: Mapping[str, Any], depth: int) -> ClassAd:
     return ad
 
 
-def _from_json(value: Any, depth: int) -> Any:
+def _from_json(value: object, depth: int) -> object:
     if depth > MAX_DEPTH:
         raise ClassAdError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 with warnings.catch_warnings():
     # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
@@ -67,7 +66,7 @@ def _accepts(ad: ClassAd, target: ClassAd) -> bool:
     return truth(result) is True
 
 
-def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> Any:
+def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> object:
     """Return the value of an attribute, or of a parsed expression, in ``ad`` with ``target`` as TARGET.
 
     An attribute that is not there is UNDEFINED; what can't be evaluated is ERROR.

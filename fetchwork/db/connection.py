@@ -28,6 +28,8 @@ DEFAULTS = {
     "client_encoding": "UTF8",
 }
 
+#: as psycopg takes SQL that was put together
+Statement: TypeAlias = Any
 AnyConnection: TypeAlias = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
 #: every connection that this process has made
@@ -58,7 +60,7 @@ def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
         return make_conninfo(conninfo, **{**DEFAULTS, "application_name": application_name, **given})
 
 
-def _read_json(text: str | bytes) -> Any:
+def _read_json(text: str | bytes) -> object:
     """A jsonb value. One that Python can't read becomes an object that says why, under the name NUL.
 
     Thousands of brackets or digits are JSON: an ad that holds them is the problem of its job, and must not
@@ -104,7 +106,7 @@ async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg
     return connection
 
 
-def timed(sql: str, params: Sequence[Any], timeout_s: float | None) -> tuple[Any, list[Any]]:
+def timed(sql: str, params: Sequence[object], timeout_s: float | None) -> tuple[Statement, list[object]]:
     """A statement that the server ends after ``timeout_s``, and its parameters."""
     if timeout_s is None:
         return sql, list(params)

@@ -79,7 +79,7 @@ class Database:
         """The only value of ``call``; None without a row."""
         return self.run(value_of(function, arguments), timeout_s=timeout_s)
 
-    def query(self, sql: str, params: Sequence[Any] = (), *, timeout_s: float | None = None) -> list[Row]:
+    def query(self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""
         with self._lock, translated():
             cursor = self._open().execute(*timed(sql, params, timeout_s or self._timeout_s))
@@ -93,7 +93,7 @@ class Database:
             # without params: a % is a %
             self._open().execute(sql)
 
-    def stream(self, sql: str, params: Sequence[Any] = (), *, itersize: int = 1000) -> Iterator[Row]:
+    def stream(self, sql: str, params: Sequence[object] = (), *, itersize: int = 1000) -> Iterator[Row]:
         """The rows of a large answer, a few at a time; on a connection of its own, so calls may go on."""
         connection = connect(self._conninfo)
         try:

@@ -38,7 +38,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.db.calls.call import Call, Row, value_of
-from fetchwork.db.connection import connect_async, is_stale, timed, with_defaults
+from fetchwork.db.connection import Statement, connect_async, is_stale, timed, with_defaults
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
@@ -136,7 +136,7 @@ class AsyncDatabase:
         return await self.run(value_of(function, arguments), timeout_s=timeout_s, again=again)
 
     async def query(
-        self, sql: str, params: Sequence[Any] = (), *, timeout_s: float | None = None, again: bool = True
+        self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None, again: bool = True
     ) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
@@ -245,7 +245,7 @@ class AsyncDatabase:
         self._retry_at = time.monotonic() + random.uniform(0.3, 1.0) * longest  # noqa: S311
 
     async def _run(
-        self, connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[Any], end: float
+        self, connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[object], end: float
     ) -> list[Row]:
         timeout_s = max(0.001, _left(end))
         work = asyncio.ensure_future(_execute(connection, *timed(sql, params, timeout_s)))
@@ -287,14 +287,16 @@ class AsyncDatabase:
         await connection.close()
 
 
-async def _execute(connection: psycopg.AsyncConnection[Row], sql: Any, params: list[Any]) -> list[Row]:
+async def _execute(
+    connection: psycopg.AsyncConnection[Row], sql: Statement, params: list[object]
+) -> list[Row]:
     cursor = await connection.execute(sql, params)
     while cursor.nextset():
         pass
     return await cursor.fetchall() if cursor.description else []
 
 
-def _close_after(work: asyncio.Future[Any], connection: psycopg.AsyncConnection[Row]) -> None:
+def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConnection[Row]) -> None:
     if not work.cancelled():
         work.exception()
     connection.pgconn.finish()

@@ -141,7 +141,7 @@ def outranked(request: JobRequest, slot: SlotView, others: Iterable[SlotView]) -
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
     """The value of a Rank; as in HTCondor true is 1, and what is neither number nor boolean is 0."""
     value = evaluate(ad, rank, target)
-    return 0.0 if truth(value) is None else float(value)
+    return float(value) if isinstance(value, int | float) and truth(value) is not None else 0.0
 
 
 def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:

@@ -27,13 +27,13 @@ class Call(Generic[T_co]):
     """``fetchwork.function(argument => value, ...)``, to be run by a Database or an AsyncDatabase."""
 
     function: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     #: makes the result of the rows
     read: Callable[[list[Row]], T_co]
     #: the class of its rows, where they are not single values
     record: type[Record] | None = None
 
-    def statement(self) -> tuple[str, list[Any]]:
+    def statement(self) -> tuple[str, list[object]]:
         """The SQL of the call, and its parameters."""
         named = ", ".join(f"{name} => %s" for name in self.arguments)
         # names come from this package's own functions; values travel apart
@@ -65,10 +65,10 @@ class Record:
 
 
 #: by class: what takes the values of its fields out of a row
-_READERS: dict[type[Record], Callable[[Row], Sequence[Any]]] = {}
+_READERS: dict[type[Record], Callable[[Row], Sequence[object]]] = {}
 
 
-def _reader(record: type[Record]) -> Callable[[Row], Sequence[Any]]:
+def _reader(record: type[Record]) -> Callable[[Row], Sequence[object]]:
     found = _READERS.get(record)
     if found is None:
         columns = record.columns()
@@ -78,26 +78,28 @@ def _reader(record: type[Record]) -> Callable[[Row], Sequence[Any]]:
     return found
 
 
-def records_of(record: type[R], function: str, arguments: Mapping[str, Any] | None = None) -> Call[list[R]]:
+def records_of(
+    record: type[R], function: str, arguments: Mapping[str, object] | None = None
+) -> Call[list[R]]:
     """A call that answers with any number of rows."""
     return Call(function, arguments or {}, lambda rows: [record.from_row(row) for row in rows], record)
 
 
-def first_of(record: type[R], function: str, arguments: Mapping[str, Any] | None = None) -> Call[R | None]:
+def first_of(record: type[R], function: str, arguments: Mapping[str, object] | None = None) -> Call[R | None]:
     """A call that answers with one row or none."""
     return Call(function, arguments or {}, lambda rows: record.from_row(rows[0]) if rows else None, record)
 
 
-def one_of(record: type[R], function: str, arguments: Mapping[str, Any] | None = None) -> Call[R]:
+def one_of(record: type[R], function: str, arguments: Mapping[str, object] | None = None) -> Call[R]:
     """A call that always answers with one row."""
     return Call(function, arguments or {}, lambda rows: record.from_row(rows[0]), record)
 
 
-def value_of(function: str, arguments: Mapping[str, Any] | None = None) -> Call[Any]:
+def value_of(function: str, arguments: Mapping[str, object] | None = None) -> Call[Any]:
     """A call that answers with one value; the function that makes it tells its type."""
     return Call(function, arguments or {}, lambda rows: next(iter(rows[0].values())))
 
 
-def done(function: str, arguments: Mapping[str, Any] | None = None) -> Call[None]:
+def done(function: str, arguments: Mapping[str, object] | None = None) -> Call[None]:
     """A call that answers nothing."""
     return Call(function, arguments or {}, lambda rows: None)
