@@ -6,7 +6,7 @@
 #                   TESTS=tests/queue only these; LOAD=4 beside four busy processes; WORKERS=2 so many at once
 #   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
-#   make lint       formatting, rules, types
+#   make lint       formatting, rules, types, of Python and of SQL
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
 #   make lock       choose the newest allowed versions of all dependencies anew
@@ -51,6 +51,7 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
+	@$(BIN)/python -m tests.house.lint_sql
 
 bench-%: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py

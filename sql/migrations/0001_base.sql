@@ -25,7 +25,8 @@ CREATE TABLE fetchwork.migration (
 COMMENT ON TABLE fetchwork.migration IS
     'one row for each file of sql/migrations that was applied; the file itself writes it';
 
-INSERT INTO fetchwork.migration (version, name) VALUES (1, 'base');
+INSERT INTO fetchwork.migration (version, name)
+VALUES (1, 'base');
 
 -- Roles -----------------------------------------------------------------------------------------------------
 -- sql/grants.sql says what each may do. Roles belong to the whole cluster of databases, so another database
@@ -84,7 +85,8 @@ CREATE TABLE fetchwork.setting (
 
 COMMENT ON TABLE fetchwork.setting IS 'numbers that hold for the whole pool; functions read them at each use';
 
-INSERT INTO fetchwork.setting (name, value, unit, meaning) VALUES
+INSERT INTO fetchwork.setting (name, value, unit, meaning)
+VALUES
     ('max_ad_bytes', 10240, 'bytes',
         'what the startd reads of a fetched ad (HTCondor''s PIPE_BUFFER_MAX)'),
     ('max_not_started', 3, 'runs',
@@ -135,7 +137,8 @@ CREATE TABLE fetchwork.queue (
 
 COMMENT ON TABLE fetchwork.queue IS 'queues; a slot draws from those that its hook keyword names';
 
-INSERT INTO fetchwork.queue (name) VALUES ('default');
+INSERT INTO fetchwork.queue (name)
+VALUES ('default');
 
 CREATE TABLE fetchwork.concurrency_limit (
     name text PRIMARY KEY CONSTRAINT concurrency_limit_is_lower CHECK (name = lower(name)),
@@ -344,7 +347,8 @@ COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
 -- what START expressions commonly look at; agents add what those of their slots do
-INSERT INTO fetchwork.significant_attribute (key) VALUES
+INSERT INTO fetchwork.significant_attribute (key)
+VALUES
     ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup');
 
 CREATE TABLE fetchwork.autocluster (
@@ -710,7 +714,8 @@ CREATE TABLE fetchwork.event_floor (
 COMMENT ON TABLE fetchwork.event_floor IS
     'events up to here were dropped: a reader that stands before it has missed some, and is told';
 
-INSERT INTO fetchwork.event_floor (xid, event_id) VALUES ('0', 0);
+INSERT INTO fetchwork.event_floor (xid, event_id)
+VALUES ('0', 0);
 
 -- Maintenance -----------------------------------------------------------------------------------------------
 
@@ -722,7 +727,8 @@ CREATE TABLE fetchwork.heartbeat (
 
 COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';
 
-INSERT INTO fetchwork.heartbeat (reaped_at) VALUES (now());
+INSERT INTO fetchwork.heartbeat (reaped_at)
+VALUES (now());
 
 CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,

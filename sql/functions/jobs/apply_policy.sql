@@ -1,6 +1,8 @@
 -- A policy expression of a job became true: the agent that evaluated it says what to do ('hold', 'release',
 -- 'remove', 'vacate'). status is the JobStatus that the agent saw; if the job is not in it any more, or is
 -- Removed and only its run still ends, nothing happens and the answer is false.
+--
+-- Locks: the job.
 CREATE OR REPLACE FUNCTION fetchwork.apply_policy(
     cluster integer,
     proc integer,
