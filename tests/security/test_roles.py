@@ -134,6 +134,57 @@ def test_readers_agents_and_administrators_see_all_jobs(
         assert owners_seen(queue, view) == {"alice", "bob"}, view
 
 
+MEMBERS = [role for role, member_of in ROLES.items() if member_of]
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_every_column_of_every_view_is_readable(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
+) -> None:
+    """A view computes its columns with the reader's rights: what it calls must be granted, too."""
+    slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
+    busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
+    busy.call("set_limit", name="licence", maximum=2)
+    reader = login(role)
+    columns = busy.rows(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = 'fetchwork' AND table_name IN (SELECT viewname FROM pg_views WHERE schemaname = 'fetchwork')"
+    )
+    views = {view for view, _ in columns}
+    assert views >= {*VIEWS, "slots", "hosts", "submitters", "queues", "limits", "settings"}
+    for view in views:
+        busy_rows = len(busy.rows(f"SELECT * FROM fetchwork.{view}"))
+        assert len(reader.rows(f"SELECT * FROM fetchwork.{view}")) <= busy_rows
+        # an empty view computes nothing
+        assert busy_rows or view == "rests", view
+    for view, column in columns:
+        reader.rows(f"SELECT {column} FROM fetchwork.{view} WHERE {column} IS NOT NULL")
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_a_function_that_a_role_may_call_calls_none_that_it_may_not(
+    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
+) -> None:
+    caller = login(role)
+    caller.connection.autocommit = False
+    functions = busy.rows(
+        "SELECT p.oid::regproc::text, coalesce((SELECT string_agg('NULL::' || t::regtype, ', ' ORDER BY n)"
+        " FROM unnest(p.proargtypes) WITH ORDINALITY AS a (t, n)), '') FROM pg_proc AS p"
+        " WHERE p.pronamespace = 'fetchwork'::regnamespace AND has_function_privilege(%s, p.oid, 'EXECUTE')",
+        role,
+    )
+    assert len(functions) >= len(FOR_EVERYONE)
+    for function, arguments in functions:
+        try:
+            caller.rows(f"SELECT * FROM {function}({arguments})")
+        except psycopg.errors.InsufficientPrivilege as error:
+            pytest.fail(f"{function}: {error}")
+        except psycopg.Error:
+            pass  # nothing but NULLs is no call that makes sense
+        finally:
+            caller.connection.rollback()
+
+
 def test_who_has_no_role_sees_nothing(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
     nobody = login("fw_nobody")
     for view in [*VIEWS, "slots", "hosts", "submitters", "queues", "settings"]:
