@@ -172,8 +172,6 @@ def compile_constraint(text: str, source: Source) -> Constraint:
     return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
 
-# -- translating ---------------------------------------------------------------------------------------------
-
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SQL_OPERATORS = {"==": "=", "!=": "<>", "is": "=", "isnt": "<>"}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "isnt", "isnt": "is"}

@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -131,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
         # accepted behind the command too: that is where one adds it after an error
         words = ["--debug", *(word for word in words if word != "--debug")]
     try:
-        status: Any = main_group.main(words, prog_name="fetchwork", standalone_mode=False)
+        status: object = main_group.main(words, prog_name="fetchwork", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "fetchwork"

@@ -58,7 +58,7 @@ def connected(function: Function) -> Function:
     @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
     @click.pass_context
     @functools.wraps(function)
-    def command(context: click.Context, /, *args: Any, dsn: str | None, **kwargs: Any) -> Any:
+    def command(context: click.Context, /, *args: object, dsn: str | None, **kwargs: object) -> object:
         from fetchwork.queue.session import Session
 
         session = Session(conninfo_of(context, dsn))

@@ -13,9 +13,13 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-Json = Mapping[str, Any]
+if TYPE_CHECKING:
+    from fetchwork.classad.values import ExprTree
+
+#: an ad in HTCondor's JSON form
+Json: TypeAlias = Mapping[str, Any]
 
 #: what a line is printed for
 IDS = ("ClusterId", "ProcId")
@@ -30,8 +34,8 @@ def visible(text: str) -> str:
     return _CONTROL.sub(_shown, text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _shown(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"^{chr(code ^ 64)}" if code < 128 else f"<U+{code:04X}>"
 
 
@@ -48,13 +52,13 @@ def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
     print(for_stream(text, err=err), end="\n" if nl else "", file=sys.stderr if err else sys.stdout)
 
 
-def to_json(value: Any, indent: int | None = None) -> str:
+def to_json(value: object, indent: int | None = None) -> str:
     """A JSON value as text; control characters are escaped, which JSON itself does not ask of all."""
     text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print one JSON value."""
     echo(to_json(value, 2))
 
@@ -88,7 +92,7 @@ def print_attributes(ads: Iterable[Json], letters: str, attributes: Sequence[str
     separator = "\t" if "t" in letters else ", " if "," in letters else "\n" if "n" in letters else " "
     names = [name.lower() for name in attributes]
     plain = "r" not in letters and all(re.fullmatch("[a-z_]\\w*", n, re.A) and n not in _WORDS for n in names)
-    expressions = [] if plain else _parsed(attributes)
+    expressions: Sequence[ExprTree] = () if plain else _parsed(attributes)
     for ad in ads:
         values = _literals(ad, names) if plain else None
         if values is None:
@@ -102,7 +106,7 @@ def print_attributes(ads: Iterable[Json], letters: str, attributes: Sequence[str
         echo(start + separator.join(shown))
 
 
-def _literals(ad: Json, names: Sequence[str]) -> list[Any] | None:
+def _literals(ad: Json, names: Sequence[str]) -> list[object] | None:
     """The values of attributes that need no evaluation: None unless all of them do not."""
     by_name = {name.lower(): value for name, value in ad.items()}
     values = [by_name.get(name) for name in names]
@@ -115,13 +119,13 @@ def _literals(ad: Json, names: Sequence[str]) -> list[Any] | None:
     return values
 
 
-def _parsed(attributes: Sequence[str]) -> list[Any]:
+def _parsed(attributes: Sequence[str]) -> list[ExprTree]:
     from fetchwork.classad.ads import parse_expr
 
     return [parse_expr(attribute) for attribute in attributes]
 
 
-def _evaluated(ad: Json, expressions: Sequence[Any], letters: str) -> list[str]:
+def _evaluated(ad: Json, expressions: Sequence[ExprTree], letters: str) -> list[str]:
     from fetchwork.classad.jsonform import from_json
     from fetchwork.classad.values import ERROR, UNDEFINED, evaluate, format_expr
 
@@ -140,7 +144,7 @@ def _evaluated(ad: Json, expressions: Sequence[Any], letters: str) -> list[str]:
     return shown
 
 
-def _printed(value: Any, letters: str) -> str:
+def _printed(value: object, letters: str) -> str:
     if isinstance(value, str):
         if "V" not in letters and "l" not in letters:
             return value
@@ -179,7 +183,7 @@ def command_line(ad: Json) -> str:
 _BREAK = re.compile(r"[\t\n\r]+")
 
 
-def table(heading: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[int] = ()) -> None:
+def table(heading: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[int] = ()) -> None:
     """Print rows under a heading, columns as wide as what is in them; ``right`` are aligned to the right."""
     # a row is one line, whatever is in it, and as wide as it is shown
     cells = [["" if cell is None else for_stream(_BREAK.sub(" ", str(cell))) for cell in row] for row in rows]

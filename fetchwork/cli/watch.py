@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import click
 
@@ -14,6 +14,11 @@ from fetchwork.queue.session import Session
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from fetchwork.queue.summaries import Batch
+    from fetchwork.queue.views import Json
+
+    Counts: TypeAlias = Batch | Json
 
 
 @click.command()
@@ -55,6 +60,28 @@ def cli(
         return
 
 
+class Line(TypedDict):
+    """The jobs of an owner or a batch; ``done`` are those that have completed."""
+
+    name: str
+    jobs: int
+    idle: int
+    running: int
+    held: int
+    done: int
+
+
+def _line(name: str, counts: Counts, done: int) -> Line:
+    return {
+        "name": name,
+        "jobs": counts["jobs"],
+        "idle": counts["idle"],
+        "running": counts["running"],
+        "held": counts["held"],
+        "done": done,
+    }
+
+
 class _Watch:
     """Looks at the queue again and again."""
 
@@ -65,19 +92,19 @@ class _Watch:
         self._before: dict[str, int] | None = None
         self._seen: set[str] = set()
 
-    def look(self) -> list[dict[str, Any]]:
+    def look(self) -> list[Line]:
         """A row for each owner, or for each batch that the constraint selects."""
         from fetchwork.queue import summaries
 
         if self._constraint is not None:
             batches = self._session.run(summaries.batches(self._constraint, self._session.memory))
-            return [{**batch, "name": f"{batch['owner']} {batch['batch']}"} for batch in batches]
+            return [_line(f"{batch['owner']} {batch['batch']}", batch, batch["done"]) for batch in batches]
         rows = self._session.run(summaries.totals("owner", empty=True))
         if self._before is None:
             self._before = {row["owner"]: row["completed"] for row in rows}
         self._seen |= {row["owner"] for row in rows if row["jobs"]}
         return [
-            {**row, "name": row["owner"], "done": row["completed"] - self._before.get(row["owner"], 0)}
+            _line(row["owner"], row, row["completed"] - self._before.get(row["owner"], 0))
             for row in rows
             if row["owner"] in self._seen
         ]
@@ -112,7 +139,7 @@ def _live(watch: _Watch, interval: float, until_empty: bool) -> None:
             time.sleep(interval)
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _table(rows: list[Line]) -> Table:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text

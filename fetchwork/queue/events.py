@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from fetchwork.classad.bindings import JobEventType
 from fetchwork.codes import EventType
 from fetchwork.errors import NotFound
 from fetchwork.queue import logentry
+
+Attributes: TypeAlias = dict[str, Any]
 
 _CURSOR = re.compile(r"(\d{1,20})\.(\d{1,19})")
 
@@ -88,7 +90,7 @@ class JobEvent(Mapping[str, Any]):
         self.type_number = int(type_number)
         self.cluster = int(cluster)
         self.proc = int(proc)
-        self._attributes: dict[str, Any] | None = None
+        self._attributes: Attributes | None = None
         self._lower: dict[str, str]
 
     @property
@@ -102,7 +104,7 @@ class JobEvent(Mapping[str, Any]):
         return float(self._epoch)
 
     @property
-    def type(self) -> Any:
+    def type(self) -> JobEventType:
         """The ``JobEventType``."""
         return JobEventType(self.type_number)
 
@@ -121,7 +123,7 @@ class JobEvent(Mapping[str, Any]):
         """The job, as '42.0'."""
         return f"{self.cluster}.{self.proc}"
 
-    def _all(self) -> dict[str, Any]:
+    def _all(self) -> Attributes:
         # most readers look at type and job only, so this waits until someone asks
         if self._attributes is None:
             moment = datetime.fromtimestamp(self.epoch, UTC).astimezone().replace(tzinfo=None)

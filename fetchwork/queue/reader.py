@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 
-from fetchwork.db import calls
+from fetchwork.db import calls, eventpages
 from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.selecting import JobSpec, id_of
@@ -46,7 +46,7 @@ class Reader:
         self._from_now = after == "now"
         if after is not None and not self._from_now:
             self.position = Cursor.parse(after)
-        self._condition, self._params = _condition(job, log)
+        self._condition = _condition(job, log)
 
     @staticmethod
     def now() -> Steps[str]:
@@ -79,62 +79,29 @@ class Reader:
             self._from_now = False
         start = self.position or Cursor(0, 0)
         # those of single jobs are few, and looked up by job
-        most = PAGE if self._condition == "true" else None
-        # How far it goes and the events are of one snapshot. The events come as one text, a line each: as
-        # rows they would cost the driver several times what they cost here.
-        page = f"""
-            SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, (
-                SELECT string_agg(
-                    concat_ws(
-                        E'\\t', e.xid, e.eventid, e.eventtypenumber, e.clusterid, e.procid,
-                        coalesce(e.runid, -1), extract(epoch FROM e.event_at), e.info
-                    ),
-                    E'\\n'
-                    ORDER BY e.xid, e.eventid
-                )
-                FROM fetchwork.events AS e
-                WHERE (e.xid, e.eventid) > (%s::xid8, %s)
-                    AND (e.xid, e.eventid) <= (w.until_xid, w.until_id)
-                    AND {self._condition}
-            ) AS lines
-            FROM fetchwork.event_window(%s::xid8, %s, %s::integer) AS w
-        """  # noqa: S608 - one of the conditions below
-        position = [str(start.xid), start.event_id]
-        (answer,) = yield Ask(page, [*position, *self._params, *position, most])
-        kept = Cursor(int(answer["kept_xid"]), answer["kept_id"])
+        most = PAGE if self._condition == eventpages.all_events() else None
+        statement = eventpages.page(self._condition, after_xid=start.xid, after_id=start.event_id, most=most)
+        (row,) = yield Ask(statement.sql, statement.params)
+        page = eventpages.EventPage.from_row(row)
+        kept = Cursor(int(page.kept_xid), page.kept_id)
         if self.position is not None and self.position < kept:
             raise CursorExpired(
                 f"events behind cursor '{self.position}' are not kept any more: those up to '{kept}' were"
                 f" dropped; read the jobs' state anew and go on after '{kept}'"
             )
         # whatever lies below has been seen or is of other jobs; but never step back
-        self.position = max(start, Cursor(int(answer["until_xid"]), answer["until_id"]))
+        self.position = max(start, Cursor(int(page.until_xid), page.until_id))
         # jsonb as text holds neither tab nor line break
-        lines = answer["lines"].split("\n") if answer["lines"] is not None else []
-        return [JobEvent(line) for line in lines], answer["more"]
+        lines = page.lines.split("\n") if page.lines is not None else []
+        return [JobEvent(line) for line in lines], page.more
 
 
-_OF_LOG = """
-    clusterid IN (SELECT fetchwork.log_clusters(%s))
-    AND fetchwork.is_log_of(%s, clusterid, procid)
-"""
-
-# the first condition, alone, can be looked up in an index
-_OF_JOBS = """
-    clusterid = ANY(%s)
-    AND (
-        clusterid = ANY(%s)
-        OR (clusterid, procid) IN (SELECT c, p FROM unnest(%s::integer[], %s::integer[]) AS named (c, p))
-    )
-"""
-
-
-def _condition(job: JobSpec | None, log: str | None) -> tuple[str, list[object]]:
-    """The condition for the events of some jobs, and its parameters."""
+def _condition(job: JobSpec | None, log: str | None) -> eventpages.Statement:
+    """The condition for the events of some jobs."""
     if log is not None:
-        return _OF_LOG, [log, log]
+        return eventpages.of_log(log)
     if job is None:
-        return "true", []
+        return eventpages.all_events()
     clusters: list[int] = []
     jobs: list[tuple[int, int]] = []
     for item in job if isinstance(job, list | tuple | set | frozenset) else [job]:
@@ -143,7 +110,4 @@ def _condition(job: JobSpec | None, log: str | None) -> tuple[str, list[object]]
             clusters.append(cluster)
         else:
             jobs.append((cluster, proc))
-    if not jobs:
-        return "clusterid = ANY(%s)", [clusters]
-    of_jobs, procs = [cluster for cluster, _ in jobs], [proc for _, proc in jobs]
-    return _OF_JOBS, [[*clusters, *of_jobs], clusters, of_jobs, procs]
+    return eventpages.of_jobs(clusters, jobs)

@@ -1,0 +1,97 @@
+"""The statement that reads a page of the event stream.
+
+How far a reader may go, and the events up to there, are of one snapshot. So this is one statement around SQL
+functions, and not a call of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fetchwork.db.calls import Record
+
+__all__ = ["EventPage", "Statement", "all_events", "of_jobs", "of_log", "page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL and its parameters: a condition, or a whole statement."""
+
+    sql: str
+    params: Sequence[object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage(Record):
+    """Events behind a cursor, and how far they go; see ``calls.EventWindow``."""
+
+    kept_xid: str
+    kept_id: int
+    until_xid: str
+    until_id: int
+    more: bool
+    #: a line for each event, its columns separated by tabs
+    lines: str | None
+
+
+def all_events() -> Statement:
+    """The condition for the events of all jobs."""
+    return Statement("true")
+
+
+def of_log(path: str) -> Statement:
+    """The condition for the events of the jobs whose UserLog is ``path``."""
+    return Statement(
+        """
+        clusterid IN (SELECT fetchwork.log_clusters(%s))
+        AND fetchwork.is_log_of(%s, clusterid, procid)
+        """,
+        [path, path],
+    )
+
+
+def of_jobs(clusters: Sequence[int], jobs: Sequence[tuple[int, int]]) -> Statement:
+    """The condition for the events of whole clusters, and of single jobs."""
+    if not jobs:
+        return Statement("clusterid = ANY(%s)", [list(clusters)])
+    job_clusters, procs = [cluster for cluster, _ in jobs], [proc for _, proc in jobs]
+    # the first part, alone, can be looked up in an index
+    return Statement(
+        """
+        clusterid = ANY(%s)
+        AND (
+            clusterid = ANY(%s)
+            OR (clusterid, procid) IN (SELECT c, p FROM unnest(%s::integer[], %s::integer[]) AS named (c, p))
+        )
+        """,
+        [[*clusters, *job_clusters], list(clusters), job_clusters, procs],
+    )
+
+
+def page(condition: Statement, *, after_xid: int, after_id: int, most: int | None) -> Statement:
+    """The statement for an ``EventPage`` of the events that fulfil a condition.
+
+    The events come as one text: as rows they would cost the driver several times what they cost so.
+    """
+    position = [str(after_xid), after_id]
+    return Statement(
+        f"""
+        SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, (
+            SELECT string_agg(
+                concat_ws(
+                    E'\\t', e.xid, e.eventid, e.eventtypenumber, e.clusterid, e.procid,
+                    coalesce(e.runid, -1), extract(epoch FROM e.event_at), e.info
+                ),
+                E'\\n'
+                ORDER BY e.xid, e.eventid
+            )
+            FROM fetchwork.events AS e
+            WHERE (e.xid, e.eventid) > (%s::xid8, %s)
+                AND (e.xid, e.eventid) <= (w.until_xid, w.until_id)
+                AND {condition.sql}
+        ) AS lines
+        FROM fetchwork.event_window(%s::xid8, %s, %s::integer) AS w
+        """,  # noqa: S608 - one of the conditions above
+        [*position, *condition.params, *position, most],
+    )
