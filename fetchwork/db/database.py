@@ -6,13 +6,13 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from fetchwork.db.calls.call import Call, Row, value_of
+from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import connect, is_stale, timed, with_defaults
 from fetchwork.db.translate import translated
 
@@ -70,14 +70,6 @@ class Database:
     def run(self, call: Call[T], *, timeout_s: float | None = None) -> T:
         """The result of a call of a SQL function (``fetchwork.db.calls``)."""
         return call.read(self.query(*call.statement(), timeout_s=timeout_s))
-
-    def call(self, function: str, /, *, timeout_s: float | None = None, **arguments: Any) -> list[Row]:
-        """The rows of ``fetchwork.function(argument => value, ...)``."""
-        return self.run(Call(function, arguments, lambda rows: rows), timeout_s=timeout_s)
-
-    def scalar(self, function: str, /, *, timeout_s: float | None = None, **arguments: Any) -> Any:
-        """The only value of ``call``; None without a row."""
-        return self.run(value_of(function, arguments), timeout_s=timeout_s)
 
     def query(self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""

@@ -32,12 +32,12 @@ import random
 import socket
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from fetchwork.db.calls.call import Call, Row, value_of
+from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import Statement, connect_async, is_stale, timed, with_defaults
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -117,23 +117,6 @@ class AsyncDatabase:
         the same call twice does what it does once.
         """
         return call.read(await self.query(*call.statement(), timeout_s=timeout_s, again=again))
-
-    async def call(
-        self, function: str, /, *, timeout_s: float | None = None, again: bool = True, **arguments: Any
-    ) -> list[Row]:
-        """The rows of ``fetchwork.function(argument => value, ...)``.
-
-        With ``again`` a call whose connection broke is repeated on another within its time: right wherever
-        the same call twice does what it does once.
-        """
-        call = Call(function, arguments, lambda rows: rows)
-        return await self.run(call, timeout_s=timeout_s, again=again)
-
-    async def scalar(
-        self, function: str, /, *, timeout_s: float | None = None, again: bool = True, **arguments: Any
-    ) -> Any:
-        """The only value of ``call``; None without a row."""
-        return await self.run(value_of(function, arguments), timeout_s=timeout_s, again=again)
 
     async def query(
         self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None, again: bool = True

@@ -21,6 +21,7 @@ from fetchwork.handlers.keywords import KeywordContext, make_contexts
 from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
+from tests.by_name import call, scalar
 from tests.kept import kept_database
 
 ADS = Path(__file__).parent.parent / "data/ads"
@@ -182,7 +183,7 @@ def submit(database: Database) -> Submit:
 
     def submit(**arguments: Any) -> str:
         arguments = {"cmd": "/bin/true", "owner": "nobody", **arguments}
-        return str(database.scalar("submit", **arguments))
+        return str(scalar(database, "submit", **arguments))
 
     return submit
 
@@ -217,7 +218,7 @@ def wait_longer(database: Database) -> Callable[[], None]:
 
     def wait_longer() -> None:
         database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")
-        database.call("wake")
+        call(database, "wake")
 
     return wait_longer
 

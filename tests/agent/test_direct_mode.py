@@ -13,6 +13,7 @@ from fetchwork.db.database import Database
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, with_attributes
+from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
 UPDATE = {"JobState": "Running"}
@@ -127,7 +128,7 @@ def test_removed_job_is_signalled_by_the_hook_itself(
             update = with_attributes(ad, **UPDATE, JobPid=process.pid)
             assert hook("update_job_info", update).returncode == 0
             assert process.poll() is None
-            database.call("remove", jobs=[job])
+            call(database, "remove", jobs=[job])
             assert hook("update_job_info", update).returncode == 0
             assert process.wait(10) == -15
         finally:

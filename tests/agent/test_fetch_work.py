@@ -10,6 +10,7 @@ from fetchwork.handlers.context import Caller
 from fetchwork.hook.wire import HOOKS
 from fetchwork.matching.autoclusters import Autoclusters
 from tests.agent.conftest import ADS, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
+from tests.by_name import call
 
 VERSIONS = ("23.9.6", "25.14.1")
 
@@ -123,7 +124,7 @@ async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks: Hooks,
 
 async def test_two_owners_share_the_slots(hooks: Hooks, submit: Submit, database: Database) -> None:
     for owner in ("alice", "bob"):
-        database.call("submit_many", ads=[{"Cmd": "/bin/true", "Owner": owner}] * 10)
+        call(database, "submit_many", ads=[{"Cmd": "/bin/true", "Owner": owner}] * 10)
     owners = [attributes_of(await hooks.fetch(slot_ad(Name=f"slot{n}@vm")))["Owner"] for n in range(1, 9)]
     assert sorted(owners) == ["alice"] * 4 + ["bob"] * 4
 

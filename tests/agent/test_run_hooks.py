@@ -11,6 +11,7 @@ from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.start import hold_code
 from fetchwork.handlers.update import signal_number
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
+from tests.by_name import call
 
 RUNNING = {"JobState": "Running", "JobPid": 4242}
 EXITED = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
@@ -57,7 +58,7 @@ async def test_job_removed_between_claim_and_start_does_not_start(
 ) -> None:
     job = submit()
     ad = await hooks.fetch()
-    database.call("remove", jobs=[job])
+    call(database, "remove", jobs=[job])
     assert (await hooks.start(ad)).reply.exit == 1
     assert job_of(job)["jobstatus"] == 3
 
@@ -140,7 +141,7 @@ async def test_removed_job_gets_its_own_signal_then_sigkill(
     job = submit(ad={"KillSig": "SIGUSR1", "JobMaxVacateTime": 30})
     ad = await hooks.started_job()
     await hooks.update(ad, **RUNNING)
-    database.call("remove", jobs=[job])
+    call(database, "remove", jobs=[job])
     answer = await hooks.update(ad, **RUNNING)
     assert (answer.reply.signal, answer.reply.pid) == (signal.SIGUSR1, 4242)
     database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '31 s'")
@@ -154,7 +155,7 @@ async def test_job_without_a_vacate_time_gets_ten_minutes(
 ) -> None:
     job = submit()
     ad = await hooks.started_job()
-    database.call("hold", jobs=[job])
+    call(database, "hold", jobs=[job])
     assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGTERM
     database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '599 s'")
     assert (await hooks.update(ad, **RUNNING)).reply.signal == signal.SIGTERM
@@ -185,7 +186,7 @@ async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_cou
     job = submit()
     ad = await hooks.started_job()
     token = attributes_of(ad)["FetchWorkToken"]
-    database.call("starter_gone", run_id=1, token=token)
+    call(database, "starter_gone", run_id=1, token=token)
     answer = await hooks.update(ad, **RUNNING)
     assert (answer.reply.signal, answer.reply.pid) == (signal.SIGKILL, 4242)
     await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=9)

@@ -21,6 +21,7 @@ from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
+from tests.by_name import call, scalar
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
@@ -101,7 +102,8 @@ class Started:
         self, keyword: str, queue: str, count: int = 1, seconds: float = 0.5, **more: Any
     ) -> list[str]:
         return [
-            self.database(keyword).scalar(
+            scalar(
+                self.database(keyword),
                 "submit",
                 cmd="/bin/sleep",
                 arguments=str(seconds),
@@ -172,7 +174,7 @@ def start(
         opened.extend(databases.values())
         for keyword in tables["keyword"].values():
             for queue in keyword["queues"]:
-                databases[keyword.get("database", "main")].call("set_queue", name=queue)
+                call(databases[keyword.get("database", "main")], "set_queue", name=queue)
         pool = make_pool(slots=_cores(tables), host=tables, config=settings, database=main, agent=agent)
         pools.append(pool)
         return Started(pool, config.load(pool.host_file), databases)

@@ -12,6 +12,7 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
+from tests.by_name import scalar
 
 TIMEOUT_S = 40
 _names = itertools.count(1)
@@ -27,7 +28,7 @@ class Jobs:
     def submit(self, cmd: str = "/bin/sh", **asked: Any) -> str:
         asked.setdefault("owner", "alice")
         asked.setdefault("iwd", "/tmp")
-        return str(self.database.scalar("submit", cmd=cmd, **asked))
+        return str(scalar(self.database, "submit", cmd=cmd, **asked))
 
     def one(self, sql: str, *params: Any) -> dict[str, Any] | None:
         rows = self.database.query(sql, params)
@@ -98,7 +99,7 @@ def jobs(pool: PersonalPool) -> Iterator[Jobs]:
         # failing starts are to be counted in seconds; the host is not to be taken for a black hole
         quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
         for name, value in quick.items():
-            database.scalar("set_setting", name=name, value=value)
+            scalar(database, "set_setting", name=name, value=value)
         yield Jobs(pool, database)
         database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
 
@@ -161,7 +162,7 @@ def test_vacated_job_is_idle_again_and_completes_in_a_second_run(jobs: Jobs) -> 
 def test_removed_running_job_is_ended_at_its_next_update(jobs: Jobs) -> None:
     job = jobs.submit("/bin/sleep", arguments="300")
     run = jobs.running(job)
-    assert jobs.database.scalar("remove", jobs=[job]) == 1
+    assert scalar(jobs.database, "remove", jobs=[job]) == 1
     assert jobs.status(job) == 3
     jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended", 20)
     assert jobs.runs(job)[0]["outcome"] == "removed"
@@ -174,17 +175,17 @@ def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     marker = f"/tmp/held-{next(_names)}-{time.time_ns()}"
     job = jobs.submit(arguments=f"-c 'test -e {marker} && exit 0; touch {marker}; exec sleep 300'")
     jobs.running(job)
-    jobs.database.scalar("hold", jobs=[job], reason="wait")
+    scalar(jobs.database, "hold", jobs=[job], reason="wait")
     assert (jobs.status(job), jobs.held(job)["holdreason"]) == (5, "wait")
     jobs.wait(lambda: jobs.runs(job)[0]["outcome"] == "held", f"the run of {job} ended", 20)
-    jobs.database.scalar("release", jobs=[job])
+    scalar(jobs.database, "release", jobs=[job])
     jobs.completed(job)
     assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
 
 
 def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:
     marker = f"/tmp/never-{next(_names)}-{time.time_ns()}"
-    jobs.database.scalar("set_queue", name="default", changes={"paused": True})
+    scalar(jobs.database, "set_queue", name="default", changes={"paused": True})
     try:
         job = jobs.submit(arguments=f"-c 'touch {marker}'")
         cluster, proc = (int(word) for word in job.split("."))
@@ -193,11 +194,11 @@ def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> N
             other.execute(
                 "SELECT FROM fetchwork.job WHERE cluster_id = %s AND proc_id = %s FOR UPDATE", [cluster, proc]
             )
-            jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+            scalar(jobs.database, "set_queue", name="default", changes={"paused": False})
             jobs.wait(lambda: jobs.runs(job), f"a claim of {job}")
             other.execute("SELECT fetchwork.remove(ARRAY[%s])", [job])
     finally:
-        jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+        scalar(jobs.database, "set_queue", name="default", changes={"paused": False})
     jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
     # a job that comes after it on the same slots shows that they went on
     for later in [jobs.submit("/bin/true") for _ in range(5)]:
@@ -232,7 +233,7 @@ def test_job_that_cannot_start_is_held_with_the_cause_and_the_slots_go_on(jobs: 
 
 
 def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) -> None:
-    jobs.database.scalar("set_queue", name="default", changes={"paused": True})
+    scalar(jobs.database, "set_queue", name="default", changes={"paused": True})
     try:
         job = jobs.submit("/bin/true")
         # submit refuses it; this is what a bug, or a hand in the tables, would do
@@ -241,7 +242,7 @@ def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) 
             [int(job.split(".")[0])],
         )
     finally:
-        jobs.database.scalar("set_queue", name="default", changes={"paused": False})
+        scalar(jobs.database, "set_queue", name="default", changes={"paused": False})
     held = jobs.held(job)
     assert "universe 9" in held["holdreason"]
     for later in [jobs.submit("/bin/true") for _ in range(5)]:

@@ -15,6 +15,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
+from tests.by_name import scalar
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 
@@ -77,7 +78,7 @@ def test_password_of_the_administrator_is_in_no_file_that_others_may_read(up: Pe
 
 def test_stopped_pool_leaves_nothing_running_and_starts_again_with_its_database(up: PersonalPool) -> None:
     with Database(up.conninfo) as database:
-        job = database.scalar("submit", cmd="/bin/true", owner="alice", requirements="false")
+        job = scalar(database, "submit", cmd="/bin/true", owner="alice", requirements="false")
     assert left_of(up.directory)
     up.stop()
     assert left_of(up.directory) == []

@@ -16,6 +16,7 @@ from fetchwork.db.database import Database
 from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
+from tests.by_name import scalar
 
 README = Path(__file__).parents[2] / "README.md"
 HOST = "ep.example.org"
@@ -150,8 +151,8 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs(
             for command in (file, install, restart):
                 status, output = debian.run(command)
                 assert status == 0, output
-            job = database.scalar(
-                "submit", cmd="/bin/sh", arguments="-c 'exit 7'", owner="nobody", iwd="/tmp"
+            job = scalar(
+                database, "submit", cmd="/bin/sh", arguments="-c 'exit 7'", owner="nobody", iwd="/tmp"
             )
             deadline = time.monotonic() + 300
             while not (

@@ -12,6 +12,7 @@ from fetchwork.explain.slot import match
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
+from tests.by_name import call
 
 TIMEOUT_S = 60
 # an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
@@ -133,7 +134,7 @@ def test_analysis_and_match_speak_of_the_real_slots(site: Site) -> None:
     assert [(clause.text, clause.false) for clause in found.clauses] == [("TARGET.Memory > 999999", 2)]
     told = match(database, slots[0]["name"])
     assert (told.queues, told.passed_over) == (["default"], {"job_refuses": 1})
-    database.call("remove", jobs=[job])
+    call(database, "remove", jobs=[job])
 
 
 def test_job_that_fails_is_tried_again_as_its_description_says(site: Site) -> None:
@@ -185,7 +186,7 @@ def process_lives(pid: int, name: str) -> bool:
 
 def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site) -> None:
     database = session_of(site.queue).database
-    database.call("set_queue", name="default", changes={"preempt_prio": 10})
+    call(database, "set_queue", name="default", changes={"preempt_prio": 10})
     try:
         low = site.submit("sleep 1000", count=2)
         for job in low:
@@ -203,9 +204,9 @@ def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site)
         site.running(near)
         assert site.one("SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s", victim) == {"jobstatus": 1}
     finally:
-        database.call("set_queue", name="default", changes={"preempt_prio": None})
+        call(database, "set_queue", name="default", changes={"preempt_prio": None})
         left = database.query("SELECT jobid FROM fetchwork.jobs")
-        database.call("remove", jobs=[job["jobid"] for job in left])
+        call(database, "remove", jobs=[job["jobid"] for job in left])
         site.until(
             "the slots are free",
             lambda: not database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL"),
@@ -216,7 +217,7 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     site_with: Callable[..., Site],
 ) -> None:
     site = site_with(slots=1, config=REFUSES_ALICE)
-    session_of(site.queue).database.call("set_setting", name="refusal_rest", value=2)
+    call(session_of(site.queue).database, "set_setting", name="refusal_rest", value=2)
     (alices,) = site.submit("true", JobPrio=10)
 
     def rest() -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fetchwork.db import calls
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
@@ -45,8 +46,9 @@ class _Agent:
         while True:
             try:
                 if not self.host_id:
-                    self.host_id = await self.database.scalar("hello", host=self.name, timeout_s=30)
-                await self.database.call("beat", host_id=self.host_id, alive=[], timeout_s=5)
+                    greeting = await self.database.run(calls.hello(host=self.name), timeout_s=30)
+                    self.host_id = greeting.host_id
+                await self.database.run(calls.beat(host_id=self.host_id, alive=[]), timeout_s=5)
             except FetchworkError:
                 self.comeback.refused += bool(since)
             else:

@@ -13,6 +13,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
 from fetchwork.queue.synchronous import session_of
+from tests.by_name import call
 from tests.direct_queue import DirectQueue
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"
@@ -64,14 +65,22 @@ def test_nothing_of_a_cluster_stays_if_a_part_is_refused(
 def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue, slots: DirectQueue) -> None:
     cluster = int(slots.submit().partition(".")[0])
     with pytest.raises(SubmitError, match="was not made in this transaction"):
-        session_of(queue).database.call("submit_cluster", common=None, procs=[{}], cluster=cluster)
+        call(session_of(queue).database, "submit_cluster", common=None, procs=[{}], cluster=cluster)
     with pytest.raises(SubmitError, match="was not reserved"):
-        session_of(queue).database.call(
-            "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=cluster
+        call(
+            session_of(queue).database,
+            "submit_cluster",
+            common={"Cmd": "/bin/true", "Owner": "a"},
+            procs=[{}],
+            cluster=cluster,
         )
     with pytest.raises(SubmitError, match="was not reserved"):
-        session_of(queue).database.call(
-            "submit_cluster", common={"Cmd": "/bin/true", "Owner": "a"}, procs=[{}], cluster=999
+        call(
+            session_of(queue).database,
+            "submit_cluster",
+            common={"Cmd": "/bin/true", "Owner": "a"},
+            procs=[{}],
+            cluster=999,
         )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
+from tests.by_name import call
 from tests.direct_queue import EXITED, DirectQueue
 from tests.kept import kept_database
 
@@ -602,7 +603,7 @@ def test_no_list_of_sessions_shows_a_token(
 ) -> None:
     ((run_id, token), *_) = busy.rows("SELECT run_id, token FROM fetchwork.run")
     with Database(postgres.conninfo("kept", user="fw_agent", password=PASSWORD)) as agents:
-        assert agents.call("accept", run_id=run_id, token=token)
+        assert call(agents, "accept", run_id=run_id, token=token)
         # even to the superuser, and to another session of the same role, which sees the statement
         for queue in (busy, login("fw_agent"), login("fw_alice")):
             shown = queue.rows("SELECT query, application_name FROM pg_stat_activity")

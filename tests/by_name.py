@@ -1,0 +1,17 @@
+"""SQL functions by name: those that only people call, and those that a test gives odd arguments."""
+
+from typing import Any
+
+from fetchwork.db.calls import Call, Row
+from fetchwork.db.database import Database
+
+
+def call(database: Database, function: str, **arguments: object) -> list[Row]:
+    """The rows of ``fetchwork.function(argument => value, ...)``."""
+    return database.run(Call(function, arguments, lambda rows: rows))
+
+
+def scalar(database: Database, function: str, **arguments: object) -> Any:
+    """The only value of ``call``; None without a row."""
+    rows = call(database, function, **arguments)
+    return next(iter(rows[0].values())) if rows else None
