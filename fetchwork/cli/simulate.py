@@ -89,7 +89,7 @@ def cli(
         unclaimed_delay_s=settings.fetch_delay_s,
         starter_initial_update_interval_s=host_config.slots.initial_update_interval_s,
         starter_update_interval_s=host_config.slots.update_interval_s,
-        # an agent holds a busy slot's fetch until it sees the starter's process go: here is none to see
+        # an agent answers a busy slot's fetch when it sees the starter's process end: here is none to see
         polling_interval_s=1.0,
         job_exit_timeout_s=settings.job_exit_timeout_s,
         pipe_buffer_max=host_config.host.pipe_buffer_max,

@@ -12,7 +12,7 @@ from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Timing
 from fetchwork.simulate.clock import Clock
 from fetchwork.simulate.host import Host
 from fetchwork.simulate.ledger import Execution, Ledger
-from fetchwork.simulate.startd import SlotSpec
+from fetchwork.simulate.slotad import SlotSpec
 
 __all__ = [
     "BEHAVIOURS",

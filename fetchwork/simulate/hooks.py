@@ -12,17 +12,14 @@ import resource
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
 from fetchwork.hook.spool import write_report
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.family import Actor
 from fetchwork.simulate.ledger import Ledger
-
-if TYPE_CHECKING:
-    from fetchwork.simulate.family import Actor
-    from fetchwork.simulate.startd import Slot
 
 #: seconds that each hook waits for the agent (PROTOCOL.md)
 DEADLINES_S = {
@@ -37,11 +34,21 @@ PHASES = ("begin", "sent", "answered")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 #: opens a connection to the agent for a hook that this process started; None: for the simulation's own
-Connect = Callable[["Actor | None"], Awaitable[Streams]]
+Connect = Callable[[Actor | None], Awaitable[Streams]]
 
 
 class HookKilled(Exception):
     """Raised by a fault harness: the hook gets SIGKILL at this step."""
+
+
+class FetchingSlot(Protocol):
+    """The slot that a hook is called for, as a fault harness sees it."""
+
+    number: int
+    name: str
+
+    def kill_starter(self) -> None:
+        """SIGKILL to the slot's starter."""
 
 
 class Step(NamedTuple):
@@ -49,7 +56,7 @@ class Step(NamedTuple):
 
     hook: str
     phase: str
-    slot: "Slot"
+    slot: FetchingSlot
 
 
 Watch = Callable[[Step], None]
@@ -77,7 +84,7 @@ def allow_connections() -> None:
 def connect_to(path: Path | str) -> Connect:
     """Connections to an agent's socket that come from this very process."""
 
-    async def connect(_: "Actor | None") -> Streams:
+    async def connect(_: Actor | None) -> Streams:
         return await asyncio.open_unix_connection(str(path))
 
     return connect
@@ -112,10 +119,10 @@ class Hooks:
         name: str,
         body: bytes,
         *,
-        slot: "Slot",
+        slot: FetchingSlot,
         arg: str = "",
         starter_slot: str = "",
-        parent: "Actor | None" = None,
+        parent: Actor | None = None,
     ) -> Outcome:
         """Run one hook to its end; ``parent`` is the process that started it, where processes are real."""
         began = time.monotonic()
@@ -145,7 +152,7 @@ class Hooks:
             self.ledger.hook(name, time.monotonic() - began)
         return Outcome(reply.body, reply.exit, reply.signal, reply.pid)
 
-    async def _ask(self, request: Request, slot: "Slot", parent: "Actor | None") -> Reply:
+    async def _ask(self, request: Request, slot: FetchingSlot, parent: Actor | None) -> Reply:
         try:
             async with asyncio.timeout(self._deadlines_s[request.name]):
                 streams = await self._connect(parent)
@@ -160,7 +167,7 @@ class Hooks:
         except OSError as error:
             raise AgentUnavailable(f"agent does not answer: {error.strerror}") from None
 
-    async def _exchange(self, streams: Streams, request: Request, slot: "Slot") -> Reply:
+    async def _exchange(self, streams: Streams, request: Request, slot: FetchingSlot) -> Reply:
         incoming, outgoing = streams
         outgoing.write(encode_request(request))
         await outgoing.drain()
@@ -174,7 +181,7 @@ class Hooks:
             if (reply := reader.next_reply()) is not None:
                 return reply
 
-    def _step(self, hook: str, phase: str, slot: "Slot") -> None:
+    def _step(self, hook: str, phase: str, slot: FetchingSlot) -> None:
         if self._watch is not None:
             self._watch(Step(hook, phase, slot))
 

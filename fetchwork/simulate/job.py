@@ -58,9 +58,9 @@ class VirtualJob:
 
 
 def _seconds(ad: TextAd) -> float:
-    told = ad.number("SimulatedSeconds")
-    if told is not None:
-        return told
+    seconds = ad.number("SimulatedSeconds")
+    if seconds is not None:
+        return seconds
     if (ad.text("Cmd") or "").endswith("/sleep"):
         try:
             return float(ad.text("Arguments") or ad.text("Args") or "0")

@@ -54,7 +54,7 @@ class Ledger:
     def overlaps(self) -> list[tuple[Execution, Execution, float]]:
         """Pairs of executions of one job that were alive at the same time, and for how many seconds."""
         now = time.time()
-        found = []
+        pairs = []
         by_job: dict[str, list[Execution]] = {}
         for execution in self.executions:
             by_job.setdefault(execution.job, []).append(execution)
@@ -64,8 +64,8 @@ class Ledger:
                 for second in executions[number + 1 :]:
                     both = min(first.ended or now, second.ended or now) - second.started
                     if both > 0:
-                        found.append((first, second, both))
-        return found
+                        pairs.append((first, second, both))
+        return pairs
 
     def summary(self) -> dict[str, object]:
         """Counts, and the median, 95th and 99th percentile of each hook in milliseconds."""

@@ -8,44 +8,33 @@ ended the slot is Claimed/Idle and fetches once more under the same claim; witho
 
 import asyncio
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fetchwork.simulate.behaviour import NEVER
+from fetchwork.simulate.slotad import SlotSpec, SlotState
 from fetchwork.simulate.starter import Starter
 from fetchwork.simulate.textad import TextAd
-
-if TYPE_CHECKING:
-    from fetchwork.simulate.host import Host
+from fetchwork.simulate.world import World
 
 #: from a job's end to the next fetch where the end itself starts it
 _AT_JOB_END_S = 0.025
 
 
-@dataclass(frozen=True)
-class SlotSpec:
-    """A slot as a host's configuration describes it."""
+class Slot(SlotState):
+    """A static, partitionable or dynamic slot; ``add`` lets a dynamic slot that it makes fetch."""
 
-    cpus: int = 1
-    memory_mib: int = 1024
-    disk_kib: int = 1_000_000
-    gpus: int = 0
-    partitionable: bool = False
-
-
-class Slot:
-    """A static, partitionable or dynamic slot."""
-
-    def __init__(self, host: "Host", number: int, spec: SlotSpec, parent: "Slot | None" = None) -> None:
-        self.host = host
-        self.number = number
-        self.spec = spec
+    def __init__(
+        self,
+        world: World,
+        number: int,
+        spec: SlotSpec,
+        add: Callable[["Slot"], None],
+        parent: "Slot | None" = None,
+    ) -> None:
+        super().__init__(world.name, number, spec, parent.number if parent is not None else None)
+        self.world = world
         self.parent = parent
-        self.name = f"slot{number}@{host.name}"
-        if parent is not None:
-            self.name = f"slot{parent.number}_{number}@{host.name}"
-        self.state, self.activity = "Unclaimed", "Idle"
-        self.cpus, self.memory_mib, self.disk_kib = spec.cpus, spec.memory_mib, spec.disk_kib
+        self._add = add
         self.starter: Starter | None = None
         self.children: dict[int, Slot] = {}
         self._starting: asyncio.Task[None] | None = None
@@ -53,13 +42,23 @@ class Slot:
         self._changed = asyncio.Event()
         self._job_ended_at: float | None = None
 
+    @property
+    def children_names(self) -> list[str]:
+        """The names of the dynamic slots of a partitionable one."""
+        return [child.name for child in self.children.values()]
+
+    @property
+    def job_name(self) -> str | None:
+        """The job that runs in it."""
+        return self.starter.job.name if self.starter is not None else None
+
     # ---- when it fetches
 
     async def run(self) -> None:
         """Fetch for ever; a dynamic slot until it is given back."""
-        clock, timing = self.host.clock, self.host.timing
+        clock, timing = self.world.clock, self.world.timing
         if self.parent is None:
-            late = self.host.behaviour.first_fetch_with_update
+            late = self.world.behaviour.first_fetch_with_update
             await clock.sleep(timing.update_interval_s + 1.3 if late else 1.0)
         else:
             await self._pause_of_dynamic_slot()
@@ -75,26 +74,26 @@ class Slot:
     async def _pause_of_dynamic_slot(self) -> None:
         """A slot that never fetched is due at any delay but the one that means never."""
         if self._delay() < NEVER:
-            await self.host.clock.sleep(self.host.until_poll())
+            await self.world.clock.sleep(self.world.until_poll())
         else:
             await self._wait()
 
     def _delay(self) -> float:
-        return self.host.timing.fetch_delay_s(self.state, self.activity)
+        return self.world.timing.fetch_delay_s(self.state, self.activity)
 
     async def _wait(self) -> None:
         """Wait until the next fetch is due."""
-        clock = self.host.clock
+        clock = self.world.clock
         done_at = clock.now()
         # armed when a fetch has completed, with the delay of that moment; 0 means a second
         timer = done_at + max(1.0, self._delay())
         while not self._given_back:
             self._changed.clear()
-            changed = await self._sleep_until(min(timer, clock.now() + self.host.until_poll()))
+            changed = await self._sleep_until(min(timer, clock.now() + self.world.until_poll()))
             delay = self._delay()
             if changed:
                 # only the older startd looks at once when a claim has become idle
-                if self.host.behaviour.fetches_at_job_end and delay <= 0:
+                if self.world.behaviour.fetches_at_job_end and delay <= 0:
                     await clock.sleep(_AT_JOB_END_S)
                     return
             elif delay < NEVER and clock.now() >= done_at + delay:
@@ -103,7 +102,7 @@ class Slot:
                 timer = done_at + delay
 
     async def _sleep_until(self, at: float) -> bool:
-        clock = self.host.clock
+        clock = self.world.clock
         try:
             async with asyncio.timeout(max(0.001, (at - clock.now()) / clock.scale)):
                 await self._changed.wait()
@@ -114,19 +113,19 @@ class Slot:
     # ---- what it fetches
 
     async def _fetch(self) -> None:
-        self.host.ledger.counts["fetch_work"] += 1
-        body = bytes(self.host.slot_ad(self))
+        self.world.ledger.counts["fetch_work"] += 1
+        body = bytes(self.world.slot_ad(self))
         # FETCH_WORK is a child of the startd
-        outcome = await self.host.hooks.call("fetch_work", body, slot=self, parent=self.host.family)
-        printed = outcome.stdout[: self.host.timing.pipe_buffer_max]
+        outcome = await self.world.hooks.call("fetch_work", body, slot=self, parent=self.world.family)
+        printed = outcome.stdout[: self.world.timing.pipe_buffer_max]
         if not printed.strip():
-            self.host.ledger.counts["no work"] += 1
+            self.world.ledger.counts["no work"] += 1
             self._drop_idle_claim()
             return
         ad = TextAd.parse(printed)
         if ad is None:
             # not even a reply; the claim stays
-            self.host.ledger.counts["bad ads"] += 1
+            self.world.ledger.counts["bad ads"] += 1
             return
         willing = self._takes(ad)
         self._reply(ad, willing)
@@ -136,12 +135,12 @@ class Slot:
             self._drop_idle_claim()
 
     def _takes(self, ad: TextAd) -> bool:
-        if self.host.draining or self.host.refuses(ad):
+        if self.world.draining or self.world.refuses(ad):
             return False
         if not (self.state in ("Unclaimed", "Owner") or (self.state, self.activity) == ("Claimed", "Idle")):
             return False
         static = self.parent is None and not self.spec.partitionable
-        if static and not self.host.behaviour.checks_static_slots:
+        if static and not self.world.behaviour.checks_static_slots:
             return True
         return (
             (ad.number("RequestCpus") or 1) <= self.cpus
@@ -153,13 +152,13 @@ class Slot:
     def _reply(self, ad: TextAd, willing: bool) -> None:
         """Nothing waits for REPLY_FETCH, not even the starter's first hooks."""
         answer = "accept" if willing else "reject"
-        self.host.ledger.counts[answer] += 1
-        slot_ad = self.host.slot_ad(self)
+        self.world.ledger.counts[answer] += 1
+        slot_ad = self.world.slot_ad(self)
         if willing:
             slot_ad.put_text("ClaimId", f"<127.0.0.1:9618>#1795220817#1#{'0' * 40}")
         body = bytes(ad) + b"-----\n" + bytes(slot_ad)
         task: asyncio.Task[object] = asyncio.create_task(
-            self.host.hooks.call("reply_fetch", body, slot=self, arg=answer, parent=self.host.family)
+            self.world.hooks.call("reply_fetch", body, slot=self, arg=answer, parent=self.world.family)
         )
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
@@ -174,13 +173,13 @@ class Slot:
             int(ad.number("RequestMemory") or 1),
             int(ad.number("RequestDisk") or 1),
         )
-        child = Slot(self.host, number, spec, self)
+        child = Slot(self.world, number, spec, self._add, self)
         self.children[number] = child
         self.cpus -= spec.cpus
         self.memory_mib -= spec.memory_mib
         self.disk_kib -= spec.disk_kib
         child.start(ad)
-        self.host.add(child)
+        self._add(child)
 
     def _drop_idle_claim(self) -> None:
         if (self.state, self.activity) != ("Claimed", "Idle"):
@@ -199,7 +198,7 @@ class Slot:
     def start(self, ad: TextAd) -> None:
         """Claim the slot and spawn a starter."""
         self._enter("Claimed", "Busy")
-        self.starter = Starter(self, ad)
+        self.starter = Starter(self.world, self, ad)
         self._starting = asyncio.create_task(self.starter.run())
         self._starting.add_done_callback(self._starter_exited)
 
@@ -214,12 +213,12 @@ class Slot:
     def job_began(self, at: float) -> None:
         """A job's process is there: what lay between it and the one before is a gap."""
         if self._job_ended_at is not None:
-            self.host.ledger.gaps.append(at - self._job_ended_at)
+            self.world.ledger.gaps.append(at - self._job_ended_at)
 
     def kill_starter(self) -> None:
         """SIGKILL to the starter: job and hooks are gone, no hook tells; the slot fetches again."""
         if self._starting is not None:
-            self.host.ledger.counts["starters killed"] += 1
+            self.world.ledger.counts["starters killed"] += 1
             self._starting.cancel()
 
     async def finished(self) -> None:
@@ -244,7 +243,7 @@ class Slot:
             self._enter("Unclaimed", "Idle")
 
     def _enter(self, state: str, activity: str) -> None:
-        if self.host.draining and (state, activity) in (("Claimed", "Idle"), ("Unclaimed", "Idle")):
+        if self.world.draining and (state, activity) in (("Claimed", "Idle"), ("Unclaimed", "Idle")):
             state, activity = "Drained", "Idle"
         self.state, self.activity = state, activity
         self._changed.set()

@@ -11,29 +11,34 @@ import asyncio
 import random
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from fetchwork.simulate.hooks import Outcome
+from fetchwork.simulate.family import Actor
+from fetchwork.simulate.hooks import FetchingSlot, Outcome
 from fetchwork.simulate.job import VirtualJob
 from fetchwork.simulate.ledger import Execution
 from fetchwork.simulate.textad import TextAd
-
-if TYPE_CHECKING:
-    from fetchwork.simulate.family import Actor
-    from fetchwork.simulate.startd import Slot
+from fetchwork.simulate.world import World
 
 #: a claim of an HTCondor before 25.4 ends after so long, unless the job's ad says otherwise
 _CLAIM_LEASE_S = 1200.0
 
 
+class ClaimedSlot(FetchingSlot, Protocol):
+    """The slot that a starter runs in."""
+
+    def job_began(self, at: float) -> None:
+        """A job's process is there."""
+
+
 class Starter:
     """Runs one fetched job in a slot; ``run`` ends when the starter exits."""
 
-    def __init__(self, slot: "Slot", ad: TextAd) -> None:
+    def __init__(self, world: World, slot: ClaimedSlot, ad: TextAd) -> None:
+        self.world = world
         self.slot = slot
-        self.host = slot.host
         self.ad = ad
-        self.job = VirtualJob.read(ad, self.host.behaviour)
+        self.job = VirtualJob.read(ad, world.behaviour)
         self.execution: Execution | None = None
         self._actor: Actor | None = None
         self._job_pid = 0
@@ -53,7 +58,7 @@ class Starter:
 
     def suspend(self, on: bool = True) -> None:
         """Stop the job, or let it go on, which then takes so much longer."""
-        now = self.host.clock.now()
+        now = self.world.clock.now()
         if on and self._stopped_at is None:
             self._stopped_at = now
         elif not on and self._stopped_at is not None:
@@ -70,14 +75,14 @@ class Starter:
 
     async def run(self) -> None:
         """From the spawn to the exit of the starter; cancelled where it is killed."""
-        timing = self.host.timing
+        timing = self.world.timing
         try:
-            await self.host.clock.sleep(timing.starter_start_s)
+            await self.world.clock.sleep(timing.starter_start_s)
             if self.job.silent:
-                self.host.ledger.counts["silent starters"] += 1
+                self.world.ledger.counts["silent starters"] += 1
                 return
-            if self.host.family is not None:
-                self._actor = await self.host.family.fork()
+            if self.world.family is not None:
+                self._actor = await self.world.family.fork()
             if await self._prepared():
                 await self._run_job()
         finally:
@@ -86,7 +91,7 @@ class Starter:
                 update.cancel()
             if self._actor is not None:
                 self._actor.kill()
-            if self.execution is not None and self.execution.ended is None and not self.host.orphans:
+            if self.execution is not None and self.execution.ended is None and not self.world.orphans:
                 self.execution.ended = time.time()
 
     async def _prepared(self) -> bool:
@@ -94,7 +99,7 @@ class Starter:
         self._update(self.ad)
         outcome = await self._call("prepare_job", self.ad)
         if not _success(outcome):
-            self.host.ledger.counts["refused by prepare_job"] += 1
+            self.world.ledger.counts["refused by prepare_job"] += 1
             await self._exit_hook(self.ad, "evict")
             return False
         changes = TextAd.parse(outcome.stdout)
@@ -106,11 +111,11 @@ class Starter:
         return True
 
     async def _run_job(self) -> None:
-        clock, timing = self.host.clock, self.host.timing
-        self._job_pid = await self._actor.fork_job() if self._actor is not None else self.host.job_pid()
+        clock, timing = self.world.clock, self.world.timing
+        self._job_pid = await self._actor.fork_job() if self._actor is not None else self.world.job_pid()
         # not before the process is there: a crash between the two starts nothing
-        self.execution = self.host.ledger.start(
-            self.job.name, self.job.run_id, self.host.name, self.slot.name
+        self.execution = self.world.ledger.start(
+            self.job.name, self.job.run_id, self.world.name, self.slot.name
         )
         self.slot.job_began(self.execution.started)
         began = clock.now()
@@ -145,11 +150,11 @@ class Starter:
             self._actor.end_job()
         last = self._used(began, job_start)
         self._update(last)
-        await self.host.clock.sleep(random.uniform(0.003, 0.015))  # noqa: S311 - no secret
+        await self.world.clock.sleep(random.uniform(0.003, 0.015))  # noqa: S311 - no secret
         final = last.copy()
         final.put_text("JobState", "Exited")
         final.put("NumPids", "0")
-        final.put("JobDuration", f"{self.host.clock.now() - began:.6f}")
+        final.put("JobDuration", f"{self.world.clock.now() - began:.6f}")
         killed = self._end_signal or self.job.exit_signal
         if killed:
             final.put("ExitBySignal", "true")
@@ -160,7 +165,7 @@ class Starter:
             final.put("ExitBySignal", "false")
             final.put("ExitCode", str(self.job.exit_code))
             self.execution.exit_code = self.job.exit_code
-        if self._evicted is not None and self.host.behaviour.tells_vacate_reason:
+        if self._evicted is not None and self.world.behaviour.tells_vacate_reason:
             final.put_text("VacateReason", self._evicted)
             final.put("VacateReasonCode", "1010")
             final.put("VacateReasonSubCode", "0")
@@ -172,7 +177,7 @@ class Starter:
 
     def _lease_s(self) -> float:
         lease = _CLAIM_LEASE_S if self.job.lease_s is None else self.job.lease_s
-        if self.host.behaviour.lease_kills or lease == 0:
+        if self.world.behaviour.lease_kills or lease == 0:
             return lease
         return float("inf")
 
@@ -180,12 +185,12 @@ class Starter:
 
     async def _exit_hook(self, ad: TextAd, reason: str) -> Outcome | None:
         """Call JOB_EXIT; None where the starter lost its patience and killed it."""
-        self.host.ledger.counts[f"job_exit {reason}"] += 1
+        self.world.ledger.counts[f"job_exit {reason}"] += 1
         try:
-            async with asyncio.timeout(self.host.timing.job_exit_timeout_s):
+            async with asyncio.timeout(self.world.timing.job_exit_timeout_s):
                 return await self._call("job_exit", ad, reason)
         except TimeoutError:
-            self.host.ledger.counts["job_exit timed out"] += 1
+            self.world.ledger.counts["job_exit timed out"] += 1
             return None
 
     def _update(self, ad: TextAd) -> None:
@@ -193,7 +198,7 @@ class Starter:
             outcome = await self._call("update_job_info", ad)
             # the hook sends it only to the process that its ad tells
             if outcome.signal and outcome.pid == self._job_pid and self._job_pid:
-                self.host.ledger.counts["jobs signalled"] += 1
+                self.world.ledger.counts["jobs signalled"] += 1
                 self.signal_job(outcome.signal)
 
         task = asyncio.create_task(update())
@@ -201,7 +206,7 @@ class Starter:
         task.add_done_callback(self._updates.discard)
 
     async def _call(self, name: str, ad: TextAd, arg: str = "") -> Outcome:
-        return await self.host.hooks.call(
+        return await self.world.hooks.call(
             name,
             bytes(ad),
             slot=self.slot,
@@ -212,7 +217,7 @@ class Starter:
 
     def _used(self, began: float, job_start: int) -> TextAd:
         ad = self.ad.copy()
-        seconds = max(0.0, self.host.clock.now() - began)
+        seconds = max(0.0, self.world.clock.now() - began)
         ad.put_text("JobState", "Suspended" if self._stopped_at is not None else "Running")
         ad.put("JobPid", str(self._job_pid))
         ad.put("JobStartDate", str(job_start))
@@ -227,7 +232,7 @@ class Starter:
 
 
 def _success(outcome: Outcome) -> bool:
-    told = TextAd.parse(outcome.stdout)
-    code = told.number("HookStatusCode") if told is not None else None
+    printed = TextAd.parse(outcome.stdout)
+    code = printed.number("HookStatusCode") if printed is not None else None
     # what it prints wins over its exit status
     return code == 0 if code is not None else outcome.exit == 0

@@ -9,8 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.simulate.behaviour import NEVER
-from fetchwork.simulate.hooks import HookKilled, Step
-from fetchwork.simulate.startd import Slot
+from fetchwork.simulate.hooks import FetchingSlot, HookKilled, Step
 from tests.faults.harness import TIMING, SimulatedHost, Site
 from tests.faults.proxy import Side, Trap
 from tests.waiting import PATIENCE_S
@@ -29,12 +28,12 @@ SHORT_RESTS = {
     "max_refusal_rest": 0.5,
     "black_hole_runs": 1000,
 }
-#: chores at intervals that a test can wait for
+#: maintenance at intervals that a test can wait for
 HURRY = """
 import fetchwork.agent.main
 from fetchwork.handlers import maintenance
 fetchwork.agent.main.SLOTS_S = 0.3
-maintenance.TICK_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_S = 0.3
+maintenance.MAINTAIN_QUEUE_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_TABLES_S = 0.3
 """
 
 
@@ -143,7 +142,7 @@ async def _while_hooks_die(
     name: str,
     function: str,
     hook: tuple[str, str],
-    also: Callable[[Slot], None] = lambda slot: None,
+    also: Callable[[FetchingSlot], None] = lambda slot: None,
 ) -> None:
     """A host whose hook dies in this phase each time, until its agent was killed around the call."""
     dying = True
@@ -210,16 +209,16 @@ async def _goodbye_and_hello(site: Site) -> None:
         await host.agent.start()
 
 
-async def _chores(site: Site) -> None:
+async def _maintenance(site: Site) -> None:
     """What every agent does now and then."""
     host = await site.add_host("tidy", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "report_slots", "maintain_queue")
 
 
-async def _duties(site: Site) -> None:
+async def _leader_tasks(site: Site) -> None:
     """What one agent does now and then for all."""
-    host = await site.add_host("dutiful", slots=2, prelude=HURRY)
+    host = await site.add_host("leader", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "take_leader_task", "preempt", "maintain_tables")
 
@@ -236,8 +235,8 @@ async def test_agent_may_die_around_writes_that_are_seldom(site: Site) -> None:
         _starter_gone,
         _apply_policy,
         _goodbye_and_hello,
-        _chores,
-        _duties,
+        _maintenance,
+        _leader_tasks,
     )
     await asyncio.gather(*(provoke(site) for provoke in provoked))
     site.value(
