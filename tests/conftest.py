@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psycopg
@@ -120,7 +121,7 @@ class ByFile(LoadScopeScheduling):
         return f"tests/condor, third {CONDOR_THIRDS.index(third)}"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)
 
 

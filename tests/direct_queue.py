@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.invariants import violations
 
-EXITED = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": False}
+EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": False}
 
 
 class Claimed(NamedTuple):

@@ -56,7 +56,7 @@ class Waiting(WaitingFetches):
                 self.waits += 1
                 return await wait(timeout_s)
 
-            waiting.wait = counted  # type: ignore[method-assign]
+            waiting.wait = counted
         return waiting
 
     async def until(self, number: int) -> None:

@@ -124,7 +124,7 @@ def startd() -> Iterator[Actor]:
         starters.append(await fork())
         return starters[-1]
 
-    startd.fork = fork_and_remember
+    startd.fork = fork_and_remember  # type: ignore[assignment]
     yield startd
     for starter in starters:
         starter.kill()

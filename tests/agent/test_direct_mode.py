@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, wi
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
-UPDATE = {"JobState": "Running"}
+UPDATE: dict[str, Any] = {"JobState": "Running"}
 
 
 class DirectHook:

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ async def begin(hooks: Hooks, starter: Process) -> bytes:
 
 
 async def end(hooks: Hooks, job: bytes, starter: Process) -> None:
-    exited = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
+    exited: dict[str, Any] = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
     answer = await hooks.exit(job, starter=key_of(starter), **exited)
     assert answer.outcome == "completed"
     starter.kill()

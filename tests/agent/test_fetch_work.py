@@ -153,7 +153,7 @@ async def test_partitionable_slot_asks_again_without_ending_its_offers(
 async def test_undo_puts_the_job_back(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
     job = submit()
     answer = await hooks.ask("fetch_work", slot_ad())
-    await answer.undo()
+    await answer.undo()  # type: ignore[misc]
     assert job_of(job)["jobstatus"] == 1
     again = attributes_of(await hooks.fetch())
     assert f"{again['ClusterId']}.{again['ProcId']}" == job

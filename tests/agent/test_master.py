@@ -9,7 +9,7 @@ import pytest
 
 from fetchwork import config
 from fetchwork.agent import main, peer
-from fetchwork.handlers.context import LiveRun
+from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import Submit, slot_ad
 
@@ -30,7 +30,7 @@ async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "host": {"name": "vm"},
     }
     agent = main.Agent(config.from_dict(tables))
-    agent._master = Gone()
+    agent._master = Gone()  # type: ignore[assignment]
     yield agent
     for session in agent.sessions:
         await session.database.close()

@@ -44,7 +44,7 @@ async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
 
     yield make
     for hooks in made:
-        await hooks.runs.close()
+        await hooks.runs.close()  # type: ignore[attr-defined]
         await hooks.context.session.database.close()
 
 
@@ -74,7 +74,7 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
         # between fork and exec a child looks like its parent
         until(lambda: (found := orphans.child_of(identity)) and b"61" in command_of(found))
         found = orphans.child_of(identity)
-        assert command_of(found) == b"sleep\x0061\x00"
+        assert command_of(found) == b"sleep\x0061\x00"  # type: ignore[arg-type]
     finally:
         os.killpg(starter.pid, 9)
         starter.wait()

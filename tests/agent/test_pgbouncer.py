@@ -41,7 +41,7 @@ def bouncer(postgres: PostgresServer, public_directory: Callable[[], Path]) -> I
 @pytest.fixture
 def conninfo(bouncer: PgBouncer, new_database: Callable[[], str]) -> str:
     """A new database, through PgBouncer."""
-    return bouncer.conninfo(conninfo_to_dict(new_database())["dbname"])
+    return bouncer.conninfo(str(conninfo_to_dict(new_database())["dbname"]))
 
 
 async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_settings(conninfo: str) -> None:
@@ -82,7 +82,7 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
         await agent.stop()
 
 
-def _ask(path: str, request: Request) -> Reply:
+def _ask(path: Path, request: Request) -> Reply:
     return client.ask(path, request, 700)
 
 

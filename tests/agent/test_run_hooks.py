@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from fetchwork.handlers.update import signal_number
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
 
-RUNNING = {"JobState": "Running", "JobPid": 4242}
-EXITED = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
+RUNNING: dict[str, Any] = {"JobState": "Running", "JobPid": 4242}
+EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
 
 
 async def test_job_runs_from_fetch_to_exit(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:

@@ -94,9 +94,9 @@ class Bench:
 
     def fill(self, jobs: int) -> float:
         """Submit until that many jobs wait; returns jobs submitted a second."""
-        there = self.connection.execute("SELECT count(*) FROM fetchwork.waiting").fetchone()[0]
+        there = self.connection.execute("SELECT count(*) FROM fetchwork.waiting").fetchone()[0]  # type: ignore[index]
         more = jobs - there
-        begin = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
+        begin = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]  # type: ignore[index]
         for kind in range(AUTOCLUSTERS):
             common = {
                 "Cmd": "/bin/true",
@@ -110,7 +110,7 @@ class Bench:
                 "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))",
                 [json.dumps(common), max(1, more // AUTOCLUSTERS)],
             )
-        end = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
+        end = self.connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]  # type: ignore[index]
         self.connection.execute("SELECT fetchwork.fold()")
         self.connection.execute(
             "VACUUM ANALYZE fetchwork.waiting, fetchwork.job, fetchwork.cluster, fetchwork.run"

@@ -105,9 +105,9 @@ def measure(home: Path, rounds: int) -> None:
     print(f"{rounds} rounds, {os.cpu_count()} CPUs, {PYTHON} -> {os.path.realpath(PYTHON)}")
     print(f"{'':16} {'median ms':>10} {'min ms':>8} {'ratio':>6}")
     ratios = {}
-    for name, spent in times.items():
-        ratios[name] = statistics.median(spent) / bare
-        print(f"{name:16} {statistics.median(spent):10.2f} {min(spent):8.2f} {ratios[name]:6.3f}")
+    for name, spent in times.items():  # type: ignore[assignment]
+        ratios[name] = statistics.median(spent) / bare  # type: ignore[arg-type]
+        print(f"{name:16} {statistics.median(spent):10.2f} {min(spent):8.2f} {ratios[name]:6.3f}")  # type: ignore[arg-type, call-overload]
     print(f"hook cpu ratio: {max(ratio for name, ratio in ratios.items() if name != 'bare'):.3f}")
 
 

@@ -108,12 +108,14 @@ def main() -> None:
         ):
             sides = [
                 Side(
-                    "fetchwork", pool, lambda description: queue.submit(description, owner="alice") and None
+                    "fetchwork",
+                    pool,
+                    lambda description: queue.submit(description, owner="alice") and None,  # type: ignore[arg-type]
                 ),
                 Side("schedd", pool, by_schedd(pool)),
             ]
             end = time.monotonic() + PATIENCE_S
-            while status(str(pool.directory / "run/agent.sock"))["waiting_fetches"] == 0:
+            while status(pool.directory / "run/agent.sock")["waiting_fetches"] == 0:
                 if time.monotonic() > end:
                     raise SystemExit(f"no slot fetched in {PATIENCE_S} s")
                 time.sleep(0.1)

@@ -35,12 +35,12 @@ def left_of(directory: Path) -> list[Process]:
     return [
         process
         for process in processes()
-        if process.alive and (process.mounted(directory) or any(map(process.works_in, inside)))
+        if process.alive and (str(directory) in process.mounts() or any(map(process.works_in, inside)))
     ]
 
 
 def run(*words: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([FETCHWORK, *words], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run([FETCHWORK, *words], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
 
 
 def test_started_twice_is_one_pool(up: PersonalPool) -> None:

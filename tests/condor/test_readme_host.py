@@ -75,7 +75,7 @@ class Debian:
         with contextlib.suppress(BrokenPipeError):
             self._shell.stdin.write(f'{{ {command}\n}} 2>&1; status=$?; echo; echo "ended: $status"\n')
             self._shell.stdin.flush()
-        lines = []
+        lines: list[str] = []
         for line in self._shell.stdout:
             if ended := re.fullmatch(r"ended: (\d+)\n", line):
                 return int(ended[1]), "".join(lines)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
@@ -241,9 +242,7 @@ class Site:
             for length in seconds
         ]
         with self.connection() as connection:
-            connection.execute(
-                "SELECT fetchwork.submit_many(%s::jsonb[])", [[psycopg.types.json.Jsonb(ad) for ad in ads]]
-            )
+            connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad) for ad in ads]])
 
     def set(self, name: str, number: float) -> None:
         """Change a setting of the database."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -144,7 +145,7 @@ class SeededRun:
     async def _postgres_stops(self, _: SimulatedHost) -> str:
         mode = self.random.choice(["fast", "immediate"])
         pause = self.random.uniform(0.1, 1.5)
-        await asyncio.to_thread(self.server.stop, mode)
+        await asyncio.to_thread(self.server.stop, mode)  # type: ignore[arg-type]
         await asyncio.sleep(pause)
         await asyncio.to_thread(self.server.start)
         return f"postgres stopped ({mode}) for {pause:.1f} s"
@@ -178,7 +179,7 @@ class SeededRun:
         return f"no connections for {pause:.1f} s"
 
     def _take_connections(self) -> list[psycopg.Connection]:
-        held = []
+        held: list[Any] = []
         with contextlib.suppress(psycopg.OperationalError):
             while len(held) < 200:
                 held.append(psycopg.connect(self.site.conninfo))
@@ -187,7 +188,7 @@ class SeededRun:
     async def _network(self, host: SimulatedHost) -> str:
         mode = self.random.choice(["slow", "deaf", "cut"])
         pause = self.random.uniform(0.2, 2.0)
-        await host.proxy.set_mode(mode, 0.05)
+        await host.proxy.set_mode(mode, 0.05)  # type: ignore[arg-type]
         await asyncio.sleep(pause)
         await host.proxy.set_mode("open")
         return f"network {mode} for {pause:.1f} s"
@@ -201,7 +202,7 @@ class SeededRun:
             host.agent.signal(signal_of(stops))
 
         what = f"agent {'stopped' if stops else 'killed'} {side} {function}"
-        trap = host.proxy.trap(function, side, action, cuts=not stops)
+        trap = host.proxy.trap(function, side, action, cuts=not stops)  # type: ignore[arg-type]
         if not await _sprung(host, trap):
             return what + ", which was not called"
         await asyncio.sleep(pause)
@@ -217,7 +218,7 @@ class SeededRun:
         async def action() -> None:
             pass
 
-        sprung = await _sprung(host, host.proxy.trap(function, side, action))
+        sprung = await _sprung(host, host.proxy.trap(function, side, action))  # type: ignore[arg-type]
         return f"connection lost {side} {function}" + ("" if sprung else ", which was not called")
 
     async def _postgres_at_a_call(self, host: SimulatedHost) -> str:
@@ -226,7 +227,7 @@ class SeededRun:
         async def action() -> None:
             await asyncio.to_thread(self.server.crash)
 
-        sprung = await _sprung(host, host.proxy.trap(function, side, action))
+        sprung = await _sprung(host, host.proxy.trap(function, side, action))  # type: ignore[arg-type]
         await asyncio.to_thread(self.server.start)
         return f"postgres killed {side} {function}" + ("" if sprung else ", which was not called")
 

@@ -85,7 +85,7 @@ async def test_agent_may_die_around_each_write(site: Site, function: str) -> Non
     ]
     hosts = await asyncio.gather(*(site.add_host(slots=2) for _ in cases))
     masters = [
-        asyncio.create_task(fault(host, function, side))
+        asyncio.create_task(fault(host, function, side))  # type: ignore[arg-type]
         for host, (fault, side) in zip(hosts, cases, strict=True)
     ]
     site.submit([0.3] * 40, SimulatedExitCode=3)

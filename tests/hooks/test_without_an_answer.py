@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,7 @@ BOUND_S = 9
 ARGS = {"job_exit": ["exit"], "reply_fetch": ["accept"]}
 
 
-def absent(agent: StandIn) -> NoReturn:
+def absent(agent: StandIn, connection: socket.socket) -> None:
     raise AssertionError("is not started")
 
 

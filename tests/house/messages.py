@@ -30,7 +30,7 @@ def text_of(node: ast.expr) -> str | None:
         return node.value
     if isinstance(node, ast.JoinedStr):
         return "".join(
-            part.value if isinstance(part, ast.Constant) else "{" + ast.unparse(part.value) + "}"
+            str(part.value) if isinstance(part, ast.Constant) else "{" + ast.unparse(part.value) + "}"
             for part in node.values
             if isinstance(part, ast.Constant | ast.FormattedValue)
         )

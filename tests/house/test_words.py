@@ -60,7 +60,7 @@ ALLOWED: dict[tuple[str, str], str] = {
 }
 
 #: files that nobody has brought to the new words yet; this list is to become empty
-NOT_YET: set[str] = {}
+NOT_YET: set[str] = set()
 
 
 @dataclass(frozen=True)

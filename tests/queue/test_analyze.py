@@ -187,7 +187,7 @@ def test_rest_after_refusals_is_told(queue: Queue, slots: DirectQueue, hosts: Ho
     hosts.tell("slot1@h1")
     job = slots.submit()
     run = slots.claim()
-    slots.of(run, "reject")
+    slots.of(run, "reject")  # type: ignore[arg-type]
     found = look(queue, job)
     assert found.verdicts == {"resting": 1}
     assert found.refusals[0].text.startswith("refused 1 times, rests ")

@@ -199,5 +199,5 @@ def test_submit_object_with_items_makes_the_jobs_that_htcondor_makes(
     statement = statement.replace("FILE", str(tmp_path / "items")).replace("DIRECTORY", str(tmp_path))
     description = fetchwork.Submit(f"{OUTER}{statement}\n")
     result = queue.submit(description, count=count, owner="alice")
-    arguments = [ad["Args"].replace(f"{tmp_path}/", "").strip() for ad in queue.query(result.cluster())]
+    arguments = [ad["Args"].replace(f"{tmp_path}/", "").strip() for ad in queue.query(result.cluster())]  # type: ignore[call-overload]
     assert arguments == expected

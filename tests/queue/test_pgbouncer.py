@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
 from tests.kept import kept_database
 from tests.pgbouncer import PgBouncer, program
@@ -47,10 +48,10 @@ def conninfo(postgres: PostgresServer, bouncer: PgBouncer) -> str:
     return bouncer.conninfo("kept")
 
 
-def test_all_of_these_pass_through_it(conninfo: str, queue: Queue) -> None:  # noqa: F405
+def test_all_of_these_pass_through_it(conninfo: str, queue: Queue) -> None:
     # of eight connections that are open, some share a session of the server's, which has four
     with contextlib.ExitStack() as stack:
-        queues = [queue, *(stack.enter_context(Queue(conninfo)) for _ in range(7))]  # noqa: F405
+        queues = [queue, *(stack.enter_context(Queue(conninfo)) for _ in range(7))]
         pids = [
             session_of(each).database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] for each in queues
         ]

@@ -275,7 +275,7 @@ def test_all_actions_that_fetched_work_knows(queue: Queue, slots: DirectQueue) -
     with pytest.raises(FetchworkError, match=r"JobAction\.Suspend is not possible"):
         queue.act(fetchwork.JobAction.Suspend, 1)
     with pytest.raises(TypeError):
-        queue.act("Hold", 1)
+        queue.act("Hold", 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("spec", [True, 1.5, ["x"], None, "", " "])

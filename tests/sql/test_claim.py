@@ -1,6 +1,7 @@
 """candidates and claim: which job a slot gets, what rules a slot out, and how several claimers share."""
 
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from tests.direct_queue import DirectQueue
 
 def drain(queue: DirectQueue, slots: int = 20) -> list[str]:
     """The jobs that one slot after the other gets, until there is none."""
-    got = []
+    got: list[Any] = []
     for n in range(slots):
         run = queue.claim(f"slot{n}@h1")
         if run is None:
@@ -100,7 +101,7 @@ def test_what_does_not_fit_by_the_numbers_is_no_candidate(
     queue: DirectQueue, ad: dict[str, object], slot: dict[str, float], fits: bool
 ) -> None:
     queue.submit(ad)
-    assert bool(queue.candidates(queue.host(), **slot)) is fits
+    assert bool(queue.candidates(queue.host(), **slot)) is fits  # type: ignore[arg-type]
 
 
 def test_a_slot_is_offered_the_queues_that_it_draws_from(queue: DirectQueue) -> None:

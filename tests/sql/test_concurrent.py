@@ -83,7 +83,7 @@ class Session:
 
     def of_run(self) -> None:
         if run := self.a_run():
-            self.random.choice(
+            self.random.choice(  # type: ignore[no-untyped-call]
                 [
                     lambda: self.queue.of(run, "accept"),
                     lambda: self.queue.of(run, "reject"),
@@ -104,7 +104,7 @@ class Session:
             report = self.random.choice(
                 [{"ExitCode": 0, "JobPid": 1}, {"ExitCode": 1, "JobPid": 1, "JobDuration": 0.1}, {}]
             )
-            self.queue.finish(
+            self.queue.finish(  # type: ignore[arg-type]
                 run, self.random.choice(["exit", "exit", "evict"]), verdict, **(report or {"x": 1})
             )
 
@@ -121,7 +121,7 @@ class Session:
         self.queue.scalar(name, jobs=None, owner=self.random.choice(["alice", "bob"]))
 
     def housekeeping(self) -> None:
-        self.random.choice(
+        self.random.choice(  # type: ignore[no-untyped-call]
             [
                 lambda: self.queue.call("maintain_queue"),
                 lambda: self.queue.call(

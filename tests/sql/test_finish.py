@@ -8,7 +8,13 @@ import pytest
 
 from tests.direct_queue import EXITED, Claimed, DirectQueue
 
-KILLED = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": True, "ExitSignal": 15}
+KILLED: dict[str, Any] = {
+    "JobState": "Exited",
+    "JobPid": 77,
+    "JobDuration": 5.0,
+    "ExitBySignal": True,
+    "ExitSignal": 15,
+}
 
 
 @pytest.fixture

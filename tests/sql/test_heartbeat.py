@@ -185,9 +185,9 @@ def test_no_token_and_no_claim_id_of_a_report_is_kept(queue: DirectQueue) -> Non
     }
     queue.heartbeat(run, **secrets)
     queue.of(run, "starter_gone")
-    queue.finish(run, **EXITED, ExitCode=1, ExitSignal=9, **secrets)
+    queue.finish(run, **EXITED, ExitCode=1, ExitSignal=9, **secrets)  # type: ignore[arg-type]
     other = queue.started()
-    queue.finish(other, **EXITED, ExitCode=0, **secrets)
+    queue.finish(other, **EXITED, ExitCode=0, **secrets)  # type: ignore[arg-type]
     kept = str(queue.rows("SELECT usage, report, late_report, output FROM fetchwork.run_history"))
     assert "ExitCode" in kept
     for secret in (str(run.token), "secret", "Capability", "oken"):

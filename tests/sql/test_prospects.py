@@ -1,9 +1,11 @@
 """What the database tells of why a job waits: prospects, waiting_autoclusters, blocked_by, the view rests."""
 
+from typing import Any
+
 from tests.direct_queue import DirectQueue
 
 
-def prospects(queue: DirectQueue, job: str) -> dict:
+def prospects(queue: DirectQueue, job: str) -> dict[str, Any]:
     cluster, _, proc = job.partition(".")
     (row,) = queue.call("prospects", cluster=int(cluster), proc=int(proc))
     return row

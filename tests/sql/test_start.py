@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -104,7 +105,7 @@ def test_a_run_that_is_to_end_does_not_start_again(queue: DirectQueue, run: Clai
     assert queue.start(run) == f"run {run.run_id} is to end: make room"
 
 
-FUNCTIONS_OF_A_RUN = {
+FUNCTIONS_OF_A_RUN: dict[str, dict[str, Any]] = {
     "accept": {},
     "reject": {},
     "start": {"starter": "1:1"},

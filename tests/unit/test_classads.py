@@ -272,7 +272,7 @@ def test_a_name_that_htcondor_can_not_read_is_not_printed() -> None:
 def test_nested_json_is_bounded() -> None:
     value = 1
     for _ in range(500):
-        value = [value]
+        value = [value]  # type: ignore[assignment]
     with pytest.raises(ClassAdError, match="nested deeper than 200"):
         from_json({"a": value})
 

@@ -17,4 +17,4 @@ def test_job_status_is_that_of_the_bindings() -> None:
 
 @pytest.mark.parametrize(("name", "number"), numbers(codes.EventType).items())
 def test_event_type_is_that_of_the_bindings(name: str, number: int) -> None:
-    assert JobEventType[name] == number
+    assert JobEventType[name] == number  # type: ignore[misc, valid-type]

@@ -463,7 +463,7 @@ def test_smallest_file_has_a_default_for_everything() -> None:
 def test_settings_are_frozen() -> None:
     host = config.parse(SMALLEST)
     with pytest.raises(ValueError, match="frozen"):
-        host.agent.user = "root"
+        host.agent.user = "root"  # type: ignore[misc]
 
 
 def test_service_becomes_a_conninfo() -> None:
@@ -515,7 +515,7 @@ def test_reference_is_a_host_file_that_names_every_setting(capsys: pytest.Captur
     text = capsys.readouterr().out
     every = [sections.Host, sections.Database, sections.Keyword, sections.Slots, sections.SlotType]
     for section in (*every, sections.Agent, sections.Pilot, sections.Workstation):
-        for name, field in section.model_fields.items():
+        for name, field in section.model_fields.items():  # type: ignore[attr-defined]
             if (section, name) not in ((sections.Slots, "type"), (sections.Slots, "keyword")):
                 assert f"# {name} = " in text
                 assert field.description in text
@@ -566,13 +566,13 @@ SECTIONS = {
 @given(st.data())
 def test_no_value_of_a_setting_gives_anything_but_a_message(data: Any) -> None:
     section = data.draw(st.sampled_from(sorted(SECTIONS)))
-    name = data.draw(st.sampled_from(sorted(SECTIONS[section].model_fields)))
+    name = data.draw(st.sampled_from(sorted(SECTIONS[section].model_fields)))  # type: ignore[attr-defined]
     tables = {
         "database": {"main": {"service": "s"}},
         "keyword": {"A": {}, "B": {"fetch_delay_s": 60}},
         "slots": {"default": "A", "type": [{"count": 3, "cpus": 1}], "keyword": {"2": "B"}},
     }
-    tables.setdefault(section, {})[name] = data.draw(VALUES)
+    tables.setdefault(section, {})[name] = data.draw(VALUES)  # type: ignore[index]
     try:
         render(config.from_dict(tables))
     except ConfigError as error:

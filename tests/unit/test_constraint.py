@@ -1,5 +1,7 @@
 """What of a constraint goes to SQL, and what is left to HTCondor."""
 
+from typing import Any
+
 import pytest
 
 from fetchwork.classad.constraint import Column, Source, compile_constraint, joined
@@ -39,7 +41,7 @@ SOURCE = Source(
     ],
 )
 def test_comparisons_of_columns_become_sql_and_nothing_is_left(
-    constraint: str, sql: str, params: tuple
+    constraint: str, sql: str, params: tuple[Any, ...]
 ) -> None:
     compiled = compile_constraint(constraint, SOURCE)
     assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, True)

@@ -1,6 +1,7 @@
 """What PREPARE_JOB finds wrong with a job before the starter does."""
 
 import os
+import posix
 import subprocess
 import sys
 from collections.abc import Callable
@@ -97,7 +98,7 @@ def test_a_container_needs_its_runtime_and_brings_its_cmd(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobcheck, "_PATH", b"/no/such")
-    monkeypatch.setattr(jobcheck.posix, "environ", {b"PATH": str(place).encode()})
+    monkeypatch.setattr(posix, "environ", {b"PATH": str(place).encode()})
     docker = {"Cmd": "/in/the/image", "WantDocker": True}
     container = {"Cmd": "/in/the/image", "WantContainer": True}
     assert problem_of(**docker) == "WantDocker is true, and this host has no docker"

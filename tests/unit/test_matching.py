@@ -1,6 +1,7 @@
 """The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
 
 import itertools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
 from fetchwork.matching import fit
 from fetchwork.matching.autoclusters import Autoclusters
-from fetchwork.matching.choose import choose
+from fetchwork.matching.choose import CandidateRow, choose
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares, slot_weights
@@ -28,7 +29,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.autoclusters, self.positions, self.shares = Autoclusters(), Positions(), Shares()
-        self.rows = []
+        self.rows: list[CandidateRow] = []
         self._numbers = itertools.count(1)
 
     def wait(
@@ -140,7 +141,7 @@ def test_first_choice_is_found_without_looking_at_the_rest(
     for _ in range(50):
         queue.wait()
     asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, request: asked.append(request) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, request: [asked.append(request)])  # type: ignore[func-returns-value]
     choices = choose(
         queue.rows,
         SlotView(slot_of()),
@@ -178,9 +179,9 @@ def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_
 def test_what_was_found_out_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     offer, request = SlotView(slot_of()), request_of(RequestCpus=1)
     asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, request: asked.append(request) or True)
+    monkeypatch.setattr(SlotView, "fits", lambda self, request: [asked.append(request)])  # type: ignore[func-returns-value]
     now = 1000.0
-    monkeypatch.setattr(fit.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     assert [offer.rank_if_fits(7, request), offer.rank_if_fits(7, request)] == [0.0, 0.0]
     assert len(asked) == 1
     now += fit.KNOWN_LIFE_S

@@ -268,7 +268,7 @@ async def test_suspended_job_says_so_and_takes_longer(agent: Agent, start: Calla
     assert starter is not None
     starter.suspend()
 
-    def states() -> list[str]:
+    def states() -> list[str | None]:
         return [ad.text("JobState") for ad in agent.ads("update_job_info")]
 
     # the job takes 4 s, an update comes each second
@@ -310,7 +310,7 @@ async def test_update_that_answers_with_a_signal_ends_the_job(
     def answer(request: Request) -> Reply:
         ad = TextAd.parse(request.body)
         assert ad is not None
-        return Reply(signal=9, pid=int(ad.number("JobPid"))) if "JobPid" in ad else Reply()
+        return Reply(signal=9, pid=int(ad.number("JobPid") or 0)) if "JobPid" in ad else Reply()
 
     agent.answers["update_job_info"] = answer
     agent.jobs = [job(1000)]

@@ -81,7 +81,7 @@ def test_a_report_appears_whole_or_not_at_all(spool: Spool, monkeypatch: pytest.
         seen.append([name for name in os.listdir(spool.directory) if name.endswith(".report")])
         real(fd)
 
-    monkeypatch.setattr(spool_module.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     write_report(spool.directory, REPORT)
     # on the disk before it has its name, and its name on the disk before this returns
     assert [len(names) for names in seen] == [0, 1]
@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(spool: Spool, monkeypatch: pytes
     def write(fd: int, data: bytes) -> NoReturn:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spool_module.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*': No space left on device"):
         write_report(spool.directory, REPORT)
     assert os.listdir(spool.directory) == ["bad"]

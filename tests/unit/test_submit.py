@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from fetchwork.queue import descriptions as submit
 from fetchwork.queue import submission
 
 
-def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict]:
+def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict[str, Any]]:
     jobs = submit.from_description(text, cluster_id=cluster_id, **arguments)
     return [{**jobs.common, **own} for own in jobs.own]
 
@@ -240,7 +241,7 @@ def test_a_wrong_ad_file_is_refused_with_the_place(text: str, told: str) -> None
 
 
 @pytest.mark.parametrize("ad", [{"Cmd": "a\0"}, {"A\0": 1}, {"A": [1, {"B": "\0"}]}, {"A": "\\\0"}])
-def test_an_ad_with_a_nul_is_refused_with_its_number(ad: dict) -> None:
+def test_an_ad_with_a_nul_is_refused_with_its_number(ad: dict[str, Any]) -> None:
     with pytest.raises(
         SubmitError, match=r"^ad 2 has a NUL in a name or a value; allowed: any other character$"
     ):
