@@ -11,11 +11,16 @@ from fetchwork import config as host_file
 from fetchwork.cli import options, output
 from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
 from fetchwork.deploy import hooks as hookinstall
-from fetchwork.deploy.check import Finding, Locator, check_condor, check_paths
+from fetchwork.deploy.check import (
+    UNIT_DIRECTORY,
+    Finding,
+    Locator,
+    check_condor,
+    check_leftovers,
+    check_paths,
+)
 from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, installed
 from fetchwork.errors import ConfigError, FetchworkError
-
-_UNIT_DIRECTORY = Path("/etc/systemd/system")
 
 
 @click.group("config")
@@ -99,13 +104,15 @@ def install(file: Path | None, output: Path | None) -> None:
         )
     texts = render(config, _installed_version())
     directory = output or _condor_directory()
-    if UNIT_FILE in texts and not _UNIT_DIRECTORY.is_dir():
-        raise FetchworkError(f"no directory '{_UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
+    if UNIT_FILE in texts and not UNIT_DIRECTORY.is_dir():
+        raise FetchworkError(f"no directory '{UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
     for keyword, hooks in hookinstall.install_host(config).items():
         _note(f"wrote {len(hooks)} hooks of {keyword} into {hooks[0].parent}")
     _write(directory / CONDOR_FILE, texts[CONDOR_FILE])
     if UNIT_FILE in texts:
-        _write(_UNIT_DIRECTORY / UNIT_FILE, texts[UNIT_FILE])
+        _write(UNIT_DIRECTORY / UNIT_FILE, texts[UNIT_FILE])
+    for leftover in check_leftovers(config):
+        _note(f"{leftover.where}: {leftover.wrong}; remedy: {leftover.allowed}")
 
 
 @cli.command()

@@ -5,7 +5,6 @@ prints it.
 """
 
 import re
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from fetchwork.config import conninfo as _conninfo
+from fetchwork.config.hostname import full_hostname
 from fetchwork.config.slotnumbers import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
@@ -88,7 +88,7 @@ class Host(_Section):
     """``[host]``: the machine."""
 
     name: Annotated[str, _matching(_DOMAIN)] | None = Field(
-        None, description="the host's name as HTCondor shows it in Machine: letters, digits, '.' and '-'"
+        None, description="the host's name (default: HTCondor's FULL_HOSTNAME): letters, digits, '.' and '-'"
     )
     uid_domain: Annotated[str, _matching(_DOMAIN)] | None = Field(
         None, description="a domain such as 'example.org': letters, digits, '.' and '-'"
@@ -256,8 +256,8 @@ class HostConfig(_Section):
 
     @property
     def name(self) -> str:
-        """The host's name as the database knows it: ``host.name``, else what the machine calls itself."""
-        return self.host.name or socket.getfqdn()
+        """The host's name as the database knows it: ``host.name``, else HTCondor's FULL_HOSTNAME."""
+        return self.host.name or full_hostname()
 
     @property
     def htcondor_version(self) -> tuple[int, ...] | None:

@@ -17,8 +17,11 @@ from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.config import HostConfig, conninfo
 from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
-from fetchwork.deploy.render import CONDOR_FILE, HOOKS, render
+from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
 from fetchwork.errors import ClassAdError
+
+#: where systemd reads the units that an administrator installs
+UNIT_DIRECTORY = Path("/etc/systemd/system")
 
 # settings that ours adds to: ours must be part of what HTCondor has
 _ADDED_TO = ("DAEMON_LIST", "STARTD_ATTRS")
@@ -67,6 +70,7 @@ def check_paths(config: HostConfig, locate: Locator) -> Iterator[Finding]:
         yield from check_hooks(config, name, locate)
     yield from check_spool(config.agent.spool, locate("agent", "spool"))
     yield from check_socket(config, locate)
+    yield from check_leftovers(config)
     if not os.access(config.command, os.X_OK):
         yield Finding(
             locate("agent", "venv"),
@@ -163,6 +167,24 @@ def check_spool(spool: Path, where: str) -> Iterator[Finding]:
             where,
             f"spool '{spool}' has mode {mode:o}: every account can list the reports in it",
             f"chmod 1733 '{spool}'",
+        )
+
+
+def check_leftovers(config: HostConfig, unit_directory: Path = UNIT_DIRECTORY) -> Iterator[Finding]:
+    """Yield the agent's unit if an earlier host file had it installed, and this one does not want it."""
+    unit = unit_directory / UNIT_FILE
+    if config.agent.run == "systemd":
+        return
+    try:
+        text = unit.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    # the agent of another host file is none of ours
+    if re.search(rf"--config {re.escape(str(config.host.file))}\s*$", text, re.M):
+        yield Finding(
+            str(unit),
+            f"starts a second agent: it is left from agent.run = 'systemd', now '{config.agent.run}'",
+            f"systemctl disable --now {UNIT_FILE.removesuffix('.service')}, then rm '{unit}'",
         )
 
 

@@ -29,9 +29,21 @@ def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
         yield warned("HTCondor", f"is {text}, the host file is for {config.host.htcondor}", remedy)
     else:
         yield ok("HTCondor", text)
+    yield from _name(config, condor)
     misspelt = list(_keywords(config, settings))
     yield from misspelt
     yield from _differences(config, condor, quiet=any(line.verdict == "FAIL" for line in misspelt))
+
+
+def _name(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
+    """Does HTCondor know this host by the name that the database has?"""
+    name = condor.value("FULL_HOSTNAME")
+    if name and name.lower() != config.name.lower():
+        yield warned(
+            "host name",
+            f"HTCondor calls this host '{name}', and fetchwork '{config.name}'",
+            f'host.name = "{name}", or without host.name; then restart the agent',
+        )
 
 
 def _keywords(config: HostConfig, settings: Settings) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.config import HostConfig
-from fetchwork.deploy.check import Locator, check_hooks, check_socket, check_spool
+from fetchwork.deploy.check import Locator, check_hooks, check_leftovers, check_socket, check_spool
 from fetchwork.deploy.render import HOOKS
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.hook.spool import AT_ONCE, BAD
@@ -26,6 +26,8 @@ def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
             yield from _interpreters(directory, keyword, locate)
     for finding in check_socket(config, locate):
         yield failed("socket", finding.wrong, finding.allowed)
+    for finding in check_leftovers(config):
+        yield failed("leftover", f"{finding.where}: {finding.wrong}", finding.allowed)
     yield from _spool(config, locate)
 
 

@@ -11,6 +11,8 @@ import pytest
 from fetchwork import config
 from fetchwork.cli import run
 from fetchwork.db import schema
+from fetchwork.deploy import UNIT_FILE, render
+from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, database, hooks
 from tests.doctor.conftest import TestHost
 
@@ -354,3 +356,43 @@ def test_quiet_slot_of_a_workstation_is_no_wonder(host: TestHost) -> None:
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
     assert "as they are while the machine is in use" in line.text
+
+
+# -- the host's name
+
+
+def test_name_that_htcondor_does_not_have_for_the_host(host: TestHost) -> None:
+    host.settings["FULL_HOSTNAME"] = "vm.example.org"
+    (line,) = [line for line in host.diagnose() if line.subject == "host name"]
+    assert line.verdict == "warn"
+    assert line.text == "HTCondor calls this host 'vm.example.org', and fetchwork 'test.example.org'"
+    assert 'host.name = "vm.example.org"' in line.remedy
+
+
+def test_name_that_htcondor_has_for_the_host_too(host: TestHost) -> None:
+    host.settings["FULL_HOSTNAME"] = "Test.example.org"
+    assert not [line for line in host.diagnose() if line.subject == "host name"]
+
+
+# -- leftovers
+
+
+def test_unit_that_is_left_from_an_earlier_host_file_is_named(host: TestHost, tmp_path: Path) -> None:
+    text = host.file.read_text()
+    before = config.parse(text.replace("[agent]", '[agent]\nrun = "systemd"'))
+    unit = tmp_path / UNIT_FILE
+    unit.write_text(render(before)[UNIT_FILE])
+
+    (finding,) = check_leftovers(config.parse(text), tmp_path)
+
+    assert finding.where == str(unit)
+    assert finding.wrong == "starts a second agent: it is left from agent.run = 'systemd', now 'master'"
+    assert finding.allowed == f"systemctl disable --now fetchwork-agent, then rm '{unit}'"
+    assert list(check_leftovers(before, tmp_path)) == []
+
+
+def test_unit_of_another_host_file_is_no_leftover(host: TestHost, tmp_path: Path) -> None:
+    text = host.file.read_text()
+    other = text.replace("[agent]", '[agent]\nrun = "systemd"').replace("/host.toml", "/other.toml")
+    (tmp_path / UNIT_FILE).write_text(render(config.parse(other))[UNIT_FILE])
+    assert list(check_leftovers(config.parse(text), tmp_path)) == []

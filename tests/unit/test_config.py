@@ -1,5 +1,7 @@
 """What a host file may say, and how one that may not is answered."""
 
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from fetchwork import config
 from fetchwork.cli import run
-from fetchwork.config import conninfo, sections
+from fetchwork.config import conninfo, hostname, sections
 from fetchwork.deploy import render
 from fetchwork.errors import ConfigError
 
@@ -616,3 +618,31 @@ def test_connection_string_is_read_as_libpq_reads_it(text: str, settings: dict[s
 )
 def test_wrong_connection_string_is_told(text: str, problem: str) -> None:
     assert problem in (conninfo.problem(text) or "")
+
+
+class TestHostName:
+    """Without host.name the host has the name that HTCondor has for it."""
+
+    @pytest.fixture
+    def ask(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+        """The name where condor_config_val is this script."""
+
+        def asked(script: str) -> str:
+            program = tmp_path / "condor_config_val"
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+            hostname.full_hostname.cache_clear()
+            return config.parse(SMALLEST).name
+
+        yield asked
+        hostname.full_hostname.cache_clear()
+
+    def test_is_what_htcondor_says(self, ask: Callable[[str], str]) -> None:
+        assert ask('[ "$1" = FULL_HOSTNAME ] && echo vm.example.org') == "vm.example.org"
+
+    @pytest.mark.parametrize("script", ["exit 1", "echo Not defined", "echo", "kill -9 $$"])
+    def test_is_the_machines_where_htcondor_does_not_say(
+        self, ask: Callable[[str], str], script: str
+    ) -> None:
+        assert ask(script) == socket.getfqdn()
