@@ -141,7 +141,7 @@ def run(arguments: Sequence[str]) -> int:
         # the shell has shown ^C already
         return 130
     except BrokenPipeError:
-        # whoever read the output has had enough; what Python flushes at exit has nowhere to go
+        # the reader of the output has closed it, so Python's flush at exit must go elsewhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (FetchworkError, click.ClickException, OSError) as error:

@@ -86,7 +86,7 @@ def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
     try:
         asyncio.run(serve())
     except FetchworkError as error:
-        # under condor_master nobody sees stderr
+        # under condor_master stderr goes nowhere
         log.event(_logger, logging.ERROR, "agent_failed", problem=error)
         raise
     except Exception:

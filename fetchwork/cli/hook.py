@@ -112,7 +112,7 @@ def _others_may_read(path: Path) -> bool:
 async def _look(
     config: host_file.HostConfig, contexts: dict[str, KeywordContext], context: KeywordContext, end: float
 ) -> UnwatchedRuns:
-    """What the fetch has to know of this host's runs, and do for them as there is no agent."""
+    """The runs of this host, looked after as far as a fetch can do it without an agent."""
     from fetchwork.agent.direct import UnwatchedRuns
     from fetchwork.agent.replay import Replay
     from fetchwork.hook.spool import Spool

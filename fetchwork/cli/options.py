@@ -1,4 +1,4 @@
-"""What many commands share: the connection, the options that HTCondor's tools have, how jobs are named."""
+"""Options and arguments that commands share: the connection, HTCondor's options, names of jobs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: an ad in HTCondor's JSON form
 Json: TypeAlias = Mapping[str, Any]
 
-#: what a line is printed for
+#: the attributes that name the job of a line
 IDS = ("ClusterId", "ProcId")
 
 

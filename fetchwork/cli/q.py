@@ -117,7 +117,7 @@ def cli(
         _analyze(session, constraint, as_json)
     elif "fetchwork.autoformat" in context.meta:
         letters, attributes = context.meta["fetchwork.autoformat"]
-        # what HTCondor knows of a job is never an expression
+        # the attributes of HTCondor's own making are never expressions
         some = output.projection(attributes, JOBS.columns().keys())
         ads = session.each(query(constraint, memory, projection=some, limit=at_most))
         output.print_attributes(ads, letters, attributes)

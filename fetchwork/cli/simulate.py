@@ -163,7 +163,7 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
     for host in hosts:
         host.start()
     with contextlib.suppress(asyncio.CancelledError):
-        # a thousand starters count; waking somebody at each job's end would cost more than looking
+        # a thousand starters count; waking a task at each job's end would cost more than polling
         while (seconds is None or time.monotonic() - began < seconds) and (  # noqa: ASYNC110
             jobs is None or ledger.counts["job_exit exit"] < jobs
         ):

@@ -370,7 +370,9 @@ def _conclusion(analysis: Analysis, prospects: Prospects) -> Iterator[str]:
     mine = analysis.slots - counts.get("other_queue", 0)
     if not analysis.slots:
         yield "No slot has asked for work yet" + (
-            "." if prospects.agents else ", and no agent is alive: 'fetchwork doctor' on a host tells why."
+            "."
+            if prospects.agents
+            else ", and no agent is alive: run 'fetchwork doctor' on a host to see why."
         )
     elif not mine:
         yield f'No slot draws from queue "{analysis.queue}" ({_slots(analysis.slots)} known).'

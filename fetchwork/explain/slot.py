@@ -1,4 +1,4 @@
-"""What a slot would get if it asked now, in order, with the figures that the order comes from.
+"""The jobs that a slot would get if it asked now, in order, with the figures behind that order.
 
 An agent does the same at FETCH_WORK (``matching.choose``), with two differences: here the age of waiting jobs
 is read from the queue and not remembered, and nothing is claimed. Autoclusters whose ads the caller may not
@@ -90,13 +90,13 @@ class Candidate:
     slot_rank: float
     #: effective priority + factor x (slots in use + 1): the lowest is next
     share: float
-    #: what decides between it and the one before it
+    #: the figure that puts it behind the one before it
     decided_by: str = ""
 
 
 @dataclass(slots=True)
 class SlotMatch:
-    """What a slot would get; ``reasons`` are sentences on why it gets nothing, or not now."""
+    """The jobs that a slot would get; ``reasons`` are sentences on why it gets nothing, or not now."""
 
     slot: str
     state: str
@@ -220,7 +220,7 @@ def _reason(
 
 
 def _difference(before: Candidate, this: Candidate) -> str:
-    """What puts one candidate before the next, in the order of ``matching.choose``."""
+    """The figure that puts one candidate before the next, in the order of ``matching.choose``."""
     if before.slot_rank != this.slot_rank:
         return "slot's Rank"
     if before.queue != this.queue:

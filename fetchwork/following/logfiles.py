@@ -71,7 +71,7 @@ class LogWriter:
         self.cursor = self._load()
 
     def write(self, events: Iterable[JobEvent]) -> Written:
-        """Append events, in their order, and remember how far it came; a log has its problem told once."""
+        """Append events, in their order, and save the position; the problem of a log is reported once."""
         batch = list(events)
         if not batch:
             return Written()

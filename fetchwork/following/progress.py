@@ -57,7 +57,7 @@ class Progress:
         return {name: numbers[status] for status, name in _NAMES.items()}
 
     def take(self, event: JobEvent) -> bool:
-        """Take note of an event; tells whether it ended a job."""
+        """Take note of an event; True if it ended a job."""
         job = (event.cluster, event.proc)
         if job not in self.waiting:
             # ended before the snapshot, which has counted it

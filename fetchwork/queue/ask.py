@@ -1,4 +1,4 @@
-"""What an operation on the queue may ask of the one who drives it.
+"""The questions that an operation on the queue asks of its driver.
 
 An operation is a generator that holds no connection. It yields a ``Call`` of a SQL function or an ``Ask``
 and is sent the answer, or a ``Pause``, and returns its result (``Steps``). One that finds many items hands
@@ -55,7 +55,7 @@ Stream: TypeAlias = Generator[Ask | Call[Any] | Pause | Found[Item], Any, None]
 
 @dataclass
 class Memory:
-    """What need not be asked twice on one queue."""
+    """Answers that a queue keeps, because they hold for as long as it lives."""
 
     #: attribute names as ads spell them, by their lower-case form
     spellings: Mapping[str, str] = field(default_factory=dict)

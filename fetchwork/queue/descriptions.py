@@ -5,7 +5,7 @@ HTCondor's. It reads one queue statement; a description may have several, each w
 So the text is cut at its queue statements here, and each part is read by a ``Submit`` of its own.
 
 A command that fetched work can't honour must be refused by name. Most such commands leave an attribute in
-the ad, and the database refuses that (``fetchwork.attribute``), whoever submits. Those that leave none are
+the ad, and the database refuses that (``fetchwork.attribute``), from any client. Those that leave none are
 refused here.
 """
 

@@ -1,4 +1,4 @@
-"""What ``Schedd.query`` answers by its options: ads, a summary, autoclusters, groups."""
+"""The answers of ``Schedd.query``, by its options: ads, a summary, autoclusters, groups."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class Queue:
         return self._session.run(changing.edit(job_spec, changes, self._session.memory))
 
     def reschedule(self) -> None:
-        """Tell waiting agents to look for work now; they are told of new jobs anyway."""
+        """Make waiting agents look for work now; new jobs notify them anyway."""
         self._session.run(changing.reschedule())
 
     # events
@@ -197,7 +197,7 @@ class Queue:
         job: JobSpec | None = None,
         stop_after: float | None = None,
     ) -> Iterator[JobEvent]:
-        """What happened to jobs, in order, from ``after`` on.
+        """The events of jobs, in order, from ``after`` on.
 
         ``after`` is the ``cursor`` of an event, or 'now'; None: from the first that is kept. ``job`` is a
         job spec of ids; ``stop_after`` as in ``htcondor2.JobEventLog``: None waits for ever, 0 does not

@@ -149,7 +149,7 @@ def test_silent_agent_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) ->
 def test_no_slot_and_no_agent_at_all_is_told(queue: Queue, slots: DirectQueue) -> None:
     found = look(queue, slots.submit())
     assert found.reasons == [
-        "No slot has asked for work yet, and no agent is alive: 'fetchwork doctor' on a host tells why."
+        "No slot has asked for work yet, and no agent is alive: run 'fetchwork doctor' on a host to see why."
     ]
 
 
