@@ -24,7 +24,7 @@ _HOMES = {
     "Queue": "fetchwork.queue",
     "Submit": "fetchwork.classad.bindings",
 }
-__all__ = ["Schedd", "__version__", *_HOMES]
+__all__ = ["Schedd", "__version__", *_HOMES]  # noqa: PLE0604  # its keys are strings
 
 
 def __getattr__(name: str) -> "Any":

@@ -113,7 +113,7 @@ class ByFile(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::")[0]
+        file = nodeid.split("::", maxsplit=1)[0]
         folder, _, name = file.rpartition("/")
         if folder != "tests/condor":
             return file

@@ -255,8 +255,8 @@ def _without_new_strings(text: str) -> str:
 
 def _check_numbers(text: str) -> None:
     # the reader makes 0 of an integer that does not fit
-    for sign, digits in _LONG_NUMBER.findall(text):
-        digits = digits.lstrip("0") or "0"
+    for sign, written in _LONG_NUMBER.findall(text):
+        digits = written.lstrip("0") or "0"
         # Python itself refuses to read thousands of digits
         if len(digits) > 19 or int(digits) > 2**63 - (not sign):
             raise ClassAdError(f"integer {sign}{digits[:40]} does not fit in 64 bits")
@@ -281,6 +281,7 @@ def _subject(line: str) -> str:
 
 
 def shorten(text: str) -> str:
+    """The text in quotes and on one line, cut where it is long."""
     return f"'{one_line(text, 63)}'"
 
 
@@ -404,6 +405,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def print_real(value: float) -> str:
+    """A real number as old text has it."""
     if math.isnan(value):
         return 'real("NaN")'
     if math.isinf(value):

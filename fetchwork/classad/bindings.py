@@ -1,5 +1,4 @@
-"""HTCondor's Python bindings, as far as they have no equal here: enumerations, and the reader of
-descriptions.
+"""HTCondor's Python bindings, where they have no equal here: enumerations, and the reader of descriptions.
 
 Both series warn on import that there is no condor_config, which nothing here needs.
 """

@@ -32,7 +32,7 @@ class HTCondorCommand(click.Command):
                 if following.startswith("-"):
                     break
                 attributes += [name for name in following.split(",") if name]
-                following = None
+                following = None  # noqa: PLW2901  # it was used here
             if not attributes:
                 raise click.UsageError(f"option '{word}' needs attribute names", ctx)
             if unknown := set(letters) - set("hjltnVr,"):

@@ -229,6 +229,6 @@ class Condor:
             defaults["capture_output"] = True
         if "input" in options:
             del defaults["stdin"]
-        return subprocess.run(
+        return subprocess.run(  # noqa: PLW1510  # is among the options
             [*self.machine.inside(self.master, user), *command], env=environment, **{**defaults, **options}
         )

@@ -111,14 +111,14 @@ class Host(World):
         self._forget_slots()
 
     async def crash_startd(self, restart_s: float = _RESTART_S) -> None:
-        """kill -9 of the startd: jobs and starters go with it, and the master starts another."""
+        """Kill -9 of the startd: jobs and starters go with it, and the master starts another."""
         self.ledger.counts["startds killed"] += 1
         await self.vanish()
         await self.clock.sleep(restart_s)
         self.start()
 
     async def lose_master(self) -> None:
-        """kill -9 of the master: startd and starters give up, the jobs go on, and no hook reports them."""
+        """Kill -9 of the master: startd and starters give up, the jobs go on, and no hook reports them."""
         self.orphans = True
         await self.vanish()
 

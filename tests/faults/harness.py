@@ -336,13 +336,12 @@ class Site:
                     f"{who}: exit code {execution.exit_code}, told to {execution.reported}, is not on record"
                     f" ({outcome}, {code}, {late_code})"
                 )
-        completed = {
-            job: code
-            for job, code in self.rows(
+        completed = dict(
+            self.rows(
                 "SELECT cluster_id || '.' || proc_id, exit_code"
                 " FROM fetchwork.job_history WHERE job_status = 4"
             )
-        }
+        )
         executed: dict[str, set[int | None]] = {}
         for execution in self.ledger.executions:
             executed.setdefault(execution.job, set()).add(execution.exit_code)

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,14 @@ STRANGER = 4711
 
 
 @pytest.fixture
-async def host(site: Site) -> AsyncIterator[SimulatedHost]:
+async def host(site: Site) -> SimulatedHost:
     """A host whose jobs have all ended while there was no database; their reports are in the spool."""
     host = await site.add_host(slots=JOBS)
     site.submit([1.0] * JOBS, SimulatedExitCode=3)
     await site.until_running(JOBS)
     await asyncio.to_thread(site.server.stop, "immediate")
     await site.until(lambda: len(_reports(host)) == JOBS)
-    yield host
+    return host
 
 
 def _reports(host: SimulatedHost) -> list[Path]:

@@ -100,7 +100,7 @@ def test_installing_again_replaces_everything_at_once(home: Path) -> None:
     assert (target / "fetch_work").read_text().startswith("#!/usr/bin/python3 -IS\n")
     assert conf_of(target)["socket"] == "/two"
     assert [path.name for path in target.glob("lib-*")] == [os.readlink(target / "lib")]
-    assert not [path for path in target.rglob(".*")]
+    assert not list(target.rglob(".*"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ PAGE = (PACKAGE / "STATES.md").read_text(encoding="utf-8")
 
 #: what changes a state: a status or an outcome is written, or a row moves between live and history
 _MOVES = re.compile(
-    r"\bUPDATE fetchwork\.(run|job)\b[^;]*?\bSET\b[^;]*?\b(job_status|state) = |\bPERFORM fetchwork\.close_run\("
+    r"\bUPDATE fetchwork\.(run|job)\b[^;]*?\bSET\b[^;]*?\b(job_status|state) = "
+    r"|\bPERFORM fetchwork\.close_run\("
     r"|\b(DELETE FROM|INSERT INTO) fetchwork\.(run|job)\b"
 )
 

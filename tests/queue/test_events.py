@@ -127,7 +127,7 @@ def test_many_writers_and_a_reader_that_stops_and_goes_on(queue: Queue, conninfo
                 break
     for writer in writers:
         writer.join()
-    assert sorted(seen, key=lambda job: float(job)) == [f"{n}.0" for n in range(1, 91)]
+    assert sorted(seen, key=float) == [f"{n}.0" for n in range(1, 91)]
 
 
 def test_readers_of_one_job_or_several_see_only_these(queue: Queue, slots: DirectQueue) -> None:

@@ -105,7 +105,7 @@ def test_the_live_queue_shows_them_too(
 
     console = Console(width=200, force_terminal=True)
     with console.capture() as capture:
-        console.print(_table([row]))
+        console.print(_table([row]))  # type: ignore[list-item]
     assert f"[red]{SHOWN}" in capture.get()
 
 

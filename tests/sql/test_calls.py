@@ -60,8 +60,8 @@ def signatures(conninfo_of_kept: str) -> dict[str, Signature]:
             " FROM pg_proc AS p WHERE p.pronamespace = 'fetchwork'::regnamespace"
         ).fetchall()
     found = {}
-    for name, count, defaults, many, result, names, modes, types_ in rows:
-        modes = modes or ["i"] * len(types_)
+    for name, count, defaults, many, result, names, modes_or_none, types_ in rows:
+        modes = modes_or_none or ["i"] * len(types_)
         inputs = [(n, t) for n, m, t in zip(names, modes, types_, strict=False) if m in "ib"]
         columns = {n: t for n, m, t in zip(names, modes, types_, strict=False) if m in "tob"}
         assert name not in found, f"{name} has two signatures: a call could mean either"

@@ -34,7 +34,9 @@ def test_every_command_has_help_and_an_example(name: str, capsys: pytest.Capture
     assert cli.run([*name.split(), "--help"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"^Usage: fetchwork " + name, text)
-    assert re.search(rf"Example:.*\n( +.*\n)*? +.*fetchwork (--\S+ \S+ )?{name.split()[0]}\b", text), text
+    assert re.search(
+        rf"Example:.*\n( +.*\n)*? +.*fetchwork (--\S+ \S+ )?{name.split(maxsplit=1)[0]}\b", text
+    ), text
 
 
 @pytest.mark.parametrize("name", EVERY)

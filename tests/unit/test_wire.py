@@ -46,7 +46,7 @@ def test_the_page_has_its_examples() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split("\n")[0])
 def test_every_example_of_the_page_is_read_and_its_length_is_right(example: str) -> None:
-    first = example.split("\n")[0]
+    first = example.split("\n", maxsplit=1)[0]
     head, _, body = example.partition("\n\n")
     data = f"{head}\n\n{body}\n".encode() if body else f"{head.rstrip()}\n\n".encode()
     read, write = (
