@@ -15,6 +15,7 @@ import click
 
 from fetchwork import config as host_file
 from fetchwork.cli import options
+from fetchwork.codes import HookStatus
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, one_line
 from fetchwork.hook import client
 from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
@@ -153,7 +154,7 @@ def _deliver(request: Request, reply: Reply) -> int:
     if reply.code:
         if request.name == "prepare_job":
             text = problem.replace('"', "'").replace("\\", "/")
-            print(f'HookStatusCode = 350\nHookStatusMessage = "fetchwork: {text}"')
+            print(f'HookStatusCode = {HookStatus.NOT_NOW}\nHookStatusMessage = "fetchwork: {text}"')
         if request.name == "job_exit" and reply.code not in ("bad_request", "denied"):
             return TRY_LATER
         return 0 if request.name == "fetch_work" else 1

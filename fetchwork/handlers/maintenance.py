@@ -71,7 +71,8 @@ async def policy_pass(session: HostSession) -> int:
 
 
 async def _judge(session: HostSession, job: calls.PolicyJob) -> int:
-    status = job.ad["JobStatus"]
+    # an ad that Python can't read tells neither status nor policy; a claim finds that and holds the job
+    status = job.ad.get("JobStatus", JobStatus.IDLE)
     try:
         verdict = policy.periodic(policy.read_ad(job.ad), status)
     except ClassAdError as error:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from fetchwork.codes import JobStatus
 from fetchwork.db.database import Database
+from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.start import hold_code
@@ -324,3 +326,20 @@ async def test_unknown_request_and_unknown_arguments_are_told_so(hooks: Hooks, s
     ad = await hooks.fetch()
     assert (await hooks.reply("maybe", ad)).reply.code == "bad_request"
     assert (await hooks.exit(ad, "explode")).reply.code == "bad_request"
+
+
+async def test_job_that_python_cannot_read_keeps_no_other_from_its_policy(
+    hooks: Hooks, submit: Submit, job_of: JobOf, database: Database
+) -> None:
+    jobs = [submit(ad={"PeriodicRemove": "/Expr(QDate > 0)/"}) for _ in range(2)]
+    # the digits are beyond what Python reads, so the whole ad is
+    database.query(
+        "UPDATE fetchwork.job SET ad = ad || %s::jsonb WHERE cluster_id = 1", ['{"Odd": ' + "9" * 5000 + "}"]
+    )
+    assert await maintenance.policy_pass(hooks.context.session) == 1
+    unread, removed = (job_of(job) for job in jobs)
+    assert removed["jobstatus"] == JobStatus.REMOVED
+    # the first slot that it is offered holds it
+    assert unread["jobstatus"] == JobStatus.IDLE
+    assert await hooks.fetch() == b""
+    assert "of thousands of digits" in job_of(jobs[0])["holdreason"]
