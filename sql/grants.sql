@@ -1,4 +1,4 @@
--- Which role may do what. Nobody reads or writes a table; everything goes through functions and views.
+-- Which role may do what. No role reads or writes a table; all access goes through functions and views.
 --
 -- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
 -- fetchwork_reader      sees everything but tokens
@@ -23,7 +23,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA fetchwork TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
 
--- Views, and two tables that hold nothing of anybody's: the schema's version and the rules for attributes.
+-- Views, and two tables without anything of the users: the schema's version and the rules for attributes.
 GRANT SELECT ON
     fetchwork.jobs,
     fetchwork.history,

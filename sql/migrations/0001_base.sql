@@ -190,7 +190,7 @@ FROM unnest(ARRAY[
     -- when it starts, and how it ends
     'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
     'KillSigTimeout', 'JobMaxVacateTime', 'WantGracefulRemoval',
-    -- what is told of it
+    -- reports about it
     'StarterUserLog', 'FetchWorkTailBytes'
 ]) AS a (name);
 
@@ -478,7 +478,7 @@ CREATE TABLE fetchwork.run (
         end_requested IN ('remove', 'hold', 'vacate')
     ),
     end_reason text,                            -- of that request
-    signalled_at timestamptz,                   -- when a hook was first told to end the job
+    signalled_at timestamptz,                   -- when a hook first learned that the job has to end
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     CONSTRAINT run_one_live_run_per_job UNIQUE (cluster_id, proc_id),
     CONSTRAINT run_started_if_running CHECK ((state = 'running') = (started_at IS NOT NULL)),
@@ -609,7 +609,7 @@ CREATE TABLE fetchwork.run_history (
     outcome fetchwork.run_outcome NOT NULL,
     reason text,                                -- in a sentence
     weight real NOT NULL,
-    token uuid NOT NULL,                        -- so that a late report is told from a forged one
+    token uuid NOT NULL,                        -- distinguishes a late report from a forged one
     slot text NOT NULL,
     claimed_at timestamptz NOT NULL,
     accepted_at timestamptz,
@@ -712,7 +712,7 @@ CREATE TABLE fetchwork.event_floor (
 );
 
 COMMENT ON TABLE fetchwork.event_floor IS
-    'events up to here were dropped: a reader that stands before it has missed some, and is told';
+    'events up to here were dropped: a reader that stands before it has missed some, and learns so';
 
 INSERT INTO fetchwork.event_floor (xid, event_id)
 VALUES ('0', 0);

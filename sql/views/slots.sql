@@ -1,4 +1,4 @@
--- Slots as their last fetch showed them. Everyone sees that a slot is busy; whose job runs there, and what
+-- Slots as their last fetch showed them. Every role sees that a slot is busy; whose job runs there, and what
 -- its ad says of that, is shown to those who may see the job.
 CREATE OR REPLACE VIEW fetchwork.slots AS
 SELECT

@@ -1,4 +1,4 @@
--- Releases one held job, for release() and for policy; a RELEASED event (013). A job whose run was told to
+-- Releases one held job, for release() and for policy; a RELEASED event (013). A job whose run was asked to
 -- end and has not yet is Running in name until that run's end brings it back to the queue. The caller has
 -- locked the job's row and passes it as it is now.
 CREATE OR REPLACE FUNCTION fetchwork.release_job(job fetchwork.job, reason text)

@@ -11,7 +11,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     own text[] := fetchwork.own_owners(role);
-    everyone boolean := fetchwork.is_admin(role);
+    may_change_all boolean := fetchwork.is_admin(role);
     missing text;
 BEGIN
     IF jobs IS NULL AND selected_jobs.owner IS NULL THEN
@@ -20,7 +20,7 @@ BEGIN
             MESSAGE = 'no job was named; allowed: job ids, an owner, or both';
     END IF;
     IF jobs IS NULL THEN
-        IF NOT everyone AND NOT selected_jobs.owner = ANY (own) THEN
+        IF NOT may_change_all AND NOT selected_jobs.owner = ANY (own) THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'FWDEN',
                 MESSAGE = format('role %L may not change jobs of Owner %L', role, selected_jobs.owner);
@@ -41,7 +41,7 @@ BEGIN
         SELECT FROM fetchwork.job AS j
         WHERE j.cluster_id = id.cluster_id
             AND (id.proc_id IS NULL OR j.proc_id = id.proc_id)
-            AND (everyone OR j.owner = ANY (own))
+            AND (may_change_all OR j.owner = ANY (own))
     )
     LIMIT 1;
     IF FOUND THEN
@@ -57,7 +57,7 @@ BEGIN
             JOIN fetchwork.job AS k ON k.cluster_id = id.cluster_id
                 AND (id.proc_id IS NULL OR k.proc_id = id.proc_id)
         )
-        AND (everyone OR j.owner = ANY (own))
+        AND (may_change_all OR j.owner = ANY (own))
         AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
     ORDER BY j.cluster_id, j.proc_id
     FOR UPDATE OF j;

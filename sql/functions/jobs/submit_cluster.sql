@@ -45,7 +45,7 @@ BEGIN
             MESSAGE = 'there are no jobs to submit; allowed: one ad or more';
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
-        -- only the transaction that made it, so nobody adds to a cluster that others see already
+        -- only the transaction that made it may append: others see the cluster from the commit on
         SELECT
             c.cluster_id, c.ad,
             (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)

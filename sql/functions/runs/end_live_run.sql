@@ -1,6 +1,6 @@
 -- Asks for the end of a job's live run, if it has one: an offer that has not started is withdrawn at once
--- (the fence refuses it from then on), a started run is told by its next update. True if a started run lives
--- on until then. The caller has locked the job and set its status.
+-- (the fence refuses it from then on), a started run learns it from its next update. True if a started run
+-- lives on until then. The caller has locked the job and set its status.
 CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer, request text, reason text)
 RETURNS boolean
 LANGUAGE plpgsql

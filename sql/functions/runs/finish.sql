@@ -5,7 +5,7 @@
 -- failed is an "evict", a job that a hook ended is an "exit". report: ExitCode | ExitBySignal + ExitSignal,
 -- JobPid, JobDuration, RemoteUserCpu, ... as JSON. What happened follows from
 -- - a JobPid or an exit status: without any the job never ran (finish_not_run);
--- - what had been asked for: a job that was told to end by a hook and then ended did so for that;
+-- - what had been requested: a job that a hook ended on request, and that then ended, did so for that reason;
 -- - verdict, the answer of the policy expressions, which the agent evaluates (follow_verdict):
 --   {"action": "complete" | "requeue" | "hold" | "remove", "reason": text, "code": n, "subcode": n,
 --   "delay_s": s}; NULL: complete.
@@ -57,7 +57,7 @@ BEGIN
     ));
     PERFORM fetchwork.charge_job(live.cluster_id, live.proc_id, finish.report, run_s);
 
-    -- ended because that was asked for, and a hook had passed it on (or HTCondor evicted it meanwhile)
+    -- ended on request, which a hook had passed on (or HTCondor evicted it meanwhile)
     IF live.end_requested IS NOT NULL
         AND (
             live.signalled_at IS NOT NULL

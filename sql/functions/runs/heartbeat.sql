@@ -1,12 +1,12 @@
--- UPDATE_JOB_INFO: the starter lives. Usage is written, the run's deadline moves on, and the answer tells the
--- hook whether the job has to end.
+-- UPDATE_JOB_INFO: the starter lives. Usage is written, the run's deadline moves on, and the answer says
+-- whether the job has to end.
 --
 -- report: the update's attributes that matter, in JSON: JobState, JobPid, ImageSize, ResidentSetSize,
 -- RemoteUserCpu, RemoteSysCpu, ... Without JobState it is the first update, before the job exists.
 --
--- Returns action NULL, or 'end' with the reason, how long ago a hook was first told (signalled_s; NULL:
--- never) and the job's own signals and vacate time; 'gone' if the run is over without a report of its own
--- (superseded, lost): the job must end at once; 'late' if it came after the run's own end. Events:
+-- Returns action NULL, or 'end' with the reason, how long ago a hook first got that answer (signalled_s;
+-- NULL: never) and the job's own signals and vacate time; 'gone' if the run is over without a report of its
+-- own (superseded, lost): the job must end at once; 'late' if it came after the run's own end. Events:
 -- JOB_SUSPENDED (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth.
 CREATE OR REPLACE FUNCTION fetchwork.heartbeat(run_id bigint, token uuid, report jsonb)
 RETURNS TABLE (

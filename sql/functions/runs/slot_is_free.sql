@@ -2,10 +2,10 @@
 -- no JOB_EXIT reported it. Returns how many runs that ended. The agent replays its spool before it lets a
 -- slot ask: a report that waits there is no silence.
 --
--- A run that had started is lost, and its job waits again. One that was accepted and never started tells of a
--- job that a starter can't start in silence (no such account, wrong universe): counted, and Held at the
--- limit. One that was only offered, seconds ago, is an offer that arrived nowhere: the answer of the claim
--- was lost, or the hook or the agent died with it.
+-- A run that had started is lost, and its job waits again. One that was accepted and never started shows a
+-- job that a starter can't start and does not report (no such account, wrong universe): the try is counted,
+-- and the job Held at the limit. One that was only offered, seconds ago, is an offer that arrived nowhere:
+-- the answer of the claim was lost, or the hook or the agent died with it.
 --
 -- SKIP LOCKED: a run whose job another transaction holds is not silent; and this one may hold several rows,
 -- so it must not wait for the next.
