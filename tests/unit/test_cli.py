@@ -129,6 +129,12 @@ def test_a_wrong_constraint_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert line == "fetchwork: error: not a ClassAd expression: '((('"
 
 
+@pytest.mark.parametrize("command", ["rm", "hold", "release", "vacate"])
+def test_an_empty_constraint_means_no_job(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([command, "--dsn", "host=/nonexistent", "-constraint", ""]) == 1
+    assert capsys.readouterr().err == "fetchwork: error: not a ClassAd expression: ''\n"
+
+
 def test_the_help_of_the_whole_needs_no_command() -> None:
     """And so costs no more than click does."""
     program = (
