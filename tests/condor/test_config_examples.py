@@ -22,6 +22,7 @@ from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar
+from tests.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
@@ -277,7 +278,7 @@ def test_workstation_fetches_while_nobody_uses_it(start: Start, suite: str) -> N
 def test_workstation_in_use_fetches_nothing(start: Start, suite: str) -> None:
     started = start("workstation", settings="FETCHWORK_OTHER_LOAD = 4.0\n")
     started.submit("FETCHWORK", "short")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while started.pool.run_command(["condor_status", "-af", "State"]).stdout.split() != ["Owner", "Owner"]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -289,7 +290,7 @@ def test_doctor_finds_nothing_wrong_with_a_pool_that_runs_jobs(start: Start, sui
     started = start("one-slot-elsewhere")
     started.slots_of("SPECIAL", started.submit("SPECIAL", "special"))
     command = [str(started.host.command), "doctor", "-c", str(started.pool.host_file)]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         told = started.pool.run_command(command)
         # the agent reports its slots now and then, not at each fetch

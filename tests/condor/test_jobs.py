@@ -112,7 +112,7 @@ def test_exit_code_is_on_record_with_the_slot_and_the_time_it_took(jobs: Jobs) -
     done = jobs.completed(job)
     assert (done["exitbysignal"], done["exitcode"], done["exitsignal"]) == (False, 3, None)
     assert done["lastremotehost"].startswith("slot")
-    assert 0.9 < done["remotewallclocktime"] < 5
+    assert done["remotewallclocktime"] > 0.9
     [run] = jobs.runs(job)
     assert (run["outcome"], run["exitcode"]) == ("completed", 3)
 

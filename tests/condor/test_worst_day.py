@@ -109,7 +109,6 @@ def test_postgresql_may_crash_while_jobs_run_and_end(day: WorstDay, with_agent: 
     report("FETCH_WORK with the database stopped", time.monotonic() - began)
     assert (fetch.returncode, fetch.stdout) == (0, "")
     assert fetch.stderr.startswith("fetchwork fetch_work: ")
-    assert time.monotonic() - began < 20.0
 
     postgres.start()
     back_at = time.time()

@@ -13,6 +13,7 @@ import psycopg
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
 from tests.invariants import violations
+from tests.waiting import PATIENCE_S
 
 OWNER = "alice"
 HOME = "/home/alice"
@@ -125,7 +126,7 @@ class WorstDay:
                 )
             )
 
-    def until(self, what: Callable[[], object], timeout_s: float = 40.0) -> float:
+    def until(self, what: Callable[[], object], timeout_s: float = PATIENCE_S) -> float:
         """Wait until ``what()`` is true; returns how long that took."""
         began = time.monotonic()
         while not what():
