@@ -170,7 +170,7 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
 
 
 def _condor_directory() -> Path:
-    """Where HTCondor reads configuration files last, so that ours go before those of its package."""
+    """The directory that HTCondor reads last, so that our settings override those of its package."""
     named = CondorConfig().value("LOCAL_CONFIG_DIR") or ""
     directories = [Path(part) for part in named.replace(",", " ").split()]
     there = [directory for directory in directories if directory.is_dir()]

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias
 
 from rich import box
 from rich.console import Console
@@ -19,9 +19,12 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from fetchwork.db.calls.call import Row
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
-from fetchwork.pool.personal import PersonalPool
+from fetchwork.pool.personal import PersonalPool, Say
+
+Show: TypeAlias = Callable[[Row, list[Row]], None]
 
 TIMEOUT_S = 120
 _POLL_S = 0.25
@@ -125,7 +128,7 @@ def _parts(pool: PersonalPool) -> str:
     return f"PostgreSQL {pool.postgres.version} and HTCondor {version[1]} with {pool.settings.slots} slots"
 
 
-def _submit(pool: PersonalPool, database: Database, say: Any) -> None:
+def _submit(pool: PersonalPool, database: Database, say: Say) -> None:
     owners = pool.machine.job_owners()
     by_sql = database.query(SUBMIT_BY_SQL, [owners, owners])
     say(f"{len(by_sql)} jobs by SQL: SELECT fetchwork.submit(cmd => '/bin/sh', ...)")
@@ -152,7 +155,7 @@ def _follow(console: Console, database: Database) -> None:
 
 
 @contextmanager
-def _display(console: Console) -> Iterator[Any]:
+def _display(console: Console) -> Iterator[Show]:
     """A live picture on a terminal, elsewhere a line for each change."""
     bar = Progress(
         TextColumn("jobs ended"),
@@ -164,7 +167,7 @@ def _display(console: Console) -> Iterator[Any]:
     task = bar.add_task("", total=JOBS)
     last = ""
 
-    def picture(counts: dict[str, Any], running: list[dict[str, Any]]) -> None:
+    def picture(counts: Row, running: list[Row]) -> None:
         words = f"{counts['running']} running, {counts['idle']} idle, {counts['held']} held"
         bar.update(task, completed=counts["ended"], description=words)
         table = Table.grid(padding=(0, 2))
@@ -173,7 +176,7 @@ def _display(console: Console) -> Iterator[Any]:
             table.add_row(f"  {job['slot']}: job {job['jobid']} of {job['owner']}, by {job['batch']}")
         live.update(table)
 
-    def line(counts: dict[str, Any], running: list[dict[str, Any]]) -> None:
+    def line(counts: Row, running: list[Row]) -> None:
         nonlocal last
         words = f"{counts['ended']} ended, {counts['running']} running, {counts['idle']} idle"
         if words != last:
@@ -187,7 +190,7 @@ def _display(console: Console) -> Iterator[Any]:
         yield line
 
 
-def _show(console: Console, jobs: list[dict[str, Any]]) -> bool:
+def _show(console: Console, jobs: list[Row]) -> bool:
     """Print the results; whether they are what they should be."""
     table = Table("job", "owner", "by", "slot", "exit", "ran", "status", box=box.SIMPLE, pad_edge=False)
     good = len(jobs) == JOBS

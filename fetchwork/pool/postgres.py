@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fetchwork.errors import PoolError
 from fetchwork.pool.cache import cached
@@ -266,10 +266,7 @@ class PostgresServer:
 
     def _run(self, command: list[object], failure: str) -> None:
         """Run one of PostgreSQL's programs under the server's account."""
-        identity: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            owner = _account()
-            identity = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+        owner = _account() if os.geteuid() == 0 else None
         environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": os.environ.get("TZ", "UTC")}
         # pg_ctl leaves its output to the server, so a pipe would never end
         with (self.directory / "setup.log").open("w+") as output:
@@ -281,7 +278,9 @@ class PostgresServer:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 check=False,
-                **identity,
+                user=owner.pw_uid if owner else None,
+                group=owner.pw_gid if owner else None,
+                extra_groups=[] if owner else None,
             )
             output.seek(0)
             text = output.read()
