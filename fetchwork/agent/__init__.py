@@ -1,1 +1,1 @@
-"""The agent: the one resident process of a host, which the hooks talk to."""
+"""The agent: the one resident process of a host, which answers the hooks."""

@@ -1,4 +1,4 @@
-"""Asking the agent, for commands: one request, one reply. Hooks have their own, thinner client."""
+"""A client of the agent for commands: one request, one reply. Hooks have their own, thinner one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The agent's lease with one database: hello, beats, what happens when the database is away, goodbye.
 
-While the lease is kept the database takes this host's runs for alive. After a silence as long as the lease
+While the lease is kept the database counts this host's runs as alive. After a silence as long as the lease
 they may have been given to other hosts, so the agent then says hello as a host that has just come.
 """
 

@@ -1,8 +1,9 @@
 """The agent and condor_master: what it does when its master is gone, and how the next agent takes over.
 
-kill -9 of condor_master does not end the agent, which is lucky: startd and starters go within seconds, and
-who would look after the jobs that live on? So it stays until nothing of its runs is left, gives out no work
-that a dying startd would leave behind as an orphan, and makes room when another master's agent comes.
+kill -9 of condor_master does not end the agent. That is useful: startd and starters end within seconds, and
+only the agent is left to look after the jobs that live on. So it stays until nothing of its runs is left,
+gives out no work that a dying startd would leave behind as an orphan, and ends when the agent of another
+master comes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fetchwork.errors import AgentUnavailable
 NAME = "condor_master"
 #: startd and starters notice their master's death within this
 LAST_HOOKS_S = 30.0
-#: an agent that makes room finishes its requests first
+#: an agent that ends for another finishes its requests first
 TAKE_OVER_S = 15.0
 
 

@@ -20,7 +20,7 @@ class Peer:
 
 
 def credentials(connection: socket.socket) -> Peer:
-    """Who connected a Unix socket (``SO_PEERCRED``): as it was at that moment, whoever holds it now."""
+    """Who connected a Unix socket (``SO_PEERCRED``): as it was at that moment."""
     return Peer(
         *_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     )

@@ -1,4 +1,4 @@
-"""Work that the agent does again and again, whatever becomes of one round of it."""
+"""Periodic work of the agent, which goes on when one round of it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delivering what lies in the spool: by the agent now and then, in direct mode by each fetch."""
+"""Delivery of the spooled reports: by the agent now and then, in direct mode by each fetch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The agent's Unix socket: frames requests, knows who asks, bounds what anybody may take, answers.
+"""The agent's Unix socket: it frames requests, knows who asks, bounds what one client may take, and answers.
 
-Everybody on the host may connect, since starter hooks run as the jobs' users; the kernel tells the account.
-An account that is not trusted gets few connections, small bodies, and no answer but about runs whose token it
-brings. A connection that is silent in the middle of a request is cut.
+Every account of the host may connect, since starter hooks run as the jobs' users; the kernel names it.
+An account that is not trusted gets few connections, small bodies, and answers only about runs whose token it
+has. A connection that is silent in the middle of a request is cut.
 
 A request in flight at SIGTERM is finished; a fetch that waits for work is answered with nothing. A hook that
 went away while its fetch was answered has its run taken back.
@@ -61,7 +61,7 @@ class Server:
         self._server: asyncio.AbstractServer | None = None
 
     async def start(self) -> None:
-        """Listen; raises AgentUnavailable if another agent does, or nobody may."""
+        """Listen; raises AgentUnavailable if another agent does, or the socket can't be made."""
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             await asyncio.to_thread(self._clear)
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connected: look who."""
+        """A client connected: look whose it is."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._socket = transport.get_extra_info("socket")
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         deadline_s = min(request.deadline_ms / 1000 if request.deadline_ms else DEADLINE_S, MAX_DEADLINE_S)
         end = time.monotonic() + deadline_s
         try:
-            # every handler keeps to its time by itself; this is for the one that does not
+            # every handler keeps to its time by itself; this is for one that fails to
             async with asyncio.timeout(deadline_s + 1.0):
                 answer = await self.server.dispatch(request, self._peer, end, self.gone)
         except TimeoutError:
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def _hung_up(self) -> bool:
-        """Tell whether the other end is closed for reading as well: nobody would take an answer."""
+        """Whether the other end is closed for reading as well, so that no answer can be delivered."""
         if self._socket is None or self._transport is None or self._transport.is_closing():
             return True
         poll = select.poll()

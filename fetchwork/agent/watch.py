@@ -2,18 +2,18 @@
 
 Theory of operation
 -------------------
-The starter is the parent of its hooks; PREPARE_JOB shows it, and a pidfd tells of its end however it comes.
+The starter is the parent of its hooks; PREPARE_JOB shows it, and a pidfd shows its end, however it ends.
 A run whose JOB_EXIT has come is over by then. One whose JOB_EXIT has not come gets a second of grace, for a
 report that is still on its way or lies in the spool, and is then given up (detector 2 of three: a starter
 killed by SIGKILL takes its job along and calls no hook).
 
-Unless the job lives on: when condor_master is killed by SIGKILL, starter and startd go, and the job stays as
-an orphan that nobody will report. Its run is not given up while the process is there, because the job would
-run twice at once then. Its end can't be learnt either, so it is ended, where the agent has the right to.
+Unless the job lives on: when condor_master is killed by SIGKILL, starter and startd end, and the job stays as
+an orphan that no hook will report. Its run is not given up while the process is there, because the job would
+then run twice at the same time. Its result can't be learnt either, so the agent ends it, where it may.
 
 A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
-A busy slot may ask before its starter has said anything: the starter that was there last, though gone, is
-then the job's before, and tells nothing of this one.
+A busy slot may ask before its starter has called a hook: the starter that is known for the slot, though
+gone, is then that of the job before, and its end says nothing about this one.
 
 After a restart the agent reads its host's runs from the database, and finds their starters by number and
 start time, which no later process shares. No slot is taken for free before that.
@@ -376,7 +376,7 @@ class WatchedRuns(Runs):
     def ended(self, session: HostSession, run_id: int) -> None:
         """The run is over; its starter may be about to end."""
         super().ended(session, run_id)
-        # slots come and go: forget starters that nobody will ask for
+        # slots come and go: forget starters that no fetch will ask for
         if len(self._starters) > 4096:
             for key, starter in list(self._starters.items()):
                 if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:

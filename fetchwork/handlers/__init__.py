@@ -4,8 +4,8 @@
 the reply; what must be atomic is one SQL function. A handler waits for nothing longer than its request's
 deadline, raises nothing, and says in its ``Answer`` what happened.
 
-FETCH_WORK is the one request that may wait. Who waits, and for what, is not a handler's to know: the agent
-and direct mode each have a loop of their own, which they give to ``handle``, around ``fetch.FetchAttempt``.
+FETCH_WORK is the one request that may wait. How it waits is not the handlers' business: the agent and direct
+mode each pass a handler of their own to ``handle``, built on ``fetch.FetchAttempt``.
 """
 
 from __future__ import annotations

@@ -16,19 +16,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.db import calls
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import accounts, offer
 from fetchwork.handlers.context import Answer, FetchOutcome, Subject, Task
+from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import Choice, Unrivalled, choose
 from fetchwork.matching.fit import SlotView
 from fetchwork.matching.slotstate import slot_resources, why_not
-
-if TYPE_CHECKING:
-    from fetchwork.handlers.session import HostSession
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0

@@ -1,4 +1,4 @@
-"""The job ad of a run: the one that FETCH_WORK prints, and what later hooks bring back in it."""
+"""The job ad of a run: what FETCH_WORK prints, and what later hooks return in it."""
 
 from __future__ import annotations
 

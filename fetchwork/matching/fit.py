@@ -3,8 +3,8 @@
 Requirements are HTCondor's own matchmaking (``matches``; tests/data/matching.txt). The second part
 is what condor_submit writes into every job's Requirements, ``TARGET.X >= RequestX`` for each ``RequestX``:
 an ad that came by SQL does not have it, and not every slot looks (a static slot of HTCondor 23 looks at
-nothing). So it is done here for all. As in condor_submit, Requirements that speak of X themselves are taken
-at their word where the slot has no X at all.
+nothing). So it is done here for all. As in condor_submit, Requirements that name X themselves decide where
+the slot has no X at all.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SlotView:
         return None
 
     def has(self, resource: str) -> float | None:
-        """How much of a resource (in lower case) the slot has; None if it has none, or does not tell."""
+        """How much of a resource (in lower case) the slot has; None if its ad does not say."""
         if resource not in self._resources:
             self._resources[resource] = number(evaluate(self.ad, resource), finite=False)
         return self._resources[resource]

@@ -27,7 +27,7 @@ def is_idle(slot: ClassAd) -> bool:
 
 
 class Resources(TypedDict):
-    """What is left of a slot, as ``fetchwork.candidates`` takes it; None where the ad does not tell."""
+    """What is left of a slot, as ``fetchwork.candidates`` takes it; None where the ad does not say."""
 
     cpus: float | None
     memory_mib: float | None

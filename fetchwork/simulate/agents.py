@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fetchwork.agent import client
 from fetchwork.config.write import to_toml
@@ -31,8 +30,8 @@ class AgentProcess:
         name: str,
         conninfo: str,
         *,
-        agent: Mapping[str, Any] | None = None,
-        keyword: Mapping[str, Any] | None = None,
+        agent: Mapping[str, object] | None = None,
+        keyword: Mapping[str, object] | None = None,
         keyword_name: str = "FETCHWORK",
         program: str = PROGRAM,
         wrapper: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""What differs between versions of HTCondor, and the settings that say when slots fetch."""
+"""What differs between versions of HTCondor, and the settings that decide when slots fetch."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Behaviour:
     user_attributes: tuple[str, ...]
     #: a run is killed when the claim's lease is over, which the starter of newer versions renews
     lease_kills: bool
-    #: evictions tell JOB_EXIT why
+    #: the ad of JOB_EXIT has the reason of an eviction
     tells_vacate_reason: bool
 
 

@@ -1,4 +1,4 @@
-"""Real processes for simulated daemons: an agent sees by their pids who asks, and who has gone.
+"""Real processes for simulated daemons: by their pids an agent sees which asks, and which has ended.
 
 The agent knows a hook by its socket's peer and the starter as that process's parent, and watches the starter.
 So that a simulated starter can die as a real one does, each is a process here, as are its hooks and its job;
@@ -22,7 +22,7 @@ _ZYGOTE = Path(__file__).with_name("zygote.py")
 
 
 class Actor:
-    """One process that does what it is told; see ``zygote.py``."""
+    """One process that obeys commands; see ``zygote.py``."""
 
     def __init__(self, pid: int, control: socket.socket) -> None:
         self.pid = pid
@@ -93,7 +93,7 @@ class Actor:
             try:
                 return await asyncio.shield(asking)
             except asyncio.CancelledError:
-                # the answer comes, and nobody will want what it brings
+                # the answer comes, and what it brings is not needed any more
                 await asyncio.wait({asking})
                 if asking.exception() is None:
                     for descriptor in asking.result()[1]:

@@ -4,7 +4,7 @@ The protocol is the real one. What a hook executable does when the agent does no
 FETCH_WORK brings no work, PREPARE_JOB refuses, JOB_EXIT leaves its report in the spool. There is no direct
 mode: a simulation is about the agent.
 
-A fault harness sees each step of each hook (``Step``) and may end the hook there, or whatever else it likes.
+A fault harness sees each step of each hook (``Step``) and may end the hook there, or do anything else.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ Watch = Callable[[Step], None]
 
 
 class Outcome(NamedTuple):
-    """What HTCondor sees of a hook, and whom its answer came from."""
+    """What HTCondor sees of a hook, and what answered it: the agent, the spool, or none."""
 
     stdout: bytes = b""
     exit: int = 0
@@ -140,7 +140,7 @@ class Hooks:
             reply = await self._ask(request, slot, parent)
         except HookKilled:
             self.ledger.counts[f"{name} killed"] += 1
-            return Outcome(exit=-9, answered_by="nobody")
+            return Outcome(exit=-9, answered_by="none")
         except FetchworkError:
             self.ledger.counts[f"{name} unanswered"] += 1
             return self._undelivered(request)
@@ -187,13 +187,13 @@ class Hooks:
 
     def _undelivered(self, request: Request, spool: bool = True) -> Outcome:
         if request.name == "fetch_work":
-            return Outcome(answered_by="nobody")
+            return Outcome(answered_by="none")
         if request.name == "job_exit" and self._spool is not None and spool:
             try:
                 write_report(str(self._spool), request)
             except FetchworkError:
                 self.ledger.counts["job_exit not spooled"] += 1
-                return Outcome(exit=1, answered_by="nobody")
+                return Outcome(exit=1, answered_by="none")
             return Outcome(answered_by="spool")
         status = b"HookStatusCode = 350\n" if request.name == "prepare_job" else b""
-        return Outcome(status, exit=1, answered_by="nobody")
+        return Outcome(status, exit=1, answered_by="none")

@@ -105,7 +105,7 @@ class Host(World):
         await self.vanish()
 
     async def vanish(self) -> None:
-        """Lose power: everything is gone and nothing is told."""
+        """Lose power: everything is gone and nothing is reported."""
         await self._stop_fetching()
         await asyncio.gather(*(slot.stop() for slot in self.slots))
         self._forget_slots()

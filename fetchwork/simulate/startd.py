@@ -216,7 +216,7 @@ class Slot(SlotState):
             self.world.ledger.gaps.append(at - self._job_ended_at)
 
     def kill_starter(self) -> None:
-        """SIGKILL to the starter: job and hooks are gone, no hook tells; the slot fetches again."""
+        """SIGKILL to the starter: job and hooks are gone, none reports; the slot fetches again."""
         if self._starting is not None:
             self.world.ledger.counts["starters killed"] += 1
             self._starting.cancel()

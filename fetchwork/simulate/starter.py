@@ -86,7 +86,7 @@ class Starter:
             if await self._prepared():
                 await self._run_job()
         finally:
-            # whoever kills the starter kills its hooks and its job
+            # a starter that is killed takes its hooks and its job along
             for update in self._updates:
                 update.cancel()
             if self._actor is not None:
@@ -95,7 +95,7 @@ class Starter:
                 self.execution.ended = time.time()
 
     async def _prepared(self) -> bool:
-        """Whether the job may start; if not, JOB_EXIT has been told."""
+        """Whether the job may start; if not, JOB_EXIT has been called."""
         self._update(self.ad)
         outcome = await self._call("prepare_job", self.ad)
         if not _success(outcome):
@@ -172,7 +172,7 @@ class Starter:
         reason = "exit" if self._evicted is None else "evict"
         self.execution.hook_reason = reason
         outcome = await self._exit_hook(final, reason)
-        if outcome is not None and outcome.answered_by != "nobody":
+        if outcome is not None and outcome.answered_by != "none":
             self.execution.reported = "spool" if outcome.answered_by == "spool" else "agent"
 
     def _lease_s(self) -> float:
@@ -196,7 +196,7 @@ class Starter:
     def _update(self, ad: TextAd) -> None:
         async def update() -> None:
             outcome = await self._call("update_job_info", ad)
-            # the hook sends it only to the process that its ad tells
+            # the hook sends it only to the process that its ad names
             if outcome.signal and outcome.pid == self._job_pid and self._job_pid:
                 self.world.ledger.counts["jobs signalled"] += 1
                 self.signal_job(outcome.signal)

@@ -1,7 +1,7 @@
 """Ads as HTCondor's daemons pass them to hooks: ``Name = expression`` lines, the expressions left as text.
 
 A simulated daemon looks at a dozen attributes of each ad and passes the others on, thousands of times a
-second, so nothing is parsed that nobody asks for.
+second, so an expression is parsed only when it is asked for.
 """
 
 import re
@@ -52,8 +52,8 @@ class TextAd:
 
     def expression(self, name: str) -> str | None:
         """An attribute's expression."""
-        found = self._lines.get(name.lower())
-        return found[1] if found else None
+        line = self._lines.get(name.lower())
+        return line[1] if line else None
 
     def text(self, name: str) -> str | None:
         """An attribute that is a string."""
