@@ -169,6 +169,8 @@ def _require_debootstrap(say: Callable[[str], None]) -> None:
 
 def _build_root(suite: str, partial: Path, say: Callable[[str], None]) -> None:
     _require_debootstrap(say)
+    for old in older_roots(suite):
+        say(f"'{old}' is not used any more, pools could change it: delete it")
     say(f"making a root directory with HTCondor from Debian {suite} in {cache_directory()}")
     accounts = [f"{name}={uid}" for name, uid in ACCOUNTS.items()]
     arguments = [suite, str(partial), MIRROR, str(KEYRING), *accounts]
@@ -176,6 +178,13 @@ def _build_root(suite: str, partial: Path, say: Callable[[str], None]) -> None:
         _run([*_APART, "sh", "-c", _BUILD_ROOT, "sh", *arguments], f"condor-{suite}")
     except PoolError as problem:
         raise HTCondorUnavailable(f"cannot make a root directory with HTCondor: {problem}") from problem
+
+
+def older_roots(suite: str) -> list[Path]:
+    """The roots of a suite that were made by older recipes, and are of no use."""
+    numbers = range(1, _RECIPE)
+    roots = [cache_directory() / f"condor-{suite}-{number}" for number in numbers]
+    return [root for root in roots if root.is_dir()]
 
 
 def _build_venv(root: Path, partial: Path, requirements: list[str], constraints: list[str]) -> None:

@@ -151,6 +151,12 @@ class TestCache:
         assert [path.name for path in entry.iterdir()] == ["new"]
         assert "an older fetchwork made it" in lines[0]
 
+    def test_roots_that_older_pools_could_change_are_named(self, cache: Path) -> None:
+        assert condorroot.older_roots("trixie") == []
+        (cache / "condor-trixie-1").mkdir()
+        (cache / "condor-sid-1").mkdir()
+        assert condorroot.older_roots("trixie") == [cache / "condor-trixie-1"]
+
     def test_every_account_may_look_into_the_cache(self, cache: Path) -> None:
         before = os.umask(0o077)
         try:
