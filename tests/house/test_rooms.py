@@ -113,10 +113,6 @@ HOOK_STDLIB = {
 #: who may name a module by a string, because it is to be loaded only when needed
 LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py"}
 
-#: (file, import) that break a rule today. Each is mended and then removed from here: one that is listed and
-#: no longer there fails too.
-KNOWN: set[tuple[str, str]] = set()
-
 
 def room_of(module: str) -> str:
     parts = module.split(".")
@@ -181,26 +177,17 @@ def broken_limits() -> Iterator[tuple[Import, str]]:
                 yield found, f"{found.where}: {room} imports {top}; allowed in: {who}"
 
 
-def key(found: Import) -> tuple[str, str]:
-    return shown(found.path), found.target
-
-
 def test_every_room_is_in_the_table() -> None:
     assert {room_of(name) for name in modules()} - set(ROOMS) == set()
 
 
 def test_every_import_of_a_room_is_in_the_table() -> None:
-    broken = [message for found, message in broken_rules() if key(found) not in KNOWN]
+    broken = [message for _, message in broken_rules()]
     assert not broken, "\n" + "\n".join(broken)
 
 
-def test_what_is_known_to_break_a_rule_still_does() -> None:
-    there = {key(found) for found, _ in [*broken_rules(), *broken_limits()]}
-    assert KNOWN - there == set(), "mended: remove them from KNOWN"
-
-
 def test_each_library_is_imported_by_the_rooms_that_own_it_alone() -> None:
-    broken = [message for found, message in broken_limits() if key(found) not in KNOWN]
+    broken = [message for _, message in broken_limits()]
     assert not broken, "\n" + "\n".join(broken)
 
 
@@ -292,7 +279,7 @@ def test_no_two_modules_import_each_other_on_any_way() -> None:
 def test_no_two_rooms_import_each_other_on_any_way() -> None:
     graph: dict[str, set[str]] = {}
     for room, found in arrows():
-        if room != "hooks" and key(found) not in KNOWN:
+        if room != "hooks":
             graph.setdefault(room, set()).add(room_of(found.target))
     for room in graph:
         graph[room] -= {room}
