@@ -95,8 +95,8 @@ def test_installed_wheel_makes_configuration_of_its_examples(installed: Path, tm
     files = sorted(examples.glob("*.toml"))
     assert files
     for file in files:
-        call(installed / "fetchwork", "config", "check", "--offline", file, cwd=tmp_path)
-        generated = call(installed / "fetchwork", "config", "generate", file, cwd=tmp_path)
+        call(installed / "fetchwork", "config", "check", "--offline", "-c", file, cwd=tmp_path)
+        generated = call(installed / "fetchwork", "config", "generate", "-c", file, cwd=tmp_path)
         assert "_HOOK_FETCH_WORK = " in generated
 
 
