@@ -96,6 +96,7 @@ GRANT EXECUTE ON FUNCTION
     -- a fetch
     fetchwork.candidates,
     fetchwork.autocluster_ads,
+    fetchwork.report_faults,
     fetchwork.slot_is_free,
     fetchwork.claim,
     fetchwork.withdraw,

@@ -51,6 +51,8 @@
 \ir functions/matching/candidates.sql
 \ir functions/matching/autocluster_ads.sql
 \ir functions/matching/shares.sql
+\ir functions/matching/report_faults.sql
+\ir functions/matching/hold_faulty.sql
 \ir functions/matching/limit_allows.sql
 \ir functions/matching/claim.sql
 \ir functions/matching/note_significant.sql

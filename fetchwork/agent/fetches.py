@@ -19,7 +19,6 @@ from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.fetch import DATABASE_S, FetchAttempt, Look
 from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.matching.fit import SlotView
 
 #: how long a job is left to slots that it prefers
 YIELD_S = 0.25
@@ -73,7 +72,7 @@ class Fetches:
         elif attempt.not_now is not None:
             return attempt.answer(attempt.not_now)
         # from before the first look, so that what comes during it is not missed
-        waiting = self._enter(attempt, gone, attempt.slot) if attempt.may_wait else None
+        waiting = self._enter(attempt, gone, task.request.body) if attempt.may_wait else None
         wait_end = min(task.end - RESERVE_S, time.monotonic() + task.context.max_fetch_wait_s)
         try:
             while True:
@@ -113,7 +112,7 @@ class Fetches:
         return True
 
     def _enter(
-        self, attempt: FetchAttempt, gone: asyncio.Event, slot: SlotView | None = None
+        self, attempt: FetchAttempt, gone: asyncio.Event, slot: bytes | None = None
     ) -> WaitingFetch | None:
         if attempt.task.context.max_fetch_wait_s <= 0:
             return None
@@ -121,7 +120,7 @@ class Fetches:
         return self._waiting.enter(attempt.session, attempt.slot_name, gone, slot)
 
 
-async def look_once(attempt: FetchAttempt, runs: SlotFreer, others: list[SlotView] | None = None) -> Look:
+async def look_once(attempt: FetchAttempt, runs: SlotFreer, others: list[bytes] | None = None) -> Look:
     """Free an undivided slot of what it ran before, and look for work for it."""
     task = attempt.task
     # a partitionable slot goes on asking while the starters of its dynamic slots come up

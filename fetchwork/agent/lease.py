@@ -120,7 +120,7 @@ class Lease:
                         calls.goodbye(host_id=greeting.host_id, agent_id=self._agent_id),
                         timeout_s=patience_s,
                     )
-        await self.session.database.close()
+        await self.session.close()
 
 
 def _read_failure(renewal: asyncio.Future[T]) -> None:

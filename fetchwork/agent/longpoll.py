@@ -8,7 +8,6 @@ import re
 import time
 
 from fetchwork.handlers.session import HostSession
-from fetchwork.matching.fit import SlotView
 
 #: a fetch looks for work no more often than this, and the less often the more wait beside it
 LOOK_PAUSE_S = 0.1
@@ -32,7 +31,7 @@ class WaitingFetches:
         return len(self._waiting)
 
     def enter(
-        self, session: HostSession, slot_name: str, gone: asyncio.Event, slot: SlotView | None = None
+        self, session: HostSession, slot_name: str, gone: asyncio.Event, slot: bytes | None = None
     ) -> WaitingFetch | None:
         """Let a slot's fetch wait whose hook sets ``gone`` when it leaves; None if no more may wait.
 
@@ -70,7 +69,7 @@ class WaitingFetches:
             if waiting.session is session and waiting.slot_name == slot_name:
                 waiting.outdated.set()
 
-    def beside(self, one: WaitingFetch) -> list[SlotView]:
+    def beside(self, one: WaitingFetch) -> list[bytes]:
         """The slots of other fetches that wait for the same database, up to a number."""
         others = (
             waiting.slot
@@ -105,7 +104,7 @@ class WaitingFetch:
         session: HostSession,
         slot_name: str,
         gone: asyncio.Event,
-        slot: SlotView | None,
+        slot: bytes | None,
     ) -> None:
         self.session = session
         self.slot_name = slot_name

@@ -102,7 +102,7 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
         return Reply(code="unavailable", message=one_line(str(error)))
     finally:
         for each in contexts.values():
-            await each.session.database.close()
+            await each.session.close()
     return answer.reply
 
 

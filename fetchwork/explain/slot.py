@@ -7,10 +7,12 @@ see can't be evaluated; they are counted.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 
+from fetchwork.classad.ads import print_old
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
@@ -18,11 +20,11 @@ from fetchwork.db.calls import AutoclusterAd, JsonObject, Record, WaitingAutoclu
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
-from fetchwork.matching.choose import choose
-from fetchwork.matching.fit import SlotView
+from fetchwork.matching.choose import order
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matching.slotstate import why_not
+from fetchwork.matchmaker.client import Explanation, Matchmaker
 
 #: why a waiting autocluster is not for this slot; the first that is true counts
 REASONS = {
@@ -31,6 +33,7 @@ REASONS = {
     "resources": "asking for more than the slot has",
     "job_refuses": "rejecting the slot by their Requirements",
     "slot_refuses": "rejected by the slot's START or Requirements",
+    "costly": "too costly to evaluate",
     "unseen": "not yours to see",
 }
 
@@ -125,25 +128,31 @@ def match(database: Database, slot: str) -> SlotMatch:
     rows = database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]])
     autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
     resting = {row["autoclusterid"] for row in database.query(_RESTING, [asked.machine, asked.name])}
-    view = SlotView(ad)
+    known = {
+        each.autocluster_id: autocluster
+        for each in waiting
+        if (autocluster := autoclusters.get(each.autocluster_id)) is not None
+    }
+    explained = asyncio.run(_explained(ad, known))
     passed_over: Counter[str] = Counter()
     offered: dict[tuple[int, int], WaitingAutocluster] = {}
     for each in waiting:
-        reason = _reason(each, autoclusters.get(each.autocluster_id), view, resting)
+        reason = _reason(each, explained.get(each.autocluster_id), resting)
         if reason is not None:
             passed_over[reason] += 1
             continue
         offered[each.autocluster_id, each.job_prio] = each
         positions.took(each.autocluster_id, each.job_prio, each.position)
     slot_match.passed_over = {name: passed_over[name] for name in REASONS if passed_over[name]}
-    choices = choose(
+    choices = order(
         offered.values(),
-        view,
         autoclusters=autoclusters,
         positions=positions,
         shares=shares,
         queues=queues,
     )
+    # stable: what the slot ranks the same stays in its order
+    choices.sort(key=lambda choice: -explained[choice.autocluster.autocluster_id].rank)
     for choice in choices:
         autocluster = choice.autocluster
         candidate = Candidate(
@@ -152,7 +161,7 @@ def match(database: Database, slot: str) -> SlotMatch:
             submitter=autocluster.submitter,
             queue=autocluster.queue,
             job_prio=choice.prio,
-            slot_rank=view.rank(autocluster.request) if autocluster.request else 0.0,
+            slot_rank=explained[autocluster.autocluster_id].rank,
             share=shares.need(autocluster.submitter),
         )
         if slot_match.candidates:
@@ -200,23 +209,24 @@ def _reasons(slot: AskedSlot, ad: ClassAd) -> list[str]:
     return reasons
 
 
-def _reason(
-    waiting: WaitingAutocluster, autocluster: Autocluster | None, slot: SlotView, resting: set[int]
-) -> str | None:
+async def _explained(slot: ClassAd, autoclusters: dict[int, Autocluster]) -> dict[int, Explanation]:
+    """What stands against each autocluster on the slot, evaluated where other people's ads do no harm."""
+    matchmaker = Matchmaker()
+    try:
+        return await matchmaker.explain(print_old(slot).encode(), autoclusters)
+    finally:
+        await matchmaker.close()
+
+
+def _reason(waiting: WaitingAutocluster, explained: Explanation | None, resting: set[int]) -> str | None:
     """Why a waiting autocluster is not for the slot; None if it is."""
     if waiting.blocked is not None:
         return "blocked"
-    if autocluster is None:
+    if explained is None:
         return "unseen"
     if waiting.autocluster_id in resting:
         return "resting"
-    if autocluster.request is None:
-        return None
-    if slot.shortage(autocluster.request) is not None:
-        return "resources"
-    if not slot.job_accepts(autocluster.request):
-        return "job_refuses"
-    return None if slot.slot_accepts(autocluster.request) else "slot_refuses"
+    return explained.reason
 
 
 def _difference(before: Candidate, this: Candidate) -> str:

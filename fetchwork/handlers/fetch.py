@@ -7,14 +7,13 @@ A fetch is prepared once, as a ``FetchAttempt``, which then looks for work: once
 agent until there is some or its time is over. However long it waited, the job is chosen at the last look, and
 taken back if the answer cannot be delivered.
 
-One look has three parts: the demand is read from the database, matching puts it against the slot and
-orders it, and the first job of it that can be had is claimed and printed.
+One look has four parts: the demand is read from the database and put in order, the matchmaker puts it
+against the slot, the first job of it that can be had is claimed, and the matchmaker prints its ad.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fetchwork.classad.ads import parse_old
@@ -22,10 +21,12 @@ from fetchwork.db import calls
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers import accounts, offer
 from fetchwork.handlers.context import Answer, FetchOutcome, Subject, Task
+from fetchwork.handlers.offer import Weighed
 from fetchwork.handlers.session import HostSession
-from fetchwork.matching.choose import Choice, Unrivalled, choose
-from fetchwork.matching.fit import SlotView
+from fetchwork.matching.choose import Choice, order
 from fetchwork.matching.slotstate import slot_resources, why_not
+from fetchwork.matchmaker.client import Answer as MatchAnswer
+from fetchwork.matchmaker.client import Look as MatchLook
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -33,6 +34,8 @@ DATABASE_S = 5.0
 AUTOCLUSTERS_A_CLAIM = 64
 #: jobs that one fetch may hold or pass over before the slot has to ask again
 TRIES = 20
+#: with less time than this left, a fetch begins no further claim
+LEAST_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class FetchAttempt:
             raise ClassAdError("the slot ad has no Name")
         self.task = task
         self.slot_name = name
-        self.slot = SlotView(ad)
+        self.slot = ad
         #: why the slot can't be given a job now; "busy" if it can once its job has ended
         self.not_now = why_not(ad)
 
@@ -66,7 +69,7 @@ class FetchAttempt:
     @property
     def partitionable(self) -> bool:
         """Whether the slot goes on asking while its dynamic slots run jobs."""
-        return self.slot.ad.get("SlotType") == "Partitionable"
+        return self.slot.get("SlotType") == "Partitionable"
 
     @property
     def may_wait(self) -> bool:
@@ -75,36 +78,46 @@ class FetchAttempt:
         A claimed slot that gets nothing is given up by the startd, and a dynamic one deleted: that must not
         wait.
         """
-        return self.slot.ad.get("State") in ("Unclaimed", "Owner")
+        return self.slot.get("State") in ("Unclaimed", "Owner")
 
     def answer(self, outcome: FetchOutcome) -> Answer:
         """An answer without a job."""
         return Subject(self.slot_name).answer(outcome)
 
-    async def look(self, *, exclusive: bool, others: Sequence[SlotView] = ()) -> Look:
+    async def look(self, *, exclusive: bool, others: Sequence[bytes] = ()) -> Look:
         """Claim a job for the slot and build its ad, if there is one.
 
-        ``exclusive``: the slot has no other run. Jobs whose Rank prefers one of the ``others``, slots that
-        wait beside this one, are left to those.
+        ``exclusive``: the slot has no other run. Jobs whose Rank prefers one of the ``others``, the ads of
+        slots that wait beside this one, are left to those.
         """
         candidates = await self._read_demand()
         if not candidates:
             return Look()
         session = self.session
-        choices = Unrivalled(
-            choose(
-                candidates,
-                self.slot,
-                autoclusters=session.autoclusters,
-                positions=session.positions,
-                shares=session.shares,
-                queues=self.task.context.queues,
-            ),
-            self.slot,
-            others,
+        choices = order(
+            candidates,
+            autoclusters=session.autoclusters,
+            positions=session.positions,
+            shares=session.shares,
+            queues=self.task.context.queues,
         )
-        answer = await self._take_first(choices, exclusive)
-        return Look(answer, left_to_others=answer is None and choices.left_to_others > 0)
+        left_to_others = False
+        tries = 0
+        without_account: list[Weighed] = []
+        while choices and tries < TRIES and self.task.left() > LEAST_S:
+            tries += 1
+            page, matched = await self._match(choices, others)
+            left_to_others |= matched.left_to_others
+            answer = await self._take_first(page, matched.problems, without_account, exclusive)
+            if answer is not None:
+                return Look(answer)
+            if len(page) < AUTOCLUSTERS_A_CLAIM:
+                break
+            taken = {id(one.choice) for one in page}
+            choices = [choice for choice in choices if id(choice) not in taken]
+        if without_account and self.task.left() > LEAST_S:
+            await offer.refuse_for_want_of_account(self, without_account, exclusive)
+        return Look(left_to_others=left_to_others)
 
     async def _read_demand(self) -> list[calls.Candidate]:
         """What waits and is not too large for the slot, with all that matching wants to know of it."""
@@ -115,7 +128,7 @@ class FetchAttempt:
                 host_id=greeting.host_id,
                 slot=self.slot_name,
                 queues=task.context.queues,
-                **slot_resources(self.slot.ad),
+                **slot_resources(self.slot),
             ),
             timeout_s=task.left(DATABASE_S),
         )
@@ -124,27 +137,49 @@ class FetchAttempt:
             await session.read_shares(task.left(DATABASE_S))
         return candidates
 
-    async def _take_first(self, choices: Unrivalled, exclusive: bool) -> Answer | None:
-        """The offer of the first job of these choices that can be had and printed."""
+    async def _match(
+        self, choices: Sequence[Choice], others: Sequence[bytes]
+    ) -> tuple[list[Weighed], MatchAnswer]:
+        """The first of the choices that the slot may be given, as many as one claim is asked to look for."""
+        session = self.session
+        autoclusters = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
+        look = MatchLook(
+            self.task.request.body,
+            [choice.autocluster.autocluster_id for choice in choices],
+            others,
+            AUTOCLUSTERS_A_CLAIM,
+        )
+        matched = await session.matchmaker.look([look], autoclusters)
+        (seen,) = matched.seen
+        if seen.problem is not None:
+            raise ClassAdError(seen.problem)
+        if matched.faults:
+            await session.report_faults(matched.faults, self.task.left(DATABASE_S))
+        return [Weighed(choices[match.index], match.weight) for match in seen.matches], matched
+
+    async def _take_first(
+        self,
+        page: list[Weighed],
+        problems: Mapping[int, str],
+        without_account: list[Weighed],
+        exclusive: bool,
+    ) -> Answer | None:
+        """The offer of the first job of these choices that can be had and printed.
+
+        ``without_account`` gains the choices whose owners this host does not know.
+        """
         task = self.task
-        without_account: list[Choice] = []
+        if task.context.check_accounts:
+            known = await accounts.known({one.choice.autocluster.owner for one in page})
+            without_account += [one for one in page if accounts.is_missing(one.choice.autocluster.owner)]
+            page = [one for one in page if one.choice.autocluster.owner in known]
         tries = 0
-        page = list(itertools.islice(choices, AUTOCLUSTERS_A_CLAIM))
-        while page and tries < TRIES and task.left() > 0.5:
+        while page and tries < TRIES and task.left() > LEAST_S:
             tries += 1
-            if task.context.check_accounts:
-                known = await accounts.known({choice.autocluster.owner for choice in page})
-                without_account += [
-                    choice for choice in page if accounts.is_missing(choice.autocluster.owner)
-                ]
-                page = [choice for choice in page if choice.autocluster.owner in known]
-            claimed = await offer.claim(self, page, exclusive) if page else None
+            claimed = await offer.claim(self, page, exclusive)
             if claimed is None:
-                page = list(itertools.islice(choices, AUTOCLUSTERS_A_CLAIM))
-                continue
-            answer = await offer.offer(self, claimed)
+                return None
+            answer = await offer.offer(self, claimed, problems.get(claimed.autocluster_id))
             if answer is not None:
                 return answer
-        if without_account and task.left() > 0.5:
-            await offer.refuse_for_want_of_account(self, without_account, exclusive)
         return None

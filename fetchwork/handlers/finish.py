@@ -11,14 +11,14 @@ from typing import cast
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.codes import HoldCode
 from fetchwork.db import calls
-from fetchwork.errors import NOT_NOW, ClassAdError, FetchworkError, NotFound, one_line
-from fetchwork.handlers import policy
+from fetchwork.errors import NOT_NOW, ClassAdError, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
 from fetchwork.handlers.runad import Report, RunKey, report, run_key
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Request
+from fetchwork.matchmaker.client import Job, Judgement, MatchmakerUnavailable
+from fetchwork.matchmaker.policy import Verdict
 
 #: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
 DATABASE_S = 4.0
@@ -115,7 +115,7 @@ def _is_of_another_starter(run: LiveRun, task: Task) -> bool:
 
 async def _verdict(
     task: Task, key: RunKey, run: LiveRun | None, ad: ClassAd, exit_report: Report
-) -> policy.Verdict | None:
+) -> Verdict | None:
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):
         return None
@@ -125,7 +125,8 @@ async def _verdict(
     if job_ad is None:
         return None
     try:
-        return policy.on_exit(job_ad, exit_report)
-    except FetchworkError as error:
+        (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, exit_report, at_exit=True)])
+    except MatchmakerUnavailable as error:
         # the job ran, and its end must not be lost for its policy's sake
-        return policy.Verdict("hold", f"policy can't be evaluated: {error}", HoldCode.JOB_POLICY_UNDEFINED)
+        judgement = Judgement(None, str(error))
+    return judgement.verdict or judgement.hold()

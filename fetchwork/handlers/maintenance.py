@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 
-from fetchwork.codes import HoldCode, JobStatus
+from fetchwork.codes import JobStatus
 from fetchwork.db import calls
-from fetchwork.errors import ClassAdError
-from fetchwork.handlers import policy
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
+from fetchwork.matchmaker.client import Job, Judgement
 
 log = logging.getLogger(__name__)
 
@@ -61,25 +59,19 @@ async def policy_pass(session: HostSession) -> int:
         jobs = await session.database.run(
             calls.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
         )
-        for job in jobs:
+        judgements = await session.matchmaker.judge([Job(job.ad) for job in jobs])
+        for job, judgement in zip(jobs, judgements, strict=True):
             cluster, proc = job.cluster_id, job.proc_id
-            changed += await _judge(session, job)
-            # requests are not kept waiting by a long queue
-            await asyncio.sleep(0)
+            changed += await _apply(session, job, judgement)
         if len(jobs) < PAGE:
             return changed
 
 
-async def _judge(session: HostSession, job: calls.PolicyJob) -> int:
-    # an ad that Python can't read tells neither status nor policy; a claim finds that and holds the job
+async def _apply(session: HostSession, job: calls.PolicyJob, judgement: Judgement) -> int:
+    """Do what the job's policy wants; 1 if that changed it."""
     status = job.ad.get("JobStatus", JobStatus.IDLE)
-    try:
-        verdict = policy.periodic(policy.read_ad(job.ad), status)
-    except ClassAdError as error:
-        if status == JobStatus.HELD:
-            return 0
-        verdict = policy.Verdict("hold", str(error), HoldCode.JOB_POLICY_UNDEFINED)
-    if verdict is None:
+    verdict = judgement.verdict or judgement.hold()
+    if verdict is None or (judgement.problem is not None and status == JobStatus.HELD):
         return 0
     done = await session.database.run(
         calls.apply_policy(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from fetchwork.classad.ads import print_old
 from fetchwork.codes import HoldCode
 from fetchwork.db import calls
 from fetchwork.errors import ClassAdError
-from fetchwork.handlers import accounts, runad
+from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.choose import Choice
-from fetchwork.matching.fit import SlotView
-from fetchwork.matching.shares import slot_weights
+from fetchwork.matchmaker.client import MatchmakerUnavailable
+from fetchwork.matchmaker.printing import Run
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -27,14 +27,22 @@ class Fetch(Protocol):
     """What of a fetch an offer is made for."""
 
     task: Task
-    slot: SlotView
     slot_name: str
 
 
-async def claim(fetch: Fetch, choices: Sequence[Choice], exclusive: bool) -> calls.Claimed | None:
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A choice that the slot may be given, and what a second of the slot costs the job."""
+
+    choice: Choice
+    weight: float = 1.0
+
+
+async def claim(fetch: Fetch, weighed: Sequence[Weighed], exclusive: bool) -> calls.Claimed | None:
     """Make a run of the first job that can be had of these choices."""
     task, session = fetch.task, fetch.task.context.session
     greeting = await session.hello(task.left(DATABASE_S))
+    choices = [one.choice for one in weighed]
     claimed = await session.database.run(
         calls.claim(
             host_id=greeting.host_id,
@@ -45,7 +53,7 @@ async def claim(fetch: Fetch, choices: Sequence[Choice], exclusive: bool) -> cal
                 session.positions.hint(choice.autocluster.autocluster_id, choice.prio) for choice in choices
             ],
             limited=[choice.limited for choice in choices],
-            weights=slot_weights(fetch.slot.ad, [choice.autocluster.ad for choice in choices]),
+            weights=[one.weight for one in weighed],
             offer_s=OFFER_S,
             lease_s=task.context.lease_s,
             exclusive=exclusive,
@@ -64,8 +72,11 @@ async def claim(fetch: Fetch, choices: Sequence[Choice], exclusive: bool) -> cal
     return claimed
 
 
-async def offer(fetch: Fetch, claimed: calls.Claimed) -> Answer | None:
-    """The answer that offers a claimed run; None if its ad can't be printed, upon which its job is Held."""
+async def offer(fetch: Fetch, claimed: calls.Claimed, problem: str | None = None) -> Answer | None:
+    """The answer that offers a claimed run; None if its ad can't be printed, upon which its job is Held.
+
+    ``problem`` says why matching could not read the ad.
+    """
     task, context, session = fetch.task, fetch.task.context, fetch.task.context.session
     run = LiveRun(
         run_id=claimed.run_id,
@@ -78,15 +89,27 @@ async def offer(fetch: Fetch, claimed: calls.Claimed) -> Answer | None:
         has_policy=claimed.has_policy,
     )
     try:
-        ad = runad.build(
-            claimed,
-            fetch.slot.ad,
+        if problem is not None:
+            raise ClassAdError(problem)
+        printed = await session.matchmaker.print_ad(
+            Run(
+                run_id=run.run_id,
+                token=run.token,
+                cluster_id=claimed.cluster_id,
+                proc_id=claimed.proc_id,
+                owner=run.owner,
+                has_policy=run.has_policy,
+                ad=claimed.ad,
+            ),
+            task.request.body,
             kept=session.kept,
             host=session.host,
             keyword=context.keyword,
             uid_domain=context.uid_domain,
         )
-        printed = print_old(ad).encode()
+    except MatchmakerUnavailable as error:
+        await _withdraw(task, run, f"its ad could not be printed: {error}")
+        raise
     except ClassAdError as error:
         await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
         return None
@@ -104,7 +127,7 @@ async def offer(fetch: Fetch, claimed: calls.Claimed) -> Answer | None:
     return Answer(Reply(printed), "offered", run.slot, run.job, run.run_id, undo=undo)
 
 
-async def refuse_for_want_of_account(fetch: Fetch, choices: Sequence[Choice], exclusive: bool) -> None:
+async def refuse_for_want_of_account(fetch: Fetch, choices: Sequence[Weighed], exclusive: bool) -> None:
     """Refuse one job that had its turn and whose owner has no account on this host.
 
     HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without

@@ -1,4 +1,4 @@
-"""The job ad of a run: what FETCH_WORK prints, and what later hooks return in it."""
+"""The job ad of a run, as a starter's hooks bring it back: which run it is, and what it reports."""
 
 from __future__ import annotations
 
@@ -7,16 +7,9 @@ import uuid
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.values import ClassAd, ExprTree, evaluate, number
-from fetchwork.codes import Universe
-from fetchwork.db.calls import Claimed
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.jobtail import MAX_TAIL
-from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
-
-#: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
-JOB_LEASE_S = 2147483647
 
 _NUMBERS = {
     "JobPid",
@@ -121,54 +114,3 @@ def slot_name(starter_slot: str, claimed_slot: str) -> str | None:
         return None
     _, at, rest = claimed_slot.partition("@")
     return starter_slot if "@" in starter_slot else f"{starter_slot}{at}{rest}"
-
-
-def build(
-    claimed: Claimed,
-    slot: ClassAd,
-    *,
-    kept: frozenset[str],
-    host: str,
-    keyword: str,
-    uid_domain: str | None,
-) -> ClassAd:
-    """The ad of a claimed run for the starter; ClassAdError if the job's own ad can't be read.
-
-    What is for matching and policy stays in the database. A request that is an expression becomes the number
-    that it is on this slot, because the startd compares numbers.
-    """
-    ad = from_json(
-        {name: value for name, value in claimed.ad.items() if name.lower() not in kept and value is not None}
-    )
-    requests = from_json({name: value for name, value in claimed.ad.items() if value is not None})
-    for name in list(ad):
-        if name.lower().startswith("request") and isinstance(ad[name], ExprTree):
-            value = number(evaluate(requests, name, slot))
-            if value is not None:
-                ad[name] = math.ceil(value)
-            else:
-                ad.pop(name)
-    for name, value in REQUEST_DEFAULTS.items():
-        ad.setdefault(name, value)
-    owner = claimed.owner
-    domain = uid_domain or slot.get("UidDomain") or host
-    ad.setdefault("JobUniverse", Universe.VANILLA)
-    ad.update(
-        {
-            "ClusterId": claimed.cluster_id,
-            "ProcId": claimed.proc_id,
-            # HTCondor 23 wants Owner, 25 one of the other two
-            "Owner": owner,
-            "User": f"{owner}@{domain}",
-            "OsUser": owner,
-            "JobLeaseDuration": JOB_LEASE_S,
-            # chooses the starter's hooks: never the submitter's word
-            "HookKeyword": keyword,
-            "FetchWorkRunId": claimed.run_id,
-            "FetchWorkToken": str(claimed.token),
-            "FetchWorkHost": host,
-        }
-    )
-    if claimed.has_policy:
-        ad["FetchWorkHasPolicy"] = True
-    return ad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fetchwork import __version__
 from fetchwork.db import calls, schema
@@ -14,6 +14,7 @@ from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
+from fetchwork.matchmaker.client import Matchmaker
 
 #: effective priorities are asked for again after this long
 SHARES_LIFE_S = 1.0
@@ -40,6 +41,8 @@ class HostSession:
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
+        #: evaluates what people submitted
+        self.matchmaker = Matchmaker()
         #: attributes (in lower case) that stay in the database: they are for matching and policy
         self.kept: frozenset[str] = frozenset()
         self._wanted_lease_s = lease_s
@@ -50,6 +53,11 @@ class HostSession:
 
     def __repr__(self) -> str:
         return f"<session with database {self.name}>"
+
+    async def close(self) -> None:
+        """End the matchmaker and close the connections; calls in flight fail."""
+        await self.matchmaker.close()
+        await self.database.close()
 
     @property
     def greeting(self) -> Greeting | None:
@@ -120,6 +128,16 @@ class HostSession:
             self.autoclusters.add(
                 await self.database.run(calls.autocluster_ads(ids=page), timeout_s=timeout_s)
             )
+
+    async def report_faults(self, faults: Mapping[int, str], timeout_s: float) -> None:
+        """Let these autoclusters rest on this host; their jobs are held once two hosts say the same."""
+        greeting = await self.hello(timeout_s)
+        await self.database.run(
+            calls.report_faults(
+                host_id=greeting.host_id, autoclusters=list(faults), reasons=list(faults.values())
+            ),
+            timeout_s=timeout_s,
+        )
 
     async def read_shares(self, timeout_s: float) -> None:
         """Read the submitters' shares, if what is known is old."""

@@ -14,11 +14,11 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, NotFound
-from fetchwork.handlers import policy
 from fetchwork.handlers.context import Answer, Subject, Task, UpdateOutcome
 from fetchwork.handlers.runad import Report, RunKey, job_pid, report, run_key
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Reply
+from fetchwork.matchmaker.client import Job
 
 #: seconds for a call: the starter starts one update after the other, however many wait
 DATABASE_S = 5.0
@@ -84,7 +84,8 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
     )
     if job_ad is None:
         return None
-    verdict = policy.periodic(policy.read_ad(job_ad, update), job_ad["JobStatus"])
+    (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, update)])
+    verdict = judgement.verdict or judgement.hold()
     if verdict is None:
         return None
     done = await database.run(

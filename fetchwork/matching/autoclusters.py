@@ -5,18 +5,15 @@ What is kept here is bounded, and may be forgotten at any time.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fetchwork.classad.ads import parse_expr
-from fetchwork.classad.cost import check_cost
-from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import Universe
-from fetchwork.errors import ClassAdError
-from fetchwork.matching.fit import JobRequest
 
 #: autoclusters that are kept; a parsed ad of one is a few kilobytes
 MAX_AUTOCLUSTERS = 10_000
@@ -43,16 +40,13 @@ class AutoclusterRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Autocluster:
-    """An autocluster: ``ad`` is what matching looks at, or ``problem`` says why it can't be read."""
+    """An autocluster; ``text`` is what matching looks at, as JSON that only the matchmaker reads."""
 
     autocluster_id: int
     submitter: str
     owner: str
     queue: str
-    ad: ClassAd
-    #: what it asks of a slot; None if the ad can't be read
-    request: JobRequest | None = None
-    problem: str | None = None
+    text: str
 
 
 def as_offered(ad: ClassAd, owner: str) -> None:
@@ -82,16 +76,8 @@ class Autoclusters:
     def add(self, rows: Iterable[AutoclusterRow]) -> None:
         """Keep rows of ``fetchwork.autocluster_ads``."""
         for row in rows:
-            problem = None
-            try:
-                ad = from_json(row.ad)
-                check_cost(ad)
-            except ClassAdError as error:
-                ad, problem = ClassAd(), str(error)
-            as_offered(ad, row.owner)
-            request = JobRequest.of(ad) if problem is None else None
             self._autoclusters[row.autocluster_id] = Autocluster(
-                row.autocluster_id, row.submitter, row.owner, row.queue, ad, request, problem
+                row.autocluster_id, row.submitter, row.owner, row.queue, json.dumps(row.ad)
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:

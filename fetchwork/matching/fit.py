@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr, number, truth
 
@@ -21,6 +22,10 @@ KNOWN_LIFE_S = 10.0
 
 _REQUEST = "request"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+#: what stands against a job on a slot: too little of a resource, its Requirements, the slot's
+Refusal = Literal["resources", "job_refuses", "slot_refuses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,15 @@ class SlotView:
 
     def fits(self, request: JobRequest) -> bool:
         """Tell whether the job may run on the slot."""
-        return self.shortage(request) is None and self.job_accepts(request) and self.slot_accepts(request)
+        return self.refusal(request) is None
+
+    def refusal(self, request: JobRequest) -> Refusal | None:
+        """Why the job may not run on the slot; None if it may."""
+        if self.shortage(request) is not None:
+            return "resources"
+        if not self.job_accepts(request):
+            return "job_refuses"
+        return None if self.slot_accepts(request) else "slot_refuses"
 
     def job_accepts(self, request: JobRequest) -> bool:
         """Tell whether the job's Requirements are true."""

@@ -427,6 +427,17 @@ CREATE TABLE fetchwork.slot_rest (
 COMMENT ON TABLE fetchwork.slot_rest IS
     'pairs that the startd refused: the slot is not offered that autocluster for a while';
 
+CREATE TABLE fetchwork.autocluster_fault (
+    autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id) ON DELETE CASCADE,
+    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
+    reason text NOT NULL,
+    rest_until timestamptz NOT NULL,            -- the host does not look at it before
+    PRIMARY KEY (autocluster_id, host_id)
+);
+
+COMMENT ON TABLE fetchwork.autocluster_fault IS
+    'autoclusters whose evaluation a host had to end; two hosts that agree get their jobs held';
+
 -- Jobs, runs and the queue ----------------------------------------------------------------------------------
 -- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are
 -- columns. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.

@@ -209,7 +209,7 @@ def job_of(database: Database) -> JobOf:
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo)
     yield hooks
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 @pytest.fixture
@@ -228,4 +228,4 @@ async def no_database() -> AsyncIterator[Hooks]:
     """The hooks of a host whose database is away."""
     hooks = Hooks("host=127.0.0.1 port=1 dbname=x")
     yield hooks
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()

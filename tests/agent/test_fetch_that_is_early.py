@@ -43,7 +43,7 @@ def starters() -> Iterator[Callable[[], Process]]:
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=600.0)
     yield hooks
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 def key_of(child: Process) -> str:

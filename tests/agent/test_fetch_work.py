@@ -101,7 +101,7 @@ async def test_ad_that_this_host_would_not_read_to_its_end_is_held_with_the_size
     assert not await hooks.fetch()
     assert job_of(job)["jobstatus"] == 5
     assert "5000" in job_of(job)["holdreason"]
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_owner_without_an_account_here_is_not_offered_here(
@@ -114,7 +114,7 @@ async def test_owner_without_an_account_here_is_not_offered_here(
     ad = attributes_of(await hooks.fetch(slot_ad(Name="slot2@vm")))
     assert ad["Owner"] == "nobody"
     assert job_of(stranger)["jobstatus"] == 1
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_account_is_not_looked_for_where_all_jobs_run_as_one(hooks: Hooks, submit: Submit) -> None:
@@ -166,7 +166,7 @@ async def test_waiting_fetch_gets_the_job_that_appears(conninfo: str, submit: Su
     await asyncio.to_thread(submit)
     hooks.waiting.wake(hooks.context.session)
     assert await fetch
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_waiting_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
@@ -176,14 +176,14 @@ async def test_waiting_fetch_that_has_to_end_gets_nothing(conninfo: str, submit:
     await asyncio.to_thread(submit)
     hooks.waiting.close()
     assert await fetch == b""
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
     hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
     assert hooks.waiting.waits == 0
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 @pytest.mark.parametrize("body", [b"", b"no ad\n", b"Cpus = 1\n", b"Name = 5\n", b"Name = \xff\x00\n"])

@@ -33,7 +33,7 @@ async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     agent._master = Gone()  # type: ignore[assignment]
     yield agent
     for session in agent.sessions:
-        await session.database.close()
+        await session.close()
 
 
 async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit: Submit) -> None:

@@ -45,7 +45,7 @@ async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
     yield make
     for hooks in made:
         await hooks.runs.close()  # type: ignore[attr-defined]
-        await hooks.context.session.database.close()
+        await hooks.context.session.close()
 
 
 async def nothing() -> None:

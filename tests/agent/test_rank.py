@@ -31,7 +31,7 @@ async def test_best_ranked_of_the_waiting_slots_gets_the_job(conninfo: str, subm
     assert not slow.done() and not middle.done()
     hooks.waiting.close()
     assert [await slow, await middle] == [b"", b""]
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo: str, submit: Submit) -> None:
@@ -42,7 +42,7 @@ async def test_what_the_preferred_slot_leaves_is_for_the_others(conninfo: str, s
     hooks.waiting.wake(hooks.context.session)
     bodies = await asyncio.wait_for(asyncio.gather(*fetches), PATIENCE_S)
     assert len({attributes_of(body)["ClusterId"] for body in bodies}) == 3
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo: str, submit: Submit) -> None:
@@ -53,4 +53,4 @@ async def test_slot_that_the_job_may_not_use_is_not_preferred(conninfo: str, sub
     assert await asyncio.wait_for(slow, PATIENCE_S)
     hooks.waiting.close()
     assert await fast == b""
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()

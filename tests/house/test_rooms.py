@@ -28,20 +28,19 @@ ROOMS: dict[str, set[str]] = {
     "config": set(),
     # what is decided, without I/O
     "matching": {"classad"},
-    "matchmaker": {"matching", "classad", "db"},
+    "matchmaker": {"matching", "classad"},
     # what submitters see
     "queue": {"classad", "db"},
     "following": {"queue"},
-    "explain": {"matching", "classad", "db"},
+    "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
     "dag": {"queue", "classad"},
     "condor": {"queue", "following", "classad", "dag"},
     # what an execute host runs
-    "handlers": {"matching", "classad", "db", "config", "hook.wire", "hook.jobtail"},
+    "handlers": {"matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail"},
     "agent": {
         "handlers",
         "matching",
-        "matchmaker",
         "classad",
         "db",
         "config",

@@ -13,11 +13,10 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Candidate
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autoclusters
-from fetchwork.matching.choose import choose
-from fetchwork.matching.fit import SlotView
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matching.slotstate import slot_resources
+from tests.matchmaker.choosing import choose
 
 ADS = Path(__file__).parent.parent / "data/ads"
 
@@ -51,7 +50,7 @@ def chosen(
     ]
     choices = choose(
         rows,
-        SlotView(slot),
+        slot,
         autoclusters=autoclusters,
         positions=positions or Positions(),
         shares=shares or Shares(),

@@ -12,10 +12,11 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
 from fetchwork.matching import fit
 from fetchwork.matching.autoclusters import Autoclusters
-from fetchwork.matching.choose import CandidateRow, choose
+from fetchwork.matching.choose import CandidateRow
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares, slot_weights
+from tests.matchmaker.choosing import choose
 
 
 def slot_of(**attributes: Any) -> ClassAd:
@@ -56,7 +57,7 @@ class Queue:
     def order(self, slot: ClassAd | None = None, queues: Sequence[str] = ("default",)) -> list[int]:
         choices = choose(
             self.rows,
-            SlotView(slot if slot is not None else slot_of()),
+            slot if slot is not None else slot_of(),
             autoclusters=self.autoclusters,
             positions=self.positions,
             shares=self.shares,
@@ -133,25 +134,6 @@ def test_order_is_the_same_each_time(queue: Queue) -> None:
 def test_ad_that_can_not_be_read_is_offered_so_that_its_job_gets_held(queue: Queue) -> None:
     number = queue.wait(Requirements="/Expr(1 +)/")
     assert queue.order() == [number]
-
-
-def test_first_choice_is_found_without_looking_at_the_rest(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(50):
-        queue.wait()
-    asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, request: [asked.append(request)])  # type: ignore[func-returns-value]
-    choices = choose(
-        queue.rows,
-        SlotView(slot_of()),
-        autoclusters=queue.autoclusters,
-        positions=queue.positions,
-        shares=queue.shares,
-        queues=["default"],
-    )
-    next(choices)
-    assert len(asked) == 1
 
 
 # -- fit

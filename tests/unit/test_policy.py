@@ -6,7 +6,7 @@ import pytest
 
 from fetchwork.codes import JobStatus
 from fetchwork.errors import ClassAdError
-from fetchwork.handlers import policy
+from fetchwork.matchmaker import policy
 
 NOW = 1_000_000.0
 

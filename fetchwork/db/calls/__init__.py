@@ -61,6 +61,7 @@ from fetchwork.db.calls.matching import (
     candidates,
     claim,
     prospects,
+    report_faults,
     shares,
     waiting_autoclusters,
 )
@@ -135,6 +136,7 @@ __all__ = [
     "reject",
     "release",
     "remove",
+    "report_faults",
     "report_slots",
     "reserve_cluster",
     "revoke_owner",

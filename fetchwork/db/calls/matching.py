@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,12 @@ class Claimed(Record):
     owner: str
     has_policy: bool
     ad: JsonObject
+
+
+def report_faults(*, host_id: int, autoclusters: Sequence[int], reasons: Sequence[str]) -> Call[None]:
+    """Let autoclusters that this host could not evaluate rest on it."""
+    arguments = {"host_id": host_id, "autoclusters": list(autoclusters), "reasons": list(reasons)}
+    return done("report_faults", arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 -- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
--- adds up counts. Agents call it every second or two; a pool without agents needs a timer that does. Returns
--- how many of each.
+-- holds jobs that hosts could not evaluate, adds up counts. Agents call it every second or two; a pool
+-- without agents needs a timer that does. Returns how many of each.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -9,6 +9,7 @@ AS $$
 BEGIN
     reaped := fetchwork.reap();
     woken := fetchwork.wake();
+    PERFORM fetchwork.hold_faulty();
     folded := fetchwork.fold();
 END
 $$;

@@ -1,5 +1,6 @@
 -- What could run on a slot with these resources: each (autocluster, JobPrio) that waits, fits by the numbers
--- that SQL knows, whose queue is not paused, that the slot did not just refuse. The agent does the rest
+-- that SQL knows, whose queue is not paused, that the slot did not just refuse
+-- and that the host could evaluate. The agent does the rest
 -- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but one
 -- probe now and then.
 --
@@ -54,6 +55,12 @@ BEGIN ATOMIC
                 AND r.slot = candidates.slot
                 AND r.autocluster_id = d.autocluster_id
                 AND r.rest_until > now()
+        )
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.autocluster_fault AS f
+            WHERE f.autocluster_id = d.autocluster_id
+                AND f.host_id = candidates.host_id
+                AND f.rest_until > now()
         )
         AND NOT EXISTS (
             SELECT FROM fetchwork.host AS h

@@ -15,13 +15,13 @@ holds the job, because it is unknown whether it is done.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import UNDEFINED, ClassAd, evaluate, format_expr, number, truth
 from fetchwork.codes import HoldCode, JobStatus
-from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError
 
 
@@ -35,18 +35,12 @@ class Verdict:
     subcode: int = 0
     delay_s: float = 0.0
 
-    def to_json(self) -> JsonObject:
+    def to_json(self) -> dict[str, object]:
         """As ``fetchwork.finish`` takes it."""
-        return {
-            "action": self.action,
-            "reason": self.reason,
-            "code": self.code,
-            "subcode": self.subcode,
-            "delay_s": self.delay_s,
-        }
+        return asdict(self)
 
 
-def read_ad(job_ad: JsonObject, report: JsonObject | None = None) -> ClassAd:
+def read_ad(job_ad: Mapping[str, object], report: Mapping[str, object] | None = None) -> ClassAd:
     """The ad that the expressions look at: the job's as the queue has it, and what its starter reports.
 
     An attribute that can't be read is left out: its job fails at more than its policy. Raises ClassAdError
@@ -90,7 +84,7 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
     return None
 
 
-def on_exit(job_ad: JsonObject, report: JsonObject) -> Verdict | None:
+def on_exit(job_ad: Mapping[str, object], report: Mapping[str, object]) -> Verdict | None:
     """What becomes of a job that ended with ``report``; None: it is complete."""
     ad = read_ad(job_ad, report)
     completions = (_number(ad, "NumJobCompletions") or 0) + 1

@@ -1,0 +1,280 @@
+"""The process that evaluates: reads requests, answers each, and keeps the ads that it has read.
+
+Requests and answers are JSON objects. ``op`` says what is wanted; whatever goes wrong with one item, of
+whatever type, becomes that item's problem in the answer, and the next item is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections import OrderedDict
+from typing import Any
+
+from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.cost import check_cost
+from fetchwork.classad.jsonform import from_json
+from fetchwork.codes import JobStatus
+from fetchwork.errors import ClassAdError
+from fetchwork.matching.autoclusters import as_offered
+from fetchwork.matching.fit import JobRequest, SlotView, outranked
+from fetchwork.matching.shares import slot_weights
+from fetchwork.matchmaker import frames, mark, policy
+from fetchwork.matchmaker.bounds import AD_BYTES, ANSWER_BYTES, KEPT_BYTES, REQUEST_S
+from fetchwork.matchmaker.printing import Run, build
+
+Json = dict[str, Any]
+
+
+class Worker:
+    """One worker; it ends when its socket does, or by a signal of the kernel."""
+
+    def __init__(self, at: mark.Mark) -> None:
+        self._at = at
+        self._autoclusters: OrderedDict[int, tuple[JobRequest | None, str | None, str, int]] = OrderedDict()
+        self._kept = 0
+        self._slots: OrderedDict[int, SlotView | str] = OrderedDict()
+        self._operations = {
+            "match": self.match,
+            "print": self._print,
+            "policy": self._policy,
+            "explain": self._explain,
+        }
+
+    def serve(self, link: socket.socket) -> None:
+        """Answer requests until the socket ends."""
+        while (request := frames.receive(link)) is not None:
+            signal.setitimer(signal.ITIMER_REAL, REQUEST_S)
+            answer = frames.encode(self._operations[request["op"]](request))
+            if len(answer) > ANSWER_BYTES:
+                answer = frames.encode({"too_large": len(answer)})
+            link.sendall(answer)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    # -- matching
+
+    def match(self, request: Json) -> Json:
+        """Put autoclusters against slots: see ``client.Matchmaker.look``."""
+        for number, submitter, owner, text in request["ads"]:
+            self._read_autocluster(number, submitter, owner, text)
+        for number in request["old_slots"]:
+            self._slots.pop(number, None)
+        for number, text in request["slots"]:
+            self._read_slot(number, text)
+        budgets: dict[str, float] = request["budgets"]
+        spent: dict[str, float] = {}
+        looks = [self._look(look, budgets, spent) for look in request["looks"]]
+        self._at.end()
+        problems = {
+            number: problem
+            for look in request["looks"]
+            for _, number in look["autoclusters"]
+            if (problem := self._autoclusters[number][1]) is not None
+        }
+        return {"looks": looks, "spent": spent, "problems": problems, "evicted": self._evict()}
+
+    def _read_autocluster(self, number: int, submitter: str, owner: str, text: str) -> None:
+        self._at.begin(mark.AUTOCLUSTER, number)
+        request, problem = None, None
+        try:
+            request = _request_of(text, owner)
+        except Exception as error:
+            problem = _sentence(error)
+        self._autoclusters[number] = (request, problem, submitter, len(text))
+        self._kept += len(text)
+
+    # -- explanations
+
+    def _explain(self, request: Json) -> Json:
+        """Say why autoclusters may not run on a slot: see ``client.Matchmaker.explain``."""
+        explanations: list[list[Any]] = []
+        slot = SlotView(parse_old(request["slot"]))
+        for number, owner, text in request["ads"]:
+            self._at.begin(mark.MATCH, number)
+            try:
+                job = _request_of(text, owner)
+            except Exception:
+                # its job is held as soon as a slot gets it
+                explanations.append([number, None, 0.0])
+                continue
+            try:
+                reason = slot.refusal(job)
+                explanations.append([number, reason, slot.rank(job) if reason is None else 0.0])
+            except Exception:
+                explanations.append([number, "costly", 0.0])
+        self._at.end()
+        return {"explanations": explanations}
+
+    def _read_slot(self, number: int, text: str) -> None:
+        self._at.begin(mark.SLOT, number)
+        try:
+            self._slots[number] = SlotView(parse_old(text))
+        except Exception as error:
+            self._slots[number] = _sentence(error)
+
+    def _look(self, look: Json, budgets: dict[str, float], spent: dict[str, float]) -> Json:
+        slot = self._slots[look["slot"]]
+        if isinstance(slot, str):
+            return {"fit": [], "problem": slot, "yielded": False, "skipped": []}
+        others = [other for number in look["others"] if isinstance(other := self._slots[number], SlotView)]
+        limit: int = look["limit"]
+        fitting: list[tuple[float, int, int]] = []
+        failed: list[list[Any]] = []
+        skipped: set[str] = set()
+        yielded = False
+        clock = time.thread_time()
+        for index, number in look["autoclusters"]:
+            request, problem, submitter, _ = self._autoclusters[number]
+            if problem is not None:
+                # whoever gets such a job holds it, with the reason
+                fitting.append((0.0, index, number))
+            elif spent.get(submitter, 0.0) > budgets.get(submitter, 0.0):
+                skipped.add(submitter)
+                continue
+            else:
+                assert request is not None
+                self._at.begin(mark.MATCH, number)
+                try:
+                    rank = slot.rank_if_fits(number, request)
+                    if rank is not None:
+                        if request.rank is not None and outranked(request, slot, others):
+                            yielded = True
+                        else:
+                            fitting.append((rank, index, number))
+                except Exception as error:
+                    failed.append([number, _sentence(error)])
+                before, clock = clock, time.thread_time()
+                spent[submitter] = spent.get(submitter, 0.0) + clock - before
+            if len(fitting) >= limit and not slot.ranks:
+                break
+        if slot.ranks:
+            # stable: what the slot ranks the same stays in the order of preference
+            fitting.sort(key=lambda fit: -fit[0])
+            del fitting[limit:]
+        return {
+            "fit": self._weighed(slot, fitting, failed),
+            "failed": failed,
+            "yielded": yielded,
+            "skipped": sorted(skipped),
+        }
+
+    def _weighed(
+        self, slot: SlotView, fitting: list[tuple[float, int, int]], failed: list[list[Any]]
+    ) -> list[list[Any]]:
+        weighed: list[list[Any]] = []
+        for rank, index, number in fitting:
+            request = self._autoclusters[number][0]
+            weight = 1.0
+            if request is not None:
+                self._at.begin(mark.MATCH, number)
+                try:
+                    (weight,) = slot_weights(slot.ad, [request.ad])
+                except Exception as error:
+                    failed.append([number, _sentence(error)])
+                    continue
+            weighed.append([index, rank, weight])
+        return weighed
+
+    def _evict(self) -> list[int]:
+        """Forget what was read first, down to the bound; returns which."""
+        evicted = []
+        while self._kept > KEPT_BYTES:
+            number, (_, _, _, size) = self._autoclusters.popitem(last=False)
+            self._kept -= size
+            evicted.append(number)
+        return evicted
+
+    # -- the ad of a run
+
+    def _print(self, request: Json) -> Json:
+        """Print the ad of a claimed run for a slot: see ``client.Matchmaker.print_ad``."""
+        self._at.begin(mark.PRINT, 0)
+        try:
+            ad = build(
+                Run(**request["run"]),
+                parse_old(request["slot"]),
+                kept=frozenset(request["kept"]),
+                host=request["host"],
+                keyword=request["keyword"],
+                uid_domain=request["uid_domain"],
+            )
+            answer: Json = {"ad": print_old(ad)}
+        except Exception as error:
+            answer = {"problem": _sentence(error)}
+        self._at.end()
+        return answer
+
+    # -- policy
+
+    def _policy(self, request: Json) -> Json:
+        """Evaluate the policy of jobs: see ``client.Matchmaker.judge``."""
+        judgements: list[Json] = []
+        for number, job in enumerate(request["jobs"]):
+            self._at.begin(mark.POLICY, number)
+            try:
+                verdict = _judged(job)
+                judgements.append({"verdict": verdict.to_json() if verdict else None})
+            except Exception as error:
+                judgements.append({"problem": _sentence(error)})
+        self._at.end()
+        return {"judgements": judgements}
+
+
+def rehearse() -> None:
+    """Do everything once, so that all that is imported on first use is there."""
+    ours, theirs = socket.socketpair()
+    look = {"slot": 1, "autoclusters": [[0, 1], [1, 2]], "others": [], "limit": 1}
+    slot = 'Cpus = 1\nStart = regexp("a", "b") || strcat("a") == "a"\nRequirements = START\n'
+    run = {
+        "run_id": 1,
+        "token": "",
+        "cluster_id": 1,
+        "proc_id": 0,
+        "owner": "",
+        "has_policy": True,
+        "ad": {},
+    }
+    job = {"ad": {"JobStatus": 1, "PeriodicHold": "/Expr(1 > 2)/"}, "report": {}, "at_exit": False}
+    requests: list[Json] = [
+        {
+            "op": "match",
+            "ads": [[1, "", "", '{"Requirements": "/Expr(TARGET.Cpus > 0)/"}'], [2, "", "", "["]],
+            "slots": [(1, slot)],
+            "old_slots": [],
+            "budgets": {},
+            "looks": [look],
+        },
+        {"op": "print", "run": run, "slot": slot, "kept": [], "host": "", "keyword": "", "uid_domain": None},
+        {"op": "policy", "jobs": [job, {**job, "at_exit": True}]},
+        {"op": "explain", "slot": slot, "ads": [[1, "", "{}"]]},
+    ]
+    with ours, theirs:
+        for request in requests:
+            ours.sendall(frames.encode(request))
+        ours.shutdown(socket.SHUT_WR)
+        Worker(mark.Mark()).serve(theirs)
+
+
+def _request_of(text: str, owner: str) -> JobRequest:
+    if len(text) > AD_BYTES:
+        raise ClassAdError(f"ad of {len(text)} bytes is larger than {AD_BYTES}")
+    ad = from_json(json.loads(text))
+    check_cost(ad)
+    as_offered(ad, owner)
+    return JobRequest.of(ad)
+
+
+def _judged(job: Json) -> policy.Verdict | None:
+    if job["at_exit"]:
+        return policy.on_exit(job["ad"], job["report"])
+    return policy.periodic(
+        policy.read_ad(job["ad"], job["report"]), job["ad"].get("JobStatus", JobStatus.IDLE)
+    )
+
+
+def _sentence(error: Exception) -> str:
+    """What an error says, in one short line that any reader can print."""
+    text = str(error) if isinstance(error, ClassAdError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -1,0 +1,91 @@
+"""Forks workers: ``python -m fetchwork.matchmaker.zygote FD`` with the number of its control socket.
+
+Each message on the control socket is a worker's number and brings one end of a socket pair for it; when that
+worker has ended, the answer is its number, the signal that ended it (0: it left by itself), and the phase and
+number of the item that it was at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from fetchwork.matchmaker.bounds import MEMORY_BYTES
+from fetchwork.matchmaker.mark import Mark
+from fetchwork.matchmaker.worker import Worker, rehearse
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_NOBODY = 65534
+
+
+def main(control: socket.socket) -> None:
+    """Fork a worker for each socket that comes; return when the agent has gone."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        # of a terminal, or a service manager: the agent ends first, and this with it
+        signal.signal(ignored, signal.SIG_IGN)
+    # nobody may not be able to read what is imported on first use
+    rehearse()
+    _drop_rights(libc)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 32, 1)
+        if not message or not descriptors:
+            return
+        mark = Mark()
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                control.close()
+                if os.getppid() == zygote:
+                    _work(socket.socket(fileno=descriptors[0]), mark)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        os.close(descriptors[0])
+        _, status = os.waitpid(pid, 0)
+        phase, number = mark.read()
+        ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        with contextlib.suppress(BrokenPipeError):
+            control.send(f"{message.decode()} {ended_by} {phase.hex()} {number}".encode())
+
+
+def _drop_rights(libc: ctypes.CDLL) -> None:
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    os.chdir("/")
+    for name in list(os.environ):
+        del os.environ[name]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _work(link: socket.socket, mark: Mark) -> None:
+    # the kernel ends the process, whatever runs in it
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        Worker(mark).serve(link)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

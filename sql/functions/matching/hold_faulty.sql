@@ -1,0 +1,51 @@
+-- Holds the waiting jobs of autoclusters that two hosts could not evaluate, some at a time, and returns how
+-- many. A fault counts for a day.
+--
+-- Called by maintain_queue, so by every agent: SKIP LOCKED keeps them from waiting for each other, and for a
+-- submitter who has locked a job. A released job is held again while the faults count, with the same reason.
+CREATE OR REPLACE FUNCTION fetchwork.hold_faulty()
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    faulty record;
+    job fetchwork.job;
+    held integer := 0;
+BEGIN
+    FOR faulty IN
+        SELECT queued.cluster_id, queued.proc_id, fault.reason
+        FROM (
+            SELECT f.autocluster_id, min(f.reason) AS reason
+            FROM fetchwork.autocluster_fault AS f
+            WHERE f.rest_until > now() - interval '1 day'
+            GROUP BY f.autocluster_id
+            HAVING count(*) >= 2
+        ) AS fault
+        CROSS JOIN LATERAL (
+            SELECT w.cluster_id, w.proc_id
+            FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = fault.autocluster_id
+            LIMIT 1000
+        ) AS queued
+        LIMIT 1000
+    LOOP
+        SELECT j.*
+        INTO job
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = faulty.cluster_id AND j.proc_id = faulty.proc_id AND j.job_status = 1
+        FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        CONTINUE WHEN NOT fetchwork.dequeue(job);
+        PERFORM fetchwork.hold_job(
+            faulty.cluster_id,
+            faulty.proc_id,
+            'two hosts could not evaluate the job: ' || faulty.reason,
+            5,
+            0
+        );
+        held := held + 1;
+    END LOOP;
+    RETURN held;
+END
+$$;

@@ -1,0 +1,67 @@
+"""Choosing in this process: the order of matching, put against a slot by a worker that is no process."""
+
+from collections.abc import Iterable, Sequence
+
+from fetchwork.classad.ads import print_old
+from fetchwork.classad.values import ClassAd
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.choose import CandidateRow, Choice, order
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares
+from fetchwork.matchmaker.mark import Mark
+from fetchwork.matchmaker.worker import Worker
+
+
+class NoMark(Mark):
+    """Arms no timer: it would end the tests."""
+
+    def begin(self, kind: bytes, number: int) -> None:
+        """Begin an item."""
+
+    def end(self) -> None:
+        """End it."""
+
+
+def put_against(
+    worker: Worker, known: set[int], choices: Sequence[Choice], slot: str, number: int
+) -> list[Choice]:
+    """Those of the choices that a slot may be given; ``known`` are the autoclusters that the worker has."""
+    autoclusters = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
+    answer = worker.match(
+        {
+            "ads": [
+                [one.autocluster_id, one.submitter, one.owner, one.text]
+                for one in autoclusters.values()
+                if one.autocluster_id not in known
+            ],
+            "slots": [[number, slot]],
+            "old_slots": [number - 1],
+            "budgets": {one.submitter: 1000.0 for one in autoclusters.values()},
+            "looks": [
+                {
+                    "slot": number,
+                    "autoclusters": [
+                        [index, choice.autocluster.autocluster_id] for index, choice in enumerate(choices)
+                    ],
+                    "others": [],
+                    "limit": len(choices),
+                }
+            ],
+        }
+    )
+    known.update(autoclusters)
+    return [choices[index] for index, _, _ in answer["looks"][0]["fit"]]
+
+
+def choose(
+    candidates: Iterable[CandidateRow],
+    slot: ClassAd,
+    *,
+    autoclusters: Autoclusters,
+    positions: Positions,
+    shares: Shares,
+    queues: Sequence[str],
+) -> list[Choice]:
+    """The candidates that a slot may be given, the first to be offered at the front."""
+    ordered = order(candidates, autoclusters=autoclusters, positions=positions, shares=shares, queues=queues)
+    return put_against(Worker(NoMark()), set(), ordered, print_old(slot), 1)

@@ -1,0 +1,245 @@
+"""What one ad does to the matchmaker concerns that ad alone, whatever it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from fetchwork.errors import ClassAdError
+from fetchwork.matching.autoclusters import Autocluster
+from fetchwork.matchmaker.client import Job, Look, Matchmaker, Seen
+from fetchwork.matchmaker.printing import Run
+
+SLOT = (Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-static-unclaimed.ad").read_bytes()
+
+# each of these once ended every fetch of every host
+HOSTILE: dict[str, str] = {
+    "number of 5000 digits": json.dumps({"Requirements": f"/Expr({'9' * 5000} > 1)/"}),
+    "number of 5000 digits in JSON": '{"Foo": ' + "9" * 5000 + "}",
+    "string that is not UTF-8": json.dumps({"Foo": '/Expr("\\377")/', "Requirements": "/Expr(Foo == 1)/"}),
+    "not UTF-8 by a function": json.dumps({"Requirements": '/Expr(strcat("\\377") == "x")/'}),
+    "JSON nested 1500 deep": '{"Foo": ' + "[" * 1500 + "]" * 1500 + "}",
+    "JSON nested 100000 deep": '{"Foo": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "eval of strings, 22 levels": json.dumps(
+        {f"A{n}": f'/Expr(eval("A{n + 1}")+eval("A{n + 1}"))/' for n in range(22)}
+        | {"A22": 1, "Requirements": "/Expr(A0 > 1)/"}
+    ),
+    "regexp that backtracks": json.dumps(
+        {
+            "Requirements": "/Expr("
+            + " || ".join(f'regexp("(a+)+$", "{"a" * 30}{n}b")' for n in range(50))
+            + ")/"
+        }
+    ),
+    "strcat that doubles": json.dumps(
+        {"X": "a" * 1_000_000}
+        | {f"B{n}": f"/Expr(strcat(B{n - 1}, B{n - 1}))/" for n in range(1, 12)}
+        | {"B0": "/Expr(X)/", "Requirements": "/Expr(size(B11) > 1)/"}
+    ),
+    "circle": json.dumps({"A": "/Expr(B)/", "B": "/Expr(A)/", "Requirements": "/Expr(A > 1)/"}),
+    "no JSON": "[1, 2",
+    "request of next to nothing": json.dumps({"RequestCpus": 1e-300}),
+}
+PLAIN = json.dumps({"RequestCpus": 1, "Requirements": '/Expr(TARGET.OpSys == "LINUX")/'})
+
+
+@pytest_asyncio.fixture
+async def matchmaker() -> AsyncIterator[Matchmaker]:
+    matchmaker = Matchmaker()
+    yield matchmaker
+    await matchmaker.close()
+
+
+def ads(*texts: str, submitter: str = "alice") -> dict[int, Autocluster]:
+    return {
+        number: Autocluster(number, submitter, "alice", "default", text)
+        for number, text in enumerate(texts, 1)
+    }
+
+
+def fitting(look: Look, seen: Seen) -> list[int]:
+    return [look.autoclusters[match.index] for match in seen.matches]
+
+
+async def test_autoclusters_that_fit_come_in_their_order(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN, json.dumps({"RequestCpus": 4096}), PLAIN)
+    look = Look(SLOT, [3, 2, 1])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [3, 1]
+    assert (answer.faults, answer.problems) == ({}, {})
+
+
+async def test_no_more_is_evaluated_than_was_asked_for(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN, PLAIN, HOSTILE["regexp that backtracks"])
+    look = Look(SLOT, [1, 2, 3], limit=1)
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [1]
+    assert answer.faults == {}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_what_fails_concerns_its_own_ad_alone(matchmaker: Matchmaker, name: str) -> None:
+    waiting = {
+        1: Autocluster(1, "mallory", "mallory", "default", HOSTILE[name]),
+        2: Autocluster(2, "bob", "bob", "default", PLAIN),
+        3: Autocluster(3, "mallory", "mallory", "default", HOSTILE[name]),
+    }
+    look = Look(SLOT, [1, 2, 3])
+    answer = await matchmaker.look([look], waiting)
+    found = set(fitting(look, answer.seen[0]))
+    assert 2 in found
+    assert found - {2} <= set(answer.problems) or name == "request of next to nothing"
+    assert 2 not in answer.faults and 2 not in answer.problems
+
+
+async def test_cpu_time_is_blamed_on_the_ad_that_took_it(matchmaker: Matchmaker) -> None:
+    waiting = {
+        1: Autocluster(1, "mallory", "mallory", "default", HOSTILE["regexp that backtracks"]),
+        2: Autocluster(2, "bob", "bob", "default", PLAIN),
+    }
+    look = Look(SLOT, [1, 2])
+    answer = await matchmaker.look([look], waiting)
+    assert answer.faults == {1: "evaluating it takes more than 0.2 s of CPU"}
+    assert matchmaker.replaced == 1
+
+
+async def test_memory_is_blamed_only_if_the_ad_takes_it_alone(matchmaker: Matchmaker) -> None:
+    waiting = ads(HOSTILE["strcat that doubles"], PLAIN)
+    look = Look(SLOT, [1, 2])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [2]
+    assert set(answer.faults) <= {1}
+
+
+async def test_many_hostile_ads_of_one_submitter_wait_behind_the_others(matchmaker: Matchmaker) -> None:
+    hostile = HOSTILE["regexp that backtracks"]
+    waiting = {
+        number: Autocluster(number, "mallory", "mallory", "default", hostile) for number in range(1, 1001)
+    }
+    waiting[2000] = Autocluster(2000, "bob", "bob", "default", PLAIN)
+    look = Look(SLOT, [*range(1, 1001), 2000], limit=1)
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [2000]
+    assert len(answer.faults) == 1
+
+
+async def test_slow_ads_use_up_their_submitters_time_only(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.matchmaker.client.SUBMITTER_CPU_S", 0.0)
+    waiting = {
+        1: Autocluster(1, "alice", "alice", "default", PLAIN),
+        2: Autocluster(2, "alice", "alice", "default", PLAIN),
+        3: Autocluster(3, "bob", "bob", "default", PLAIN),
+    }
+    look = Look(SLOT, [1, 2, 3])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [1, 3]
+    assert answer.seen[0].skipped == ("alice",)
+
+
+async def test_worker_that_was_killed_is_replaced(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN)
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    (worker,) = children(matchmaker._zygote.pid)
+    os.kill(worker, signal.SIGKILL)
+    look = Look(SLOT, [1])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [1]
+
+
+async def test_zygote_that_was_killed_is_replaced(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN)
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    matchmaker._zygote.kill()
+    look = Look(SLOT, [1])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [1]
+
+
+async def test_slot_whose_ad_cannot_be_read_blames_no_job(matchmaker: Matchmaker) -> None:
+    answer = await matchmaker.look([Look(b"Name = ", [1]), Look(SLOT, [1])], ads(PLAIN))
+    assert answer.seen[0].problem is not None
+    assert [match.index for match in answer.seen[1].matches] == [0]
+    assert (answer.faults, answer.problems) == ({}, {})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to drop")
+async def test_worker_has_no_rights(matchmaker: Matchmaker) -> None:
+    await matchmaker.look([Look(SLOT, [1])], ads(PLAIN))
+    (worker,) = children(matchmaker._zygote.pid)
+    status = dict(
+        line.split(":\t", 1)
+        for line in Path(f"/proc/{worker}/status").read_text().splitlines()
+        if ":\t" in line
+    )
+    assert set(status["Uid"].split()) == {"65534"}
+    assert int(status["CapEff"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+
+
+async def printed(matchmaker: Matchmaker, ad: dict[str, Any]) -> bytes:
+    run = Run(1, "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11", 42, 0, "alice", False, ad)
+    return await matchmaker.print_ad(run, SLOT, kept=(), host="ep", keyword="FW", uid_domain=None)
+
+
+async def test_ad_of_a_run_is_printed(matchmaker: Matchmaker) -> None:
+    text = await printed(matchmaker, {"Cmd": "/bin/true", "RequestCpus": "/Expr(1 + 1)/"})
+    assert b'Cmd = "/bin/true"\n' in text
+    assert b"RequestCpus = 2\n" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["number of 5000 digits", "string that is not UTF-8", "regexp that backtracks"]
+)
+async def test_ad_that_cannot_be_printed_is_a_fault_of_the_ad(matchmaker: Matchmaker, name: str) -> None:
+    ad = json.loads(HOSTILE[name])
+    with pytest.raises(ClassAdError):
+        await printed(matchmaker, {**ad, "RequestCpus": ad["Requirements"]})
+    assert await printed(matchmaker, {"Cmd": "/bin/true"})
+
+
+async def test_each_job_gets_its_own_verdict(matchmaker: Matchmaker) -> None:
+    def job(**policy: object) -> Job:
+        return Job({"JobStatus": 1, **policy})
+
+    judgements = await matchmaker.judge(
+        [
+            job(PeriodicHold="/Expr(true)/"),
+            job(PeriodicHold=f"/Expr({'9' * 5000} > 1)/"),
+            job(PeriodicHold="/Expr(true)/", PeriodicHoldReason='/Expr(strcat("\\377"))/'),
+            job(PeriodicHold=json.loads(HOSTILE["regexp that backtracks"])["Requirements"]),
+            job(PeriodicRemove="/Expr(true)/"),
+            job(),
+        ]
+    )
+    actions = [one.verdict.action if one.verdict else None for one in judgements]
+    assert (actions[0], actions[2], actions[4], actions[5]) == ("hold", "hold", "remove", None)
+    assert judgements[3].problem == "evaluating it takes more than 0.2 s of CPU"
+    held = judgements[3].hold()
+    assert held is not None
+    assert held.action == "hold"
+
+
+async def test_explanations_come_for_all_but_the_one_that_cost_too_much(matchmaker: Matchmaker) -> None:
+    waiting = ads(
+        PLAIN, HOSTILE["regexp that backtracks"], json.dumps({"RequestCpus": 4096}), HOSTILE["no JSON"]
+    )
+    explained = await matchmaker.explain(SLOT, waiting)
+    assert {number: one.reason for number, one in explained.items()} == {
+        1: None,
+        2: "costly",
+        3: "resources",
+        4: None,
+    }
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
