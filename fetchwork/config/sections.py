@@ -157,7 +157,11 @@ class Keyword(_Section):
         None, description=f"the absolute path of a directory (default {HOOKS_ROOT}/KEYWORD)"
     )
     fetch_delay_s: int = _number(
-        10, 1, 86400, "whole seconds between two fetches of an idle slot (FetchWorkDelay)"
+        10,
+        1,
+        86400,
+        "whole seconds between two fetches of an idle slot (FetchWorkDelay; where it is left out, 1 while a"
+        " partitionable slot has room)",
     )
     max_fetch_wait_s: int = _number(
         30, 0, 600, "whole seconds that a fetch may wait in the agent for work (0 = not at all)"

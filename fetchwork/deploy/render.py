@@ -22,6 +22,11 @@ HOOKS = ("FETCH_WORK", "REPLY_FETCH", "EVICT_CLAIM", "PREPARE_JOB", "UPDATE_JOB_
 # any smaller number still lets it fetch once.
 NEVER = "2147483647"
 
+#: a partitionable slot that can make a dynamic slot
+HAS_ROOM = "PartitionableSlot =?= true && Cpus > 0 && Memory > 0"
+#: seconds between the fetches of such a slot: HTCondor fetches no more often
+FILL_DELAY_S = 1
+
 # From this version on the end of a job does not start the next fetch: the slot waits for a timer. No version
 # between 23.9 and 25.14 was tried; the settings for newer versions do no harm on older ones.
 TIMER_DRIVEN = (24,)
@@ -84,6 +89,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "types": [(number, each, slot_resources(config, number)) for number, each in config.slot_types()],
         "uses_gpus": any(each.gpus for each in config.slots.type),
         "idle_delay": idle_delay(config),
+        "fill_delay": HAS_ROOM,
         "busy_delay": busy_delay(config) if timer_driven else NEVER,
         "never": NEVER,
         "poll_every_second": timer_driven and any(not keyword.max_fetch_wait_s for keyword in used.values()),
@@ -130,8 +136,21 @@ def slot_resources(config: HostConfig, number: int) -> str:
 
 
 def idle_delay(config: HostConfig) -> str:
-    """Seconds between two fetches of a slot without a job: a number, or by slot where keywords differ."""
-    return _by_slot(config, lambda keyword: str(keyword.fetch_delay_s))
+    """Seconds between two fetches of a slot without a job, by slot where keywords differ.
+
+    Each fetch of a partitionable slot fills one dynamic slot, so this is how fast a host with one fills. That
+    is why it asks again at once while it has room, unless the host file names a delay. What finds no work
+    waits in the agent; without an agent each fetch costs half a second of CPU.
+    """
+    static = config.slots.type and not any(each.partitionable for each in config.slots.type)
+
+    def delay(keyword: Keyword) -> str:
+        seconds = keyword.fetch_delay_s
+        if static or "fetch_delay_s" in keyword.model_fields_set or config.agent.run == "none":
+            return str(seconds)
+        return f"ifThenElse({HAS_ROOM}, {FILL_DELAY_S}, {seconds})"
+
+    return _by_slot(config, delay)
 
 
 def busy_delay(config: HostConfig) -> str:

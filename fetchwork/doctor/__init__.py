@@ -11,7 +11,7 @@ from pathlib import Path
 from fetchwork import config as host_file
 from fetchwork.deploy.check import Locator
 from fetchwork.deploy.condorconfig import CondorConfig
-from fetchwork.doctor import agent, condor, database, hooks
+from fetchwork.doctor import agent, condor, daemons, database, hooks
 from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.errors import ConfigError, FetchworkError
 
@@ -29,10 +29,12 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
     yield ok("host file", f"{path}: {config.name}, {', '.join(config.keywords_in_use())}")
     locate = Locator(path)
     asked = condor_config or CondorConfig()
+    running = daemons.running()
     checks: list[tuple[str, Callable[[], Iterator[Line]]]] = [
         ("HTCondor", lambda: condor.check(config, asked)),
+        ("daemons", lambda: daemons.check(running)),
         ("hooks", lambda: hooks.check(config, locate)),
-        ("agent", lambda: agent.check(config)),
+        ("agent", lambda: agent.check(config, master_runs=daemons.MASTER in running)),
         ("database", lambda: database.check(config)),
     ]
     for subject, check in checks:

@@ -11,15 +11,20 @@ from fetchwork.errors import AgentUnavailable, ProtocolError
 TIMEOUT_S = 10.0
 
 
-def check(config: HostConfig) -> Iterator[Line]:
-    """Yield whether the agent answers on its socket."""
+def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
+    """Yield whether the agent answers on its socket; condor_master may be what would have started it."""
     if config.agent.run == "none":
         yield ok("agent", "none on this host: each hook connects to the database by itself")
         return
     try:
         state = client.status(config.socket, TIMEOUT_S)
     except (AgentUnavailable, ProtocolError, ValueError) as error:
-        yield failed("agent", str(error), _remedy(config))
+        if config.agent.run == "master" and not master_runs:
+            yield failed(
+                "agent", "does not run: condor_master, which starts it, does not", "start condor_master"
+            )
+        else:
+            yield failed("agent", str(error), _remedy(config))
         return
     version, host = state.get("version"), state.get("host")
     if version != __version__:

@@ -8,10 +8,12 @@ from fetchwork.config import HostConfig
 from fetchwork.deploy.check import check_condor
 from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, Settings
 from fetchwork.deploy.keywords import FETCHES_NOTHING
+from fetchwork.deploy.layout import delay_of_a_slot_with_room, slots_in_words
 from fetchwork.doctor.line import Line, failed, ok, warned
 
 _KEYWORD = re.compile(r"(STARTD|SLOT\d+(?:_\d+)?)_JOB_HOOK_KEYWORD")
 _SHOWN = 4
+_SLOW_FILL_S = 2
 
 
 def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
@@ -32,6 +34,7 @@ def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
     yield from _name(config, condor)
     misspelt = list(_keywords(config, settings))
     yield from misspelt
+    yield from _slots(condor, settings)
     yield from _differences(config, condor, quiet=any(line.verdict == "FAIL" for line in misspelt))
 
 
@@ -76,6 +79,25 @@ def _keywords(config: HostConfig, settings: Settings) -> Iterator[Line]:
                 f"{who}: keyword {keyword!r} has no hooks{hint}: {keyword}_HOOK_FETCH_WORK is not set",
                 f"fetchwork config generate -c '{config.host.file}', then condor_reconfig",
             )
+
+
+def _slots(condor: CondorConfig, settings: Settings) -> Iterator[Line]:
+    """Which slots does HTCondor make, and how soon is a partitionable one full?"""
+    words = slots_in_words(settings)
+    if words is None:
+        return
+    text, partitionable = words
+    delay_s = delay_of_a_slot_with_room(condor) if partitionable else None
+    if delay_s is None:
+        yield ok("slots", text)
+    elif delay_s > _SLOW_FILL_S:
+        yield warned(
+            "slots",
+            f"{text}; each fetch starts one job, and with room it fetches every {delay_s:.0f} s only",
+            "an agent, and no fetch_delay_s or fetch_delay_s = 1",
+        )
+    else:
+        yield ok("slots", f"{text}; while it has room it fetches every {delay_s:.0f} s")
 
 
 def _differences(config: HostConfig, condor: CondorConfig, quiet: bool) -> Iterator[Line]:

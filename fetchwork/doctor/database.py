@@ -195,7 +195,8 @@ def _last_fetches(config: HostConfig, name: str, slots: list[_SlotFetch]) -> Lin
     fetched = sorted((slot.ago_s, slot.name) for slot in slots if slot.ago_s is not None)
     shown = ", ".join(f"{slot.partition('@')[0]} {_span(ago_s)}" for ago_s, slot in fetched[:_SLOTS_SHOWN])
     rest = f" ... {_span(fetched[-1][0])}" if len(fetched) > _SLOTS_SHOWN else ""
-    return ok("fetches", f"{name}: {len(slots)} slots fetch; time since the last fetch: {shown}{rest}")
+    count = "1 slot fetches" if len(slots) == 1 else f"{len(slots)} slots fetch"
+    return ok("fetches", f"{name}: {count}; time since the last fetch: {shown}{rest}")
 
 
 def _queues(config: HostConfig, keyword: str, database: str) -> tuple[str, ...]:

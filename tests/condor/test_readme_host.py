@@ -1,175 +1,44 @@
-"""The README's commands for an execute host, run one after the other on a Debian with HTCondor, and a job."""
+"""The README's commands make an execute host that runs jobs and fills."""
 
-import contextlib
 import os
-import re
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fetchwork.cli import run
-from fetchwork.db.database import Database
-from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
-from fetchwork.pool.machine import RootMachine
+from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import scalar
+from tests.condor.readme_host import CORES, ReadmeHost, commands, readme_host
+from tests.condor.stock_fill import fill
 
-README = Path(__file__).parents[2] / "README.md"
-HOST = "ep.example.org"
-
-# A Debian of its own: its changes stay in memory, and all of it ends with the shell. HTCondor has its
-# package's configuration: an execute host of a pool whose central manager is away.
-MACHINE = r"""
-set -e
-machine=$1 venv=$2 source=$3 name=$4
-# the environment is there as after "python3 -m venv" and "pip install"
-own_root "$machine" "$venv" overlay
-mount -t proc proc "$machine/proc"
-mount --rbind /dev "$machine/dev"
-echo "$name" > /proc/sys/kernel/hostname
-echo "127.0.0.1 $name ${name%%.*} localhost" > "$machine/etc/hosts"
-mount --bind "$source" "$machine/opt/fetchwork/src"
-ln -s venv/bin "$machine/opt/fetchwork/bin"
-# what Debian does when it boots
-chroot "$machine" install -d -o condor -g condor /run/condor /var/lock/condor
-cat > "$machine/etc/condor/config.d/10-site" <<'END'
-use ROLE:Execute
-CONDOR_HOST = 127.0.0.1
-NETWORK_INTERFACE = 127.0.0.1
-RUNBENCHMARKS = 0
-# a root directory has no /proc/sys to tune and no scratch to mount
-ENABLE_KERNEL_TUNING = False
-MOUNT_UNDER_SCRATCH =
-# another HTCondor of this computer may have the port
-USE_SHARED_PORT = False
-END
-chroot "$machine" condor_master
-waited=0
-while [ ! -e "$machine/var/log/condor/.startd_address" ]; do
-    if [ $waited = 1200 ]; then
-        tail -n 50 "$machine"/var/log/condor/*
-        exit 1
-    fi
-    waited=$((waited + 1))
-    sleep 0.1
-done
-# each line from outside is a command
-exec chroot "$machine" /bin/sh
-"""
-
-
-class Debian:
-    """A shell on the machine."""
-
-    def __init__(self, shell: subprocess.Popen[str]) -> None:
-        self._shell = shell
-
-    def run(self, command: str) -> tuple[int, str]:
-        """The exit status and output of a command line."""
-        assert self._shell.stdin and self._shell.stdout
-        # a machine that ended has said why: that is read below
-        with contextlib.suppress(BrokenPipeError):
-            self._shell.stdin.write(f'{{ {command}\n}} 2>&1; status=$?; echo; echo "ended: $status"\n')
-            self._shell.stdin.flush()
-        lines: list[str] = []
-        for line in self._shell.stdout:
-            if ended := re.fullmatch(r"ended: (\d+)\n", line):
-                return int(ended[1]), "".join(lines)
-            lines.append(line)
-        raise AssertionError(f"the machine ended: {''.join(lines)}")
+JOBS = 16
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
 
 
 @pytest.fixture
-def debian(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[Debian]:
-    directory = public_directory()
-    RootMachine(directory, root, HOST).prepare()
-    shell = subprocess.Popen(
-        [
-            *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
-            *("sh", "-c", OWN_ROOT + MACHINE, "machine"),
-            *map(str, (root.path, root.venv, directory / "src", HOST)),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={"PATH": "/opt/fetchwork/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-    )
-    assert shell.stdin and shell.stdout
-    debian = Debian(shell)
-    try:
-        status, output = debian.run("true")
-        assert status == 0, output
-        yield debian
-    finally:
-        shell.kill()
-        with contextlib.suppress(BrokenPipeError):
-            shell.stdin.close()
-        shell.stdout.close()
-        shell.wait()
-
-
-def commands() -> list[str]:
-    """The commands of the README's section, each with its here-document."""
-    section = README.read_text().partition("## An execute host in five commands")[2]
-    block = re.search(r"```sh\n(.*?)```", section, re.S)
-    assert block
-    return re.split(r"\n\n(?=[a-z/])", block[1].strip())
+def host(
+    root: CondorRoot, public_directory: Callable[[], Path], postgres: PostgresServer
+) -> Iterator[ReadmeHost]:
+    with readme_host(root, public_directory(), postgres) as made:
+        yield made
 
 
 def test_the_readme_needs_five_commands() -> None:
     assert len(commands()) == 5
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
-def test_commands_of_the_readme_make_a_host_that_runs_jobs(
-    debian: Debian, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pip, init, file, install, restart = commands()
-    assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
-    dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
-    postgres.create_database(dbname)
-    administrator = postgres.conninfo(dbname)
-    program = "/opt/fetchwork/bin/fetchwork"
-    words = re.fullmatch(rf'{program} --dsn ".*" (db init --agent-role) fetchwork_host', init)
-    assert words
-    assert run(["--dsn", administrator, *words[1].split(), role]) == 0
-    password = re.search(rf"role {role}, password (\S+)", capsys.readouterr().out)
-    assert password
-    server = {name: str(value) for name, value in conninfo_to_dict(administrator).items()}
-    conninfo = make_conninfo(
-        host=server["host"], port=server["port"], dbname=dbname, user=role, password=password[1]
-    )
-    with Database(administrator) as database:
-        try:
-            file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
-            assert "host=db.example.org" not in file
-            for command in (file, install, restart):
-                status, output = debian.run(command)
-                assert status == 0, output
-            job = scalar(
-                database, "submit", cmd="/bin/sh", arguments="-c 'exit 7'", owner="nobody", iwd="/tmp"
-            )
-            deadline = time.monotonic() + 300
-            while not (
-                ended := database.query("SELECT exitcode FROM fetchwork.history WHERE jobid = %s", [job])
-            ):
-                assert time.monotonic() < deadline, debian.run("tail -n 50 /var/log/condor/*Log")[1]
-                time.sleep(0.5)
-            assert ended == [{"exitcode": 7}]
-            # the agent reports its slots now and then, not at each fetch
-            while "slots fetch" not in (doctor := debian.run("/opt/fetchwork/bin/fetchwork doctor"))[1]:
-                assert time.monotonic() < deadline, doctor[1]
-                time.sleep(1)
-            status, output = doctor
-            assert (status, "FAIL" in output, "warn" in output) == (0, False, False), output
-        finally:
-            debian.run("condor_off -fast -master; sleep 2")
-            database.query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
-            )
-            database.query(f"DROP ROLE {role}")
+@root_only
+def test_commands_of_the_readme_make_a_host_that_runs_jobs_and_fills(host: ReadmeHost) -> None:
+    database = host.database
+    job = scalar(database, "submit", cmd="/bin/sh", arguments="-c 'exit 7'", owner="nobody", iwd="/tmp")
+    ended = "SELECT exitcode FROM fetchwork.history WHERE jobid = %s"
+    host.wait_until(lambda: bool(database.query(ended, [job])))
+    assert database.query(ended, [job]) == [{"exitcode": 7}]
+    status, output = host.doctor()
+    assert (status, "FAIL" in output, "warn" in output) == (0, False, False), output
+    assert "partitionable" in output
+    # each job in one run, and all cores at work; how fast is for `make bench-fill`
+    filled = fill(host, jobs=JOBS, seconds=5)
+    assert filled.outcomes == {"completed": JOBS}
+    assert filled.most_at_once == CORES

@@ -21,7 +21,7 @@ from fetchwork import config
 from fetchwork.deploy import CONDOR_FILE, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.condorconfig import CondorConfig, parse_settings
-from fetchwork.doctor import Line, diagnose
+from fetchwork.doctor import Line, daemons, diagnose
 from fetchwork.hook import wire
 
 # what condor_config_val prints, as seen with 23.9.6
@@ -76,6 +76,8 @@ class TestHost:
     settings: dict[str, str]
     connection: psycopg.Connection
     stop_agent: Callable[[], None]
+    #: HTCondor's daemons that run
+    daemons: set[str]
 
     @property
     def file(self) -> Path:
@@ -142,6 +144,7 @@ def host(
     conninfo: str,
     connection: psycopg.Connection,
     agent_role: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TestHost]:
     """A host on which nothing is wrong."""
     directory = public_directory()
@@ -174,5 +177,7 @@ def host(
             stopped.append(True)
             stop_agent()
 
-    yield TestHost(directory, condor, connection, stop_once)
+    running = {daemons.MASTER, daemons.STARTD}
+    monkeypatch.setattr(daemons, "running", lambda: running)
+    yield TestHost(directory, condor, connection, stop_once, running)
     stop_once()

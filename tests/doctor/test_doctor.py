@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from fetchwork.cli import run
 from fetchwork.db import schema
 from fetchwork.deploy import UNIT_FILE, render
 from fetchwork.deploy.check import check_leftovers
-from fetchwork.doctor import Line, agent, database, hooks
+from fetchwork.doctor import Line, agent, daemons, database, hooks
+from fetchwork.process import Process
 from tests.doctor.conftest import TestHost
+from tests.waiting import until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
 
@@ -32,7 +35,9 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
         "host file",
         "HTCondor",
         "keywords",
+        "slots",
         "settings",
+        "daemons",
         "hooks",
         "spool",
         "agent",
@@ -53,6 +58,42 @@ def test_agent_down(host: TestHost) -> None:
     assert line.subject == "agent"
     assert "cannot connect to agent socket" in line.text
     assert line.remedy.startswith("condor_on -daemon FETCHWORK_AGENT; FetchworkAgentLog")
+
+
+def test_agent_is_not_to_blame_where_no_master_runs(host: TestHost) -> None:
+    host.stop_agent()
+    host.daemons.clear()
+    first, second = host.failures()
+    assert first.subject == "daemons"
+    assert first.text.startswith("no condor_master runs ")
+    assert second.text == "does not run: condor_master, which starts it, does not"
+
+
+def test_startd_that_does_not_run(host: TestHost) -> None:
+    host.daemons.remove(daemons.STARTD)
+    line = only(host.failures())
+    assert line.text == "condor_master runs, but no condor_startd, so no slot fetches"
+    assert "StartLog" in line.remedy
+
+
+def test_daemons_of_other_configurations_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / daemons.MASTER
+    program.symlink_to("/bin/sleep")
+
+    def told(mine: str, theirs: str) -> bool:
+        monkeypatch.setenv("CONDOR_CONFIG", mine)
+        with subprocess.Popen([program, "60"], env={"CONDOR_CONFIG": theirs}) as daemon:
+            try:
+                until(lambda: (found := Process.find(daemon.pid)) and found.name == daemons.MASTER)
+                return daemons.MASTER in daemons.running()
+            finally:
+                daemon.kill()
+
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    assert told(first, first)
+    assert not told(first, second)
 
 
 def test_agent_that_hangs(host: TestHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -185,6 +226,33 @@ def test_htcondor_that_uses_another_setting(host: TestHost) -> None:
     line = only(host.failures())
     assert line.subject == "settings"
     assert "PIPE_BUFFER_MAX: HTCondor uses '10240', the host file says '65536'" in line.text
+
+
+def slots_line(host: TestHost) -> Line:
+    (line,) = [line for line in host.diagnose() if line.subject == "slots"]
+    return line
+
+
+def test_slots_that_htcondor_makes_are_told(host: TestHost) -> None:
+    assert slots_line(host) == ("ok", "slots", "4 static", "")
+    for name in [name for name in host.settings if "SLOT" in name and "TYPE_1" in name]:
+        del host.settings[name]
+    host.settings["FetchWorkDelay"] = (
+        "ifThenElse(PartitionableSlot =?= true && Cpus > 0 && Memory > 0, 1, 10)"
+    )
+    line = slots_line(host)
+    assert line.text == ("one partitionable slot, HTCondor's default; while it has room it fetches every 1 s")
+    host.settings["NUM_SLOTS_TYPE_1"] = "1"
+    host.settings["SLOT_TYPE_1_PARTITIONABLE"] = "True"
+    host.settings["NUM_SLOTS_TYPE_2"] = "3"
+    assert slots_line(host).text.startswith("3 static and 1 partitionable; while it has room ")
+
+
+def test_partitionable_slot_that_fills_slowly_is_a_warning(host: TestHost) -> None:
+    host.settings["SLOT_TYPE_1_PARTITIONABLE"] = "True"
+    line = slots_line(host)
+    assert line.verdict == "warn"
+    assert line.text == "4 partitionable; each fetch starts one job, and with room it fetches every 10 s only"
 
 
 def test_start_that_is_false_without_a_job(host: TestHost) -> None:

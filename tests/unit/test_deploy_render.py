@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from fetchwork import config
+from fetchwork.classad.ads import parse_expr, parse_old
+from fetchwork.classad.values import evaluate
 from fetchwork.cli import run
 from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
 from fetchwork.deploy.condorconfig import parse_settings
@@ -115,10 +117,34 @@ def test_partitionable_slot_that_fetches_nothing_leaves_the_startd_without_keywo
 def test_busy_slots_never_fetch_where_nothing_waits_in_the_agent() -> None:
     delay = settings(BASE)["FetchWorkDelay"]
     assert delay == (
-        'ifThenElse(State == "Unclaimed" || State == "Owner", 10,'
+        'ifThenElse(State == "Unclaimed" || State == "Owner",'
+        " ifThenElse(PartitionableSlot =?= true && Cpus > 0 && Memory > 0, 1, 10),"
         ' ifThenElse(State != "Claimed" || ClientMachine isnt undefined, 2147483647,'
         ' ifThenElse(Activity == "Idle", 0, 2147483647)))'
     )
+
+
+ONE_KEYWORD = '[database.main]\nservice = "main"\n[keyword.A]\n'
+SLOT = 'State = "Unclaimed"\nActivity = "Idle"\nSlotID = 1\nMemory = 100\nCpus = '
+
+
+def delay(text: str, slot: str) -> object:
+    """FetchWorkDelay of a slot, as HTCondor evaluates it."""
+    return evaluate(parse_old(slot), parse_expr(settings(text)["FetchWorkDelay"]))
+
+
+def test_partitionable_slot_fetches_again_at_once_while_it_has_room() -> None:
+    partitionable = "\nPartitionableSlot = true\n"
+    assert delay(ONE_KEYWORD, SLOT + "1" + partitionable) == 1
+    # what is too small for any job does not ask for one each second
+    assert delay(ONE_KEYWORD, SLOT + "0" + partitionable) == 10
+    assert delay(ONE_KEYWORD, SLOT + "1\n") == 10
+
+
+def test_delay_that_the_host_file_names_is_that_of_each_slot() -> None:
+    slot = SLOT + "1\nPartitionableSlot = true\n"
+    assert delay(ONE_KEYWORD + "fetch_delay_s = 10\n", slot) == 10
+    assert delay(ONE_KEYWORD + '[agent]\nrun = "none"\n', slot) == 10
 
 
 def test_slots_of_another_keyword_have_its_delay() -> None:

@@ -1,0 +1,50 @@
+"""HTCondor's daemons: do the master and the startd run that read this configuration?"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fetchwork.doctor.line import Line, failed, ok
+from fetchwork.process import Process, processes
+
+MASTER, STARTD = "condor_master", "condor_startd"
+_DEFAULT_CONFIG = "/etc/condor/condor_config"
+
+
+def running() -> set[str]:
+    """The names of those daemons that run with the configuration that we read, too.
+
+    A daemon whose environment we may not read counts: it may be ours.
+    """
+    ours = Path(os.environ.get("CONDOR_CONFIG") or _DEFAULT_CONFIG).resolve()
+    found = {process for process in processes() if process.name in (MASTER, STARTD)}
+    return {process.name for process in found if _config_file(process) in (None, ours)}
+
+
+def check(daemons: set[str]) -> Iterator[Line]:
+    """Yield whether they run; ``daemons`` are the names of those that do."""
+    if daemons >= {MASTER, STARTD}:
+        yield ok("daemons", f"{MASTER} and {STARTD} run")
+    elif MASTER in daemons:
+        yield failed(
+            "daemons",
+            f"{MASTER} runs, but no {STARTD}, so no slot fetches",
+            "MasterLog and StartLog in HTCondor's LOG say why; STARTD must be in DAEMON_LIST",
+        )
+    else:
+        named = os.environ.get("CONDOR_CONFIG")
+        which = f"with CONDOR_CONFIG '{named}'" if named else "with this configuration"
+        yield failed(
+            "daemons",
+            f"no {MASTER} runs {which}, so nothing of HTCondor does",
+            f"{MASTER}, or systemctl start condor, with CONDOR_CONFIG as in the shell of this command",
+        )
+
+
+def _config_file(process: Process) -> Path | None:
+    """The configuration file that a daemon was started with; None if we may not know."""
+    words = process.environment()
+    if not any(words):
+        return None
+    values = [word.removeprefix(b"CONDOR_CONFIG=") for word in words if word.startswith(b"CONDOR_CONFIG=")]
+    return Path(os.fsdecode(values[-1]) if values else _DEFAULT_CONFIG).resolve()

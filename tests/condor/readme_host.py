@@ -1,0 +1,185 @@
+"""An execute host made by the README's commands, run one after the other on a Debian with HTCondor."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from fetchwork.cli import run
+from fetchwork.db.database import Database
+from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
+from fetchwork.pool.machine import RootMachine
+from fetchwork.pool.postgres import PostgresServer
+from tests.waiting import PATIENCE_S
+
+README = Path(__file__).parents[2] / "README.md"
+HOST = "ep.example.org"
+PROGRAM = "/opt/fetchwork/bin/fetchwork"
+CORES = 4
+
+# A Debian of its own: its changes stay in memory, and all of it ends with the shell. HTCondor has its
+# package's configuration: an execute host of a pool whose central manager is away.
+_MACHINE = r"""
+set -e
+machine=$1 venv=$2 source=$3 name=$4 cores=$5
+# the environment is there as after "python3 -m venv" and "pip install"
+own_root "$machine" "$venv" overlay
+mount -t proc proc "$machine/proc"
+mount --rbind /dev "$machine/dev"
+echo "$name" > /proc/sys/kernel/hostname
+echo "127.0.0.1 $name ${name%%.*} localhost" > "$machine/etc/hosts"
+mount --bind "$source" "$machine/opt/fetchwork/src"
+ln -s venv/bin "$machine/opt/fetchwork/bin"
+# what Debian does when it boots
+chroot "$machine" install -d -o condor -g condor /run/condor /var/lock/condor
+cat > "$machine/etc/condor/config.d/10-site" <<END
+use ROLE:Execute
+CONDOR_HOST = 127.0.0.1
+NETWORK_INTERFACE = 127.0.0.1
+RUNBENCHMARKS = 0
+NUM_CPUS = $cores
+# a root directory has no /proc/sys to tune and no scratch to mount
+ENABLE_KERNEL_TUNING = False
+MOUNT_UNDER_SCRATCH =
+# another HTCondor of this computer may have the port
+USE_SHARED_PORT = False
+END
+chroot "$machine" condor_master
+waited=0
+while [ ! -e "$machine/var/log/condor/.startd_address" ]; do
+    if [ $waited = 1200 ]; then
+        tail -n 50 "$machine"/var/log/condor/*
+        exit 1
+    fi
+    waited=$((waited + 1))
+    sleep 0.1
+done
+# each line from outside is a command
+exec chroot "$machine" /bin/sh
+"""
+
+
+class Debian:
+    """A shell on the machine."""
+
+    def __init__(self, shell: subprocess.Popen[str]) -> None:
+        self._shell = shell
+
+    def run(self, command: str) -> tuple[int, str]:
+        """The exit status and output of a command line."""
+        assert self._shell.stdin and self._shell.stdout
+        # a machine that ended has said why: that is read below
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stdin.write(f'{{ {command}\n}} 2>&1; status=$?; echo; echo "ended: $status"\n')
+            self._shell.stdin.flush()
+        lines: list[str] = []
+        for line in self._shell.stdout:
+            if ended := re.fullmatch(r"ended: (\d+)\n", line):
+                return int(ended[1]), "".join(lines)
+            lines.append(line)
+        raise AssertionError(f"the machine ended: {''.join(lines)}")
+
+
+@contextlib.contextmanager
+def debian(root: CondorRoot, directory: Path) -> Iterator[Debian]:
+    """A Debian in which HTCondor runs, as its package has configured it; ``directory`` gets the source."""
+    RootMachine(directory, root, HOST).prepare()
+    shell = subprocess.Popen(
+        [
+            *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
+            *("sh", "-c", OWN_ROOT + _MACHINE, "machine"),
+            *map(str, (root.path, root.venv, directory / "src", HOST, CORES)),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={"PATH": "/opt/fetchwork/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    assert shell.stdin and shell.stdout
+    made = Debian(shell)
+    try:
+        status, output = made.run("true")
+        assert status == 0, output
+        yield made
+    finally:
+        shell.kill()
+        with contextlib.suppress(BrokenPipeError):
+            shell.stdin.close()
+        shell.stdout.close()
+        shell.wait()
+
+
+def commands() -> list[str]:
+    """The commands of the README's section, each with its here-document."""
+    section = README.read_text().partition("## An execute host in five commands")[2]
+    block = re.search(r"```sh\n(.*?)```", section, re.S)
+    assert block
+    return re.split(r"\n\n(?=[a-z/])", block[1].strip())
+
+
+@dataclass
+class ReadmeHost:
+    """A host on which the README's commands have been run."""
+
+    debian: Debian
+    database: Database
+
+    def wait_until(self, true: Callable[[], bool], patience_s: float = 5 * PATIENCE_S) -> None:
+        """Wait for something; the error shows HTCondor's logs."""
+        deadline = time.monotonic() + patience_s
+        while not true():
+            assert time.monotonic() < deadline, self.debian.run("tail -n 50 /var/log/condor/*Log")[1]
+            time.sleep(0.5)
+
+    def doctor(self) -> tuple[int, str]:
+        """What the doctor says; the agent reports its slots now and then, not at each fetch."""
+        told: list[tuple[int, str]] = []
+
+        def slots_are_there() -> bool:
+            told.append(self.debian.run(f"{PROGRAM} doctor"))
+            return re.search("slots? fetch(es)?;", told[-1][1]) is not None
+
+        self.wait_until(slots_are_there)
+        return told[-1]
+
+
+@contextlib.contextmanager
+def readme_host(root: CondorRoot, directory: Path, postgres: PostgresServer) -> Iterator[ReadmeHost]:
+    """Follow the README on a Debian of its own, with a database and a role of its own."""
+    pip, init, file, install, restart = commands()
+    assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
+    dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
+    postgres.create_database(dbname)
+    administrator = postgres.conninfo(dbname)
+    words = re.fullmatch(rf'{PROGRAM} --dsn ".*" (db init --agent-role) fetchwork_host', init)
+    assert words
+    with contextlib.redirect_stdout(io.StringIO()) as output_of_init:
+        assert run(["--dsn", administrator, *words[1].split(), role]) == 0
+    password = re.search(rf"role {role}, password (\S+)", output_of_init.getvalue())
+    assert password
+    server = {name: str(value) for name, value in conninfo_to_dict(administrator).items()}
+    conninfo = make_conninfo(
+        host=server["host"], port=server["port"], dbname=dbname, user=role, password=password[1]
+    )
+    file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
+    assert "host=db.example.org" not in file
+    with Database(administrator) as database, debian(root, directory) as machine:
+        try:
+            for command in (file, install, restart):
+                status, output = machine.run(command)
+                assert status == 0, output
+            yield ReadmeHost(machine, database)
+        finally:
+            machine.run("condor_off -fast -master; sleep 2")
+            database.query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
+            )
+            database.query(f"DROP ROLE {role}")
