@@ -62,25 +62,28 @@ class Shares:
         return used + factor * (self.in_use.get(submitter, 0.0) + 1.0)
 
 
-def slot_weights(slot: ClassAd, requests: Iterable[ClassAd]) -> list[float]:
-    """What a second of the slot costs: its ``SlotWeight``; of a partitionable one for what each job takes."""
-    if "SlotWeight" not in slot:
-        return [1.0 for _ in requests]
-    if slot.get("SlotType") != "Partitionable":
-        weight = _weight(slot)
-        return [weight for _ in requests]
-    carved = ClassAd()
-    carved.update({name: slot.lookup(name) for name in slot})
-    weights = []
-    for request in requests:
+class SlotWeights:
+    """What a second of a slot costs: its ``SlotWeight``; of a partitionable one for what each job takes."""
+
+    def __init__(self, slot: ClassAd) -> None:
+        self._slot = slot
+        self._carved: ClassAd | None = None
+        self._weight = _weight(slot) if "SlotWeight" in slot else 1.0
+        if "SlotWeight" in slot and slot.get("SlotType") == "Partitionable":
+            self._carved = ClassAd()
+            self._carved.update({name: slot.lookup(name) for name in slot})
+
+    def of(self, request: ClassAd) -> float:
+        """The weight of the slot that a job with this ad would have."""
+        if self._carved is None:
+            return self._weight
         for resource in ("Cpus", "Memory", "Disk"):
-            asked = evaluate(request, f"Request{resource}", slot)
+            asked = evaluate(request, f"Request{resource}", self._slot)
             if number(asked, finite=False) is not None:
-                carved[resource] = asked
-            elif resource in slot:
-                carved[resource] = slot.lookup(resource)
-        weights.append(_weight(carved))
-    return weights
+                self._carved[resource] = asked
+            elif resource in self._slot:
+                self._carved[resource] = self._slot.lookup(resource)
+        return _weight(self._carved)
 
 
 def _weight(slot: ClassAd) -> float:

@@ -20,7 +20,7 @@ from fetchwork.codes import JobStatus
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
-from fetchwork.matching.shares import slot_weights
+from fetchwork.matching.shares import SlotWeights
 from fetchwork.matchmaker import frames, mark, policy
 from fetchwork.matchmaker.bounds import AD_BYTES, ANSWER_BYTES, KEPT_BYTES, REQUEST_S
 from fetchwork.matchmaker.printing import Run, build
@@ -164,13 +164,15 @@ class Worker:
         self, slot: SlotView, fitting: list[tuple[float, int, int]], failed: list[list[Any]]
     ) -> list[list[Any]]:
         weighed: list[list[Any]] = []
+        self._at.begin(mark.SLOT, 0)
+        weights = SlotWeights(slot.ad)
         for rank, index, number in fitting:
             request = self._autoclusters[number][0]
             weight = 1.0
             if request is not None:
                 self._at.begin(mark.MATCH, number)
                 try:
-                    (weight,) = slot_weights(slot.ad, [request.ad])
+                    weight = weights.of(request.ad)
                 except Exception as error:
                     failed.append([number, _sentence(error)])
                     continue

@@ -15,7 +15,7 @@ from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import CandidateRow
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
 from fetchwork.matching.positions import Positions
-from fetchwork.matching.shares import Shares, slot_weights
+from fetchwork.matching.shares import Shares, SlotWeights
 from tests.matchmaker.choosing import choose
 
 
@@ -188,13 +188,14 @@ def test_start_may_look_at_what_only_the_fetched_ad_has(queue: Queue) -> None:
 def test_weight_of_a_partitionable_slot_is_that_of_what_each_job_takes() -> None:
     slot = slot_of(SlotType="Partitionable", SlotWeight="/Expr(Cpus + Memory / 1024)/")
     requests = [from_json({"RequestCpus": 2, "RequestMemory": 1024}), from_json({})]
-    assert slot_weights(slot, requests) == [3.0, 8.0]
+    weights = SlotWeights(slot)
+    assert [weights.of(request) for request in (*requests, requests[0])] == [3.0, 8.0, 3.0]
 
 
 def test_weight_of_a_static_slot_is_its_own() -> None:
-    requests = [from_json({"RequestCpus": 1})]
-    assert slot_weights(slot_of(SlotWeight="/Expr(Cpus)/"), requests) == [4.0]
-    assert slot_weights(slot_of(), requests) == [1.0]
+    request = from_json({"RequestCpus": 1})
+    assert SlotWeights(slot_of(SlotWeight="/Expr(Cpus)/")).of(request) == 4.0
+    assert SlotWeights(slot_of()).of(request) == 1.0
 
 
 # -- the job's Rank
