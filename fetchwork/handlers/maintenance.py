@@ -7,6 +7,7 @@ import logging
 
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
+from fetchwork.errors import FetchworkError
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 from fetchwork.matchmaker.client import Job, Judgement
@@ -62,7 +63,13 @@ async def policy_pass(session: HostSession) -> int:
         judgements = await session.matchmaker.judge([Job(job.ad) for job in jobs])
         for job, judgement in zip(jobs, judgements, strict=True):
             cluster, proc = job.cluster_id, job.proc_id
-            changed += await _apply(session, job, judgement)
+            try:
+                changed += await _apply(session, job, judgement)
+            except FetchworkError as error:
+                if session.database.problem is not None:
+                    raise
+                # one job, whatever is the matter with it, does not keep the policy of the next one waiting
+                event(log, logging.WARNING, "policy", job=f"{cluster}.{proc}", problem=error)
         if len(jobs) < PAGE:
             return changed
 

@@ -119,8 +119,9 @@ def _retry_delay(ad: ClassAd, completions: float) -> float:
 
 
 def _hold(ad: ClassAd, name: str) -> Verdict:
-    subcode = _number(ad, f"{name}SubCode")
-    return Verdict("hold", _reason(ad, name), HoldCode.JOB_POLICY, int(subcode) if subcode is not None else 0)
+    # HTCondor keeps a 32-bit integer
+    subcode = max(-(2**31), min(2**31 - 1, _number(ad, f"{name}SubCode") or 0))
+    return Verdict("hold", _reason(ad, name), HoldCode.JOB_POLICY, int(subcode))
 
 
 def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -> str:

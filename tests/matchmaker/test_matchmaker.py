@@ -16,38 +16,9 @@ from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker.client import Job, Look, Matchmaker, Seen
 from fetchwork.matchmaker.printing import Run
+from tests.matchmaker.hostile import HOSTILE, PLAIN
 
 SLOT = (Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-static-unclaimed.ad").read_bytes()
-
-# each of these once ended every fetch of every host
-HOSTILE: dict[str, str] = {
-    "number of 5000 digits": json.dumps({"Requirements": f"/Expr({'9' * 5000} > 1)/"}),
-    "number of 5000 digits in JSON": '{"Foo": ' + "9" * 5000 + "}",
-    "string that is not UTF-8": json.dumps({"Foo": '/Expr("\\377")/', "Requirements": "/Expr(Foo == 1)/"}),
-    "not UTF-8 by a function": json.dumps({"Requirements": '/Expr(strcat("\\377") == "x")/'}),
-    "JSON nested 1500 deep": '{"Foo": ' + "[" * 1500 + "]" * 1500 + "}",
-    "JSON nested 100000 deep": '{"Foo": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    "eval of strings, 22 levels": json.dumps(
-        {f"A{n}": f'/Expr(eval("A{n + 1}")+eval("A{n + 1}"))/' for n in range(22)}
-        | {"A22": 1, "Requirements": "/Expr(A0 > 1)/"}
-    ),
-    "regexp that backtracks": json.dumps(
-        {
-            "Requirements": "/Expr("
-            + " || ".join(f'regexp("(a+)+$", "{"a" * 30}{n}b")' for n in range(50))
-            + ")/"
-        }
-    ),
-    "strcat that doubles": json.dumps(
-        {"X": "a" * 1_000_000}
-        | {f"B{n}": f"/Expr(strcat(B{n - 1}, B{n - 1}))/" for n in range(1, 12)}
-        | {"B0": "/Expr(X)/", "Requirements": "/Expr(size(B11) > 1)/"}
-    ),
-    "circle": json.dumps({"A": "/Expr(B)/", "B": "/Expr(A)/", "Requirements": "/Expr(A > 1)/"}),
-    "no JSON": "[1, 2",
-    "request of next to nothing": json.dumps({"RequestCpus": 1e-300}),
-}
-PLAIN = json.dumps({"RequestCpus": 1, "Requirements": '/Expr(TARGET.OpSys == "LINUX")/'})
 
 
 @pytest_asyncio.fixture

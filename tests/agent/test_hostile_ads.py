@@ -1,0 +1,114 @@
+"""Ads of one submitter, whatever they are, do not keep another one's plain job from being offered."""
+
+import contextlib
+import json
+from collections.abc import Callable
+
+import pytest
+
+from fetchwork.db.database import Database
+from fetchwork.errors import FetchworkError
+from fetchwork.handlers import maintenance
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.by_name import scalar
+from tests.matchmaker.hostile import HOSTILE, made_by_chance
+
+#: its name comes before the other's, so that its jobs are the first to be looked at
+MALLORY, BOB = "daemon", "nobody"
+#: looks at the queue in which each plain job has to be offered
+PASSES = 5
+
+
+@pytest.fixture
+def submit_text(database: Database) -> Callable[[str], str | None]:
+    """Puts an ad, as JSON text, into the queue; None where that is refused at once."""
+
+    def submit_text(ad: str) -> str | None:
+        whole = f'{{"Cmd": "/bin/true", "Owner": "{MALLORY}", ' + ad.lstrip().removeprefix("{")
+        with contextlib.suppress(FetchworkError, ValueError):
+            rows = database.query("SELECT fetchwork.submit_cluster(common => %s::jsonb) AS c", [whole])
+            return f"{rows[0]['c']}.0"
+        return None
+
+    return submit_text
+
+
+def job_id(ad: bytes) -> str:
+    attributes = attributes_of(ad)
+    return f"{attributes['ClusterId']}.{attributes['ProcId']}"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_plain_job_is_offered_in_the_same_fetch(
+    hooks: Hooks, submit: Submit, submit_text: Callable[[str], str | None], job_of: JobOf, name: str
+) -> None:
+    submit_text(HOSTILE[name])
+    plain = submit(owner=BOB)
+    offered = await hooks.fetch()
+    if job_of(plain)["jobstatus"] == 1 and offered and job_id(offered) != plain:
+        # the ad was harmless after all, and had its turn
+        offered = await hooks.fetch(slot_ad(Name="slot2@vm"))
+    assert job_id(offered) == plain
+
+
+async def test_what_two_hosts_cannot_evaluate_is_held_and_the_first_lets_it_rest(
+    hooks: Hooks, conninfo: str, submit: Submit, database: Database, job_of: JobOf
+) -> None:
+    costly = submit(owner=MALLORY, ad=json.loads(HOSTILE["regexp that backtracks"]))
+    assert not await hooks.fetch()
+    scalar(database, "maintain_queue")
+    assert job_of(costly)["jobstatus"] == 1
+    replaced = hooks.context.session.matchmaker.replaced
+    assert not await hooks.fetch()
+    # it rests: nobody evaluates it again
+    assert hooks.context.session.matchmaker.replaced == replaced == 1
+    other = Hooks(conninfo)
+    other.context.session.host = "another"
+    try:
+        assert not await other.fetch(slot_ad(Name="slot1@another"))
+    finally:
+        await other.context.session.close()
+    scalar(database, "maintain_queue")
+    job = job_of(costly)
+    assert job["jobstatus"] == 5
+    assert "more than 0.2 s of CPU" in job["holdreason"]
+
+
+async def test_hostile_policies_do_not_stop_those_of_later_jobs(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    hostile = [
+        {"PeriodicHold": "/Expr(true)/", "PeriodicHoldSubCode": 3000000000},
+        {"PeriodicHold": "/Expr(true)/", "PeriodicHoldReason": '/Expr(strcat("\\377"))/'},
+        {"PeriodicHold": json.loads(HOSTILE["regexp that backtracks"])["Requirements"]},
+        {"PeriodicRemove": "/Expr(1 +)/"},
+    ]
+    for ad in hostile:
+        with contextlib.suppress(FetchworkError):
+            submit(owner=MALLORY, ad=ad)
+    plain = submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
+    await hooks.context.session.hello(5.0)
+    await maintenance.policy_pass(hooks.context.session)
+    assert job_of(plain)["jobstatus"] == 5
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"), [(1, 200), pytest.param(2, 10_000, marks=pytest.mark.all)], ids=["some", "many"]
+)
+async def test_plain_jobs_are_offered_beside_ads_made_by_chance(
+    hooks: Hooks,
+    submit: Submit,
+    submit_text: Callable[[str], str | None],
+    seed: int,
+    number: int,
+) -> None:
+    for made in range(number):
+        submit_text(json.dumps(made_by_chance(seed * 1_000_000 + made)))
+    waiting = {submit(owner=BOB) for _ in range(5)}
+    passes = 0
+    while waiting:
+        passes += 1
+        assert passes <= PASSES * 5, f"seed {seed}: {len(waiting)} plain jobs are not offered"
+        offered = await hooks.fetch(slot_ad(Name=f"slot{passes}@vm"))
+        if offered:
+            waiting.discard(job_id(offered))
