@@ -55,6 +55,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.job_id,
     fetchwork.parse_job_id,
     fetchwork.integer_of,
+    fetchwork.memory_use,
+    fetchwork.default_attributes,
     fetchwork.is_expression,
     fetchwork.attribute_of,
     fetchwork.value_type,

@@ -25,6 +25,7 @@
 
 -- functions/values: Ids, and attribute values as SQL can read them: literals, expressions, numbers.
 \ir functions/values/job_id.sql
+\ir functions/values/global_job_id.sql
 \ir functions/values/parse_job_id.sql
 \ir functions/values/is_expression.sql
 \ir functions/values/attribute_of.sql
@@ -34,6 +35,7 @@
 \ir functions/values/literal_number.sql
 \ir functions/values/number_of.sql
 \ir functions/values/integer_of.sql
+\ir functions/values/memory_use.sql
 
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
@@ -44,6 +46,9 @@
 
 -- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits,
 -- preemption.
+\ir functions/matching/default_attributes.sql
+\ir functions/matching/queue_attributes.sql
+\ir functions/matching/follows_job.sql
 \ir functions/matching/matched_names.sql
 \ir functions/matching/ensure_autocluster.sql
 \ir functions/matching/ensure_demand.sql
@@ -68,6 +73,7 @@
 \ir functions/jobs/enqueue.sql
 \ir functions/jobs/dequeue.sql
 \ir functions/jobs/retire_job.sql
+\ir functions/jobs/hold_name.sql
 \ir functions/jobs/hold_job.sql
 \ir functions/jobs/back_to_idle.sql
 \ir functions/jobs/selected_jobs.sql
@@ -85,6 +91,7 @@
 \ir functions/runs/live_run.sql
 \ir functions/runs/ended_run.sql
 \ir functions/runs/known_run.sql
+\ir functions/runs/run_facts.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/record_eviction.sql
 \ir functions/runs/termination.sql

@@ -76,11 +76,12 @@ def _names(projection: Sequence[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in projection)
 
 
-_PART_OF_AD = """(
-    SELECT jsonb_object_agg(part.key, part.value)
-    FROM jsonb_each(ad) AS part
-    WHERE lower(part.key) = ANY(%s)
-) AS ad"""
+def _part_of_ad(view: View) -> str:
+    return f"""(
+        SELECT jsonb_object_agg(part.key, part.value)
+        FROM jsonb_each({view.inner}) AS part
+        WHERE lower(part.key) = ANY(%s)
+    ) AS ad"""  # noqa: S608 - of this package's making
 
 
 def _columns_of(view: View, wanted: frozenset[str]) -> tuple[str, list[object]]:
@@ -91,4 +92,4 @@ def _columns_of(view: View, wanted: frozenset[str]) -> tuple[str, list[object]]:
     inner = sorted(wanted - columns.keys() - {"mytype"})
     if not inner:
         return ", ".join([*names, "NULL AS ad"]), []
-    return ", ".join([*names, _PART_OF_AD]), [inner]
+    return ", ".join([*names, _part_of_ad(view)]), [inner]

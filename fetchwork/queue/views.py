@@ -34,6 +34,8 @@ class View:
     edge: Callable[[Key, int], Call[Record | None]] | None = None
     beginning: Key = ()
     descending: bool = False
+    #: the SQL of what the ad holds beside the columns
+    inner: str = "ad"
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
@@ -55,7 +57,9 @@ class View:
     @functools.cached_property
     def all_columns(self) -> str:
         """The SELECT list for whole ads."""
-        return ", ".join(dict.fromkeys([*self.order, *map(self.selected, self._names), "ad"]))
+        return ", ".join(
+            dict.fromkeys([*self.order, *map(self.selected, self._names), f"{self.inner} AS ad"])
+        )
 
     def ad(self, row: Row) -> Json:
         """The ad of a row: what a column says overrides what was submitted."""
@@ -92,7 +96,37 @@ _COMMON: dict[str, ColumnType] = {
     "RemoteSysCpu": "real",
     "RunId": "integer",
     "AutoClusterId": "integer",
+    "User": "string",
+    "GlobalJobId": "string",
+    "TotalSubmitProcs": "integer",
+    "CurrentHosts": "integer",
+    "NumRestarts": "integer",
+    "NumShadowStarts": "integer",
+    "NumJobMatches": "integer",
+    "JobRunCount": "integer",
+    "JobCurrentStartExecutingDate": "integer",
+    "CumulativeRemoteUserCpu": "real",
+    "CumulativeRemoteSysCpu": "real",
+    "CumulativeSlotTime": "real",
+    "RemoveReason": "string",
 }
+
+# what HTCondor has several names for, and what follows from other columns
+_DERIVED = {
+    "User": "owner || '@' || current_database()",
+    "GlobalJobId": "current_database() || '#' || jobid || '#' || qdate",
+    "CurrentHosts": "CASE WHEN jobstatus IN (2, 7) THEN 1 ELSE 0 END",
+    "NumRestarts": "greatest(numjobstarts - 1, 0)",
+    "NumShadowStarts": "nullif(numjobstarts, 0)",
+    "NumJobMatches": "nullif(numjobstarts, 0)",
+    "JobRunCount": "nullif(numjobstarts, 0)",
+    "JobCurrentStartExecutingDate": "jobcurrentstartdate",
+    "CumulativeRemoteUserCpu": "remoteusercpu",
+    "CumulativeRemoteSysCpu": "remotesyscpu",
+    "CumulativeSlotTime": "remotewallclocktime",
+}
+
+_JOB_AD = "(defaults || ad || facts)"
 
 JOBS = View(
     "fetchwork.jobs",
@@ -103,10 +137,13 @@ JOBS = View(
         "HoldReasonCode": "integer",
         "HoldReasonSubCode": "integer",
         "RemoteHost": "string",
+        "ServerTime": "integer",
     },
     order=("clusterid", "procid"),
+    expressions={**_DERIVED, "ServerTime": "extract(epoch FROM now())::bigint"},
     edge=lambda key, n: calls.job_edge(cluster=key[0], proc=key[1], n=n),
     beginning=(-1, -1),
+    inner=_JOB_AD,
 )
 
 HISTORY = View(
@@ -118,12 +155,15 @@ HISTORY = View(
         "ExitBySignal": "boolean",
         "ExitCode": "integer",
         "ExitSignal": "integer",
+        "ExitStatus": "integer",
         "LastRemoteHost": "string",
     },
     order=("completed_at", "clusterid", "procid"),
+    expressions={**_DERIVED, "ExitStatus": "coalesce(exitcode, 0)"},
     edge=lambda key, n: calls.history_edge(before=key[0], n=n),
     beginning=("infinity",),
     descending=True,
+    inner=_JOB_AD,
 )
 
 

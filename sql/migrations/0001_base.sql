@@ -220,16 +220,17 @@ SELECT lower(a.name), a.name, 'ours'
 FROM unnest(ARRAY[
     -- identity
     'User', 'OsUser', 'ClusterId', 'ProcId', 'GlobalJobId', 'MyType', 'TargetType', 'CondorVersion',
-    'CondorPlatform', 'JobSubmitMethod', 'JobSubmitFile',
+    'CondorPlatform', 'JobSubmitMethod', 'JobSubmitFile', 'AutoClusterId', 'ServerTime', 'TotalSubmitProcs',
     -- status
     'JobStatus', 'LastJobStatus', 'QDate', 'EnteredCurrentStatus', 'CompletionDate', 'HoldReason',
     'HoldReasonCode', 'HoldReasonSubCode', 'ReleaseReason', 'RemoveReason', 'LastHoldReason',
-    'LastHoldReasonCode',
+    'LastHoldReasonCode', 'LastHoldReasonSubCode', 'LastVacateTime', 'VacateReason',
     -- counts
     'NumCkpts', 'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',
-    'NumHolds', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
+    'NumHolds', 'NumHoldsByReason', 'NumJobMatches', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
     -- use
-    'ImageSize', 'RemoteSysCpu', 'RemoteUserCpu', 'RemoteWallClockTime', 'CommittedTime',
+    'ImageSize', 'MemoryUsage', 'ResidentSetSize', 'RemoteSysCpu', 'RemoteUserCpu', 'RemoteWallClockTime',
+    'LastRemoteWallClockTime', 'CommittedTime',
     'CommittedSlotTime', 'CommittedSuspensionTime', 'CumulativeSlotTime', 'CumulativeRemoteSysCpu',
     'CumulativeRemoteUserCpu', 'CumulativeSuspensionTime', 'LastSuspensionTime',
     -- runs
@@ -450,6 +451,7 @@ CREATE SEQUENCE fetchwork.position;
 CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY DEFAULT nextval('fetchwork.cluster_id'),
     ad jsonb NOT NULL,                          -- what the ads of its jobs have in common
+    procs integer NOT NULL DEFAULT 0,           -- how many it was submitted with (TotalSubmitProcs)
     submitted_by text NOT NULL,                 -- database role
     submitted_at timestamptz NOT NULL DEFAULT now()
 );
@@ -531,6 +533,8 @@ CREATE TABLE fetchwork.job (
     hold_code integer,
     hold_subcode integer,
     last_reason text,                           -- why it is where it is: last eviction, removal, failed start
+    -- attributes that came of its life and that no function reads: last hold, release, run, vacate
+    facts jsonb NOT NULL DEFAULT '{}',
     ad jsonb NOT NULL,                          -- what differs from cluster.ad
     PRIMARY KEY (cluster_id, proc_id),
     FOREIGN KEY (cluster_id) REFERENCES fetchwork.cluster (cluster_id),
@@ -670,6 +674,7 @@ CREATE TABLE fetchwork.job_history (
     owner text NOT NULL,
     queue text NOT NULL,
     last_reason text,
+    facts jsonb NOT NULL,
     ad jsonb NOT NULL
 ) PARTITION BY RANGE (completed_at);
 

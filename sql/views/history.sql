@@ -11,10 +11,10 @@ SELECT
     j.job_prio AS jobprio,
     extract(epoch FROM j.q_date)::bigint AS qdate,
     extract(epoch FROM j.completed_at)::bigint AS enteredcurrentstatus,
-    CASE WHEN j.job_status = 4 THEN extract(epoch FROM j.completed_at)::bigint ELSE 0 END AS completiondate,
+    CASE WHEN j.job_status = 4 THEN extract(epoch FROM j.completed_at)::bigint END AS completiondate,
     extract(epoch FROM j.first_start_at)::bigint AS jobstartdate,
     extract(epoch FROM j.last_start_at)::bigint AS jobcurrentstartdate,
-    j.exit_by_signal AS exitbysignal,
+    coalesce(j.exit_by_signal, false) AS exitbysignal,
     j.exit_code AS exitcode,
     j.exit_signal AS exitsignal,
     j.num_starts AS numjobstarts,
@@ -24,17 +24,22 @@ SELECT
     j.num_evicted AS numevicted,
     j.num_lost AS numlost,
     j.last_reason AS lastreason,
+    CASE WHEN j.job_status = 3 THEN j.last_reason END AS removereason,
+    c.procs AS totalsubmitprocs,
     j.wall_s AS remotewallclocktime,
     j.user_cpu_s AS remoteusercpu,
     j.sys_cpu_s AS remotesyscpu,
     j.run_id AS runid,
-    j.slot AS lastremotehost,
+    coalesce(j.slot, j.facts ->> 'LastRemoteHost') AS lastremotehost,
     j.autocluster_id AS autoclusterid,
     b.name AS jobbatchname,
     j.q_date AS q_at,
     j.completed_at,
     c.submitted_by,
-    c.ad || j.ad AS ad
+    -- what every ad says, unless it says otherwise
+    fetchwork.default_attributes() AS defaults,
+    c.ad || j.ad AS ad,
+    j.facts
 FROM fetchwork.job_history AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
 JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id

@@ -23,6 +23,8 @@ SELECT
     j.hold_code AS holdreasoncode,
     j.hold_subcode AS holdreasonsubcode,
     j.last_reason AS lastreason,
+    CASE WHEN j.job_status = 3 THEN j.last_reason END AS removereason,
+    c.procs AS totalsubmitprocs,
     j.wall_s AS remotewallclocktime,
     j.user_cpu_s AS remoteusercpu,
     j.sys_cpu_s AS remotesyscpu,
@@ -34,7 +36,11 @@ SELECT
     j.status_at,
     j.not_before AS not_before_at,
     c.submitted_by,
-    c.ad || j.ad AS ad
+    -- what every ad says, unless it says otherwise
+    fetchwork.default_attributes() AS defaults,
+    c.ad || j.ad AS ad,
+    -- what came of its life, and has no column; the memory that a running job uses
+    CASE WHEN r.usage IS NULL THEN j.facts ELSE j.facts || fetchwork.memory_use(r.usage) END AS facts
 FROM fetchwork.job AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
 JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id

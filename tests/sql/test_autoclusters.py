@@ -166,7 +166,7 @@ def test_the_jobs_of_one_call_get_the_autoclusters_that_each_would_get_alone(que
             )
         ]
         alone = queue.rows(
-            "SELECT fetchwork.ensure_autocluster(c.ad || j.ad) FROM fetchwork.job AS j JOIN fetchwork.cluster AS c USING (cluster_id) WHERE cluster_id = %s ORDER BY proc_id",
+            "SELECT fetchwork.ensure_autocluster(c.ad || j.ad, j) FROM fetchwork.job AS j JOIN fetchwork.cluster AS c USING (cluster_id) WHERE cluster_id = %s ORDER BY proc_id",
             cluster,
         )
         assert together == [row[0] for row in alone]

@@ -23,7 +23,11 @@ BEGIN
         SET job_status = 1,
             run_id = NULL,
             status_at = CASE WHEN j.job_status = 1 THEN j.status_at ELSE clock_timestamp() END,
-            last_reason = coalesce(back_to_idle.reason, j.last_reason)
+            last_reason = coalesce(back_to_idle.reason, j.last_reason),
+            facts = CASE
+                WHEN j.job_status = 1 THEN j.facts
+                ELSE j.facts || jsonb_build_object('LastJobStatus', j.job_status)
+            END
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
         PERFORM fetchwork.enqueue(live.cluster_id, live.proc_id, delay);
     END IF;

@@ -58,7 +58,7 @@ BEGIN
         LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key);
         whole := jsonb_strip_nulls(shared || new_own);
         PERFORM fetchwork.checked_job(whole, role);
-        new_autocluster := fetchwork.ensure_autocluster(whole);
+        new_autocluster := fetchwork.ensure_autocluster(whole, job);
         new_prio := coalesce((whole ->> 'JobPrio')::integer, 0);
         new_batch := CASE
             WHEN jsonb_typeof(whole -> 'JobBatchName') = 'string'

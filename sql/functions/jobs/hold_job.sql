@@ -11,6 +11,8 @@ RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    name text := fetchwork.hold_name(hold_job.code);
 BEGIN
     UPDATE fetchwork.job AS j
     SET job_status = 5,
@@ -19,7 +21,13 @@ BEGIN
         hold_reason = hold_job.reason,
         hold_code = hold_job.code,
         hold_subcode = hold_job.subcode,
-        num_holds = j.num_holds + 1
+        num_holds = j.num_holds + 1,
+        facts = j.facts || jsonb_build_object(
+            'LastJobStatus', j.job_status,
+            'NumHoldsByReason', coalesce(j.facts -> 'NumHoldsByReason', '{}') || jsonb_build_object(
+                name, coalesce((j.facts #>> ARRAY['NumHoldsByReason', name])::integer, 0) + 1
+            )
+        )
     WHERE j.cluster_id = cluster AND j.proc_id = proc;
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
     SELECT j.autocluster_id, j.batch_id, 1

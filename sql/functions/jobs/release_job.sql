@@ -28,6 +28,13 @@ BEGIN
         hold_reason = NULL,
         hold_code = NULL,
         hold_subcode = NULL,
+        facts = j.facts || jsonb_build_object(
+            'LastJobStatus', 5,
+            'LastHoldReason', j.hold_reason,
+            'LastHoldReasonCode', j.hold_code,
+            'LastHoldReasonSubCode', coalesce(j.hold_subcode, 0),
+            'ReleaseReason', coalesce(release_job.reason, '')
+        ),
         num_not_started = 0,
         num_lost = 0
     WHERE j.cluster_id = job.cluster_id AND j.proc_id = job.proc_id;

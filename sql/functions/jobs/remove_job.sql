@@ -14,6 +14,7 @@ BEGIN
         SET job_status = 3,
             status_at = clock_timestamp(),
             last_reason = remove_job.reason,
+            facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status),
             hold_reason = NULL,
             hold_code = NULL,
             hold_subcode = NULL,

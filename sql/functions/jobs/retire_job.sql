@@ -24,7 +24,7 @@ BEGIN
         num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
         wall_s, user_cpu_s, sys_cpu_s,
         exit_by_signal, exit_code, exit_signal,
-        slot, owner, queue, last_reason, ad
+        slot, owner, queue, last_reason, facts, ad
     )
     VALUES (
         cluster, proc, status, job.job_prio, job.autocluster_id, job.batch_id, job.run_id,
@@ -35,7 +35,12 @@ BEGIN
         retire_job.report -> 'ExitBySignal' = 'true',
         fetchwork.integer_of(retire_job.report -> 'ExitCode'),
         fetchwork.integer_of(retire_job.report -> 'ExitSignal'),
-        retire_job.slot, job.owner, job.queue, coalesce(retire_job.reason, job.last_reason), job.ad
+        retire_job.slot, job.owner, job.queue, coalesce(retire_job.reason, job.last_reason),
+        CASE
+            WHEN job.job_status = status THEN job.facts
+            ELSE job.facts || jsonb_build_object('LastJobStatus', job.job_status)
+        END,
+        job.ad
     );
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, completed, removed)
     VALUES (

@@ -36,6 +36,8 @@ DECLARE
     common_names text[];
     common_batch integer;
     job_autocluster integer;
+    new_job fetchwork.job;
+    looks_at_queue boolean;
     job_batch integer;
     n integer := 0;
 BEGIN
@@ -65,6 +67,9 @@ BEGIN
         INTO common_on_hold
         FROM fetchwork.job AS j
         WHERE j.cluster_id = new_cluster AND j.proc_id = 0;
+        UPDATE fetchwork.cluster AS c
+        SET procs = first_proc + cardinality(submit_cluster.procs)
+        WHERE c.cluster_id = new_cluster;
     ELSE
         shared := fetchwork.checked_ad(common);
         common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
@@ -79,12 +84,26 @@ BEGIN
                     cluster
                 );
         END IF;
-        INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
-        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, role)
+        INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
+        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, cardinality(procs), role)
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;
+    -- what queue_attributes reads of a job, which is not in the table yet
+    new_job.q_date := now();
+    new_job.status_at := now();
+    new_job.num_starts := 0;
+    new_job.num_completions := 0;
+    new_job.num_holds := 0;
+    new_job.wall_s := 0;
+    new_job.user_cpu_s := 0;
+    new_job.sys_cpu_s := 0;
+    new_job.facts := '{}';
     common_names := fetchwork.matched_names(shared);
+    looks_at_queue := EXISTS (
+        SELECT FROM fetchwork.attribute AS t
+        WHERE t.key = ANY (common_names) AND t.rule = 'ours'
+    );
 
     -- Rows of several submitters or batches are made in one order, so that two such submissions can't wait
     -- for each other; names that the caller may not use are refused below.
@@ -132,13 +151,16 @@ BEGIN
         END IF;
 
         -- jobs that add nothing that matching looks at share the autocluster of the first of them
-        IF EXISTS (
+        new_job.cluster_id := new_cluster;
+        new_job.proc_id := n;
+        new_job.owner := whole ->> 'Owner';
+        IF looks_at_queue OR EXISTS (
             SELECT FROM jsonb_object_keys(own) AS k (key)
             WHERE lower(k.key) = ANY (common_names) OR lower(k.key) LIKE 'request%'
         ) THEN
-            job_autocluster := fetchwork.ensure_autocluster(whole);
+            job_autocluster := fetchwork.ensure_autocluster(whole, new_job);
         ELSE
-            common_autocluster := coalesce(common_autocluster, fetchwork.ensure_autocluster(whole));
+            common_autocluster := coalesce(common_autocluster, fetchwork.ensure_autocluster(whole, new_job));
             job_autocluster := common_autocluster;
         END IF;
 
@@ -157,7 +179,7 @@ BEGIN
         INSERT INTO fetchwork.job (
             cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position,
             owner, queue, has_policy,
-            hold_reason, hold_code, hold_subcode, num_holds, ad
+            hold_reason, hold_code, hold_subcode, num_holds, facts, ad
         )
         VALUES (
             new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0),
@@ -168,6 +190,7 @@ BEGIN
             CASE WHEN on_hold THEN 15 END,
             CASE WHEN on_hold THEN 0 END,
             CASE WHEN on_hold THEN 1 ELSE 0 END,
+            CASE WHEN on_hold THEN '{"NumHoldsByReason": {"SubmittedOnHold": 1}}'::jsonb ELSE '{}' END,
             own
         );
         n := n + 1;

@@ -1,13 +1,15 @@
 -- The autocluster of a checked, whole job ad; made if there is none yet.
 --
--- Its ad is what matching looks at (functions/matching/matched_names.sql).
+-- Its ad is what matching looks at (functions/matching/matched_names.sql). Where that is something that the
+-- queue keeps of the job (ProcId, NumJobStarts), its present value is in it, or undefined: as in HTCondor,
+-- jobs that differ in it are autoclusters of their own. A job that waits again is looked at anew (enqueue).
 --
 -- Two transactions that find none at the same time make one each; all later ones take the older. To make the
 -- second wait would let a submission of a million jobs delay all others with equal jobs, and two submissions
 -- with several autoclusters each wait for the other.
 --
 -- Locks: none, but that a new submitter's row waits for a twin that another transaction is inserting.
-CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb)
+CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb, job fetchwork.job)
 RETURNS integer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -15,6 +17,8 @@ AS $$
 DECLARE
     names text[] := fetchwork.matched_names(whole);
     matched jsonb;
+    kept text[];
+    of_queue jsonb;
     autocluster integer;
     job_signature uuid;
     job_queue text := coalesce(whole ->> 'FetchWorkQueue', 'default');
@@ -24,6 +28,19 @@ BEGIN
     INTO matched
     FROM jsonb_each(whole) AS e
     WHERE lower(e.key) = ANY (names);
+
+    SELECT array_agg(t.name)
+    INTO kept
+    FROM fetchwork.attribute AS t
+    WHERE t.key = ANY (names)
+        AND (t.rule = 'ours' OR (t.rule = 'unhonoured' AND fetchwork.default_attributes() ? t.name));
+    IF kept IS NOT NULL THEN
+        of_queue := fetchwork.queue_attributes(job);
+        SELECT coalesce(matched, '{}') || coalesce(jsonb_object_agg(k.name, of_queue -> k.name), '{}')
+        INTO matched
+        FROM unnest(kept) AS k (name)
+        WHERE k.name <> 'AutoClusterId';
+    END IF;
 
     job_signature := md5(job_queue || E'\n' || job_submitter || E'\n' || matched::text)::uuid;
     SELECT a.autocluster_id
@@ -51,6 +68,11 @@ BEGIN
         matched
     )
     RETURNING autocluster_id INTO autocluster;
+    IF 'AutoClusterId' = ANY (kept) THEN
+        UPDATE fetchwork.autocluster AS a
+        SET ad = a.ad || jsonb_build_object('AutoClusterId', autocluster)
+        WHERE a.autocluster_id = autocluster;
+    END IF;
     RETURN autocluster;
 END
 $$;

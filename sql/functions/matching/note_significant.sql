@@ -35,15 +35,22 @@ BEGIN
         FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
         WHERE j.job_status <> 3
-            AND EXISTS (
-                SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key)
-                WHERE lower(k.key) = ANY (fresh)
+            AND (
+                -- every job has what the queue keeps of it
+                EXISTS (
+                    SELECT FROM fetchwork.attribute AS t
+                    WHERE t.key = ANY (fresh) AND t.rule IN ('ours', 'unhonoured')
+                )
+                OR EXISTS (
+                    SELECT FROM jsonb_object_keys(c.ad || j.ad) AS k (key)
+                    WHERE lower(k.key) = ANY (fresh)
+                )
             )
         ORDER BY j.cluster_id, j.proc_id
         FOR UPDATE OF j SKIP LOCKED
     LOOP
         moved := (
-            SELECT fetchwork.ensure_autocluster(c.ad || job.ad)
+            SELECT fetchwork.ensure_autocluster(c.ad || job.ad, job)
             FROM fetchwork.cluster AS c
             WHERE c.cluster_id = job.cluster_id
         );

@@ -1,6 +1,6 @@
 -- Ends a live run: its row moves to run_history with what is known of it, its use is charged to its
--- submitter. What becomes of the job is decided by the caller, which
--- has locked the run's row.
+-- submitter, and what it leaves in the job's ad is noted. What becomes of the job is decided by the caller,
+-- which has locked the job's and the run's row.
 CREATE OR REPLACE FUNCTION fetchwork.close_run(
     live fetchwork.run,
     outcome fetchwork.run_outcome,
@@ -29,6 +29,12 @@ BEGIN
     IF live.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)
         VALUES (live.autocluster_id, live.weight * extract(epoch FROM clock_timestamp() - live.started_at));
+        UPDATE fetchwork.job AS j
+        SET facts = j.facts || fetchwork.run_facts(
+            live, close_run.outcome, close_run.reason,
+            coalesce(live.usage, '{}') || coalesce(close_run.report, '{}')
+        )
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     END IF;
 END
 $$;

@@ -45,7 +45,11 @@ BEGIN
         run_id = live.run_id,
         num_starts = j.num_starts + 1,
         first_start_at = coalesce(j.first_start_at, clock_timestamp()),
-        last_start_at = clock_timestamp()
+        last_start_at = clock_timestamp(),
+        facts = j.facts || jsonb_build_object(
+            'LastJobStatus', 1,
+            'LastMatchTime', extract(epoch FROM live.claimed_at)::bigint
+        )
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
     SELECT

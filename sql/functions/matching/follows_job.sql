@@ -1,0 +1,19 @@
+-- Does an autocluster's ad hold what changes while a job is in the queue? Then the job may belong to another
+-- autocluster when it waits again.
+CREATE OR REPLACE FUNCTION fetchwork.follows_job(matched jsonb)
+RETURNS boolean
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN matched ?| ARRAY[
+    'EnteredCurrentStatus', 'LastJobStatus', 'CompletionDate', 'ExitStatus', 'ExitBySignal', 'ExitCode',
+    'ExitSignal', 'CurrentHosts',
+    'NumJobStarts', 'NumRestarts', 'NumJobCompletions', 'NumHolds', 'NumHoldsByReason', 'NumSystemHolds',
+    'NumShadowStarts', 'NumJobMatches', 'JobRunCount', 'TotalSuspensions', 'LastSuspensionTime',
+    'RemoteWallClockTime', 'LastRemoteWallClockTime', 'RemoteUserCpu', 'RemoteSysCpu', 'CommittedTime',
+    'CommittedSlotTime', 'CumulativeSlotTime', 'CumulativeRemoteUserCpu', 'CumulativeRemoteSysCpu',
+    'ImageSize', 'MemoryUsage', 'ResidentSetSize',
+    'JobStartDate', 'JobCurrentStartDate', 'LastMatchTime', 'LastRemoteHost', 'LastVacateTime',
+    'VacateReason', 'LastHoldReason', 'LastHoldReasonCode', 'LastHoldReasonSubCode', 'ReleaseReason'
+];

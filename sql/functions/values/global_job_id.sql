@@ -1,0 +1,8 @@
+-- GlobalJobId: a name for a job that no other job of any queue has.
+CREATE OR REPLACE FUNCTION fetchwork.global_job_id(cluster integer, proc integer, q_date timestamptz)
+RETURNS text
+LANGUAGE sql
+STABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN current_database() || '#' || cluster || '.' || proc || '#' || extract(epoch FROM q_date)::bigint;

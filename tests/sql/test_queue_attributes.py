@@ -1,0 +1,137 @@
+"""Requirements may look at what the queue itself keeps of a job, as those of a job in HTCondor's queue may."""
+
+import pytest
+
+from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import evaluate
+from tests.direct_queue import EXITED, Claimed, DirectQueue
+
+# what is true of a job that waits for its first run, in HTCondor and here
+TRUE_OF_A_NEW_JOB = [
+    "ProcId == 0",
+    "MY.ProcId < 1",
+    "ClusterId >= 1",
+    "QDate > 1500000000",
+    "time() - QDate < 86400",
+    "time() - EnteredCurrentStatus < 86400",
+    "NumJobStarts == 0",
+    "NumJobStarts < 3",
+    "numjobstarts =?= 0",
+    "JobStatus == 1",
+    "EnteredCurrentStatus >= QDate",
+    "RemoteWallClockTime == 0.0",
+    "RemoteUserCpu == 0 && RemoteSysCpu == 0",
+    "CumulativeRemoteUserCpu == 0",
+    "ImageSize < 1000000",
+    "ExitStatus == 0",
+    "ExitBySignal == false",
+    "TotalSubmitProcs == 1",
+    "size(GlobalJobId) > 0",
+    'regexp("#[0-9]+[.]0#[0-9]+$", GlobalJobId)',
+    "AutoClusterId > 0",
+    "JobSubmitMethod >= 0",
+    "NumRestarts == 0 && NumCkpts == 0",
+    "NumSystemHolds == 0",
+    "TotalSuspensions == 0 && LastSuspensionTime == 0",
+    "CommittedTime == 0 && CommittedSlotTime == 0",
+    "CurrentHosts == 0 && MinHosts == 1 && MaxHosts == 1",
+    "JobLeaseDuration > 0",
+    "LeaveJobInQueue == false",
+    "JobNotification == 0",
+    'ShouldTransferFiles == "IF_NEEDED"',
+    'MyType == "Job"',
+    'TargetType == "Machine"',
+    "CompletionDate == 0",
+    'split(User, "@")[0] == Owner',
+    "LastRemoteHost =?= undefined",
+    'MY.Name =!= "slot1@h" && LastRemoteHost =!= "slot1@h"',
+    "HoldReason =?= undefined && LastHoldReason =?= undefined",
+    "JobRunCount =?= undefined && NumShadowStarts =?= undefined",
+    "JobStartDate =?= undefined && LastMatchTime =?= undefined",
+    "MemoryUsage =?= undefined",
+]
+
+
+def says(queue: DirectQueue, job: str, expression: str) -> object:
+    """What an expression is in the ad that matching looks at."""
+    ad = queue.value(
+        "SELECT a.ad FROM fetchwork.autoclusters AS a JOIN fetchwork.jobs AS j USING (AutoclusterId)"
+        " WHERE j.JobId = %s",
+        job,
+    )
+    return evaluate(from_json(ad), expression)
+
+
+@pytest.mark.parametrize("expression", TRUE_OF_A_NEW_JOB)
+def test_requirements_see_what_the_queue_keeps_of_a_new_job(queue: DirectQueue, expression: str) -> None:
+    job = queue.submit(Requirements=f"/Expr({expression})/")
+    assert says(queue, job, "Requirements") is True
+
+
+def test_all_of_it_through_another_attribute(queue: DirectQueue) -> None:
+    every = " && ".join(f"({expression})" for expression in TRUE_OF_A_NEW_JOB)
+    job = queue.submit(Requirements="/Expr(MY.Every)/", Every=f"/Expr({every})/")
+    assert says(queue, job, "Requirements") is True
+
+
+def test_jobs_of_a_cluster_that_differ_in_it_are_autoclusters_of_their_own(queue: DirectQueue) -> None:
+    jobs = queue.submit_many(
+        [{}, {}, {}], {"Cmd": "/bin/true", "Owner": "alice", "Requirements": "/Expr(ProcId == 1)/"}
+    )
+    assert [says(queue, job, "Requirements") for job in jobs] == [False, True, False]
+    same = queue.submit_many(
+        [{}, {}], {"Cmd": "/bin/true", "Owner": "alice", "Requirements": "/Expr(QDate > 1)/"}
+    )
+    assert len({queue.column("autocluster_id", job) for job in same}) == 1
+
+
+def ended(queue: DirectQueue, run: Claimed) -> None:
+    queue.heartbeat(run, ImageSize=5000, ResidentSetSize=3000)
+    queue.finish(run, "evict", **{**EXITED, "JobDuration": 5.0})
+
+
+def test_a_job_that_waits_again_is_looked_at_with_what_came_of_it(queue: DirectQueue) -> None:
+    job = queue.submit(
+        Requirements="/Expr(NumJobStarts == 0 || (TARGET.Name =!= LastRemoteHost && ImageSize > 4000))/"
+    )
+    plain = queue.submit(Args="1")
+    assert says(queue, job, "Requirements") is True
+    run = queue.claim()
+    assert run is not None
+    assert run.job == job
+    queue.of(run, "accept")
+    assert queue.start(run) is None
+    before = queue.column("autocluster_id", plain)
+    ended(queue, run)
+    assert says(queue, job, "NumJobStarts") == 1
+    assert says(queue, job, "LastRemoteHost") == "slot1@h1"
+    assert says(queue, job, "ImageSize") == 5000
+    assert queue.column("autocluster_id", plain) == before
+    again = queue.claim("slot2@h1")
+    assert again is not None
+
+
+def test_a_held_job_is_looked_at_anew_at_its_release(queue: DirectQueue) -> None:
+    job = queue.submit(Requirements="/Expr(NumHolds < 1 || LastHoldReasonCode == 1)/")
+    queue.act("hold", job, reason="wait")
+    queue.act("release", job)
+    assert says(queue, job, "NumHolds") == 1
+    assert says(queue, job, "Requirements") is True
+
+
+def test_a_slot_that_looks_at_it_sorts_the_jobs_that_wait_anew(queue: DirectQueue) -> None:
+    first, second = queue.submit_many([{}, {}])
+    assert queue.column("autocluster_id", first) == queue.column("autocluster_id", second)
+    assert queue.scalar("note_significant", names=["ProcId", "NumJobStarts"]) == 2
+    assert [says(queue, job, "ProcId") for job in (first, second)] == [0, 1]
+    assert says(queue, first, "NumJobStarts") == 0
+    run = queue.started()
+    assert run.job == first
+    ended(queue, run)
+    assert says(queue, first, "NumJobStarts") == 1
+
+
+def test_an_edit_keeps_it(queue: DirectQueue) -> None:
+    job = queue.submit(Requirements="/Expr(ProcId == 0)/")
+    queue.act("edit", job, changes={"Requirements": "/Expr(ProcId == 0 && NumJobStarts == 0)/"})
+    assert says(queue, job, "Requirements") is True
