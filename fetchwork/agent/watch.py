@@ -12,6 +12,10 @@ an orphan that no hook will report. Its run is not given up while the process is
 then run twice at the same time. Its result can't be learnt either, so the agent ends it, where it may.
 
 A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
+The third is a dynamic slot: for an ad that it fetched, HTCondor 25 may make another dynamic slot, and let the
+first one ask again at once. What was offered to it gets some seconds until a starter's PREPARE_JOB says where
+it runs.
+
 A busy slot may ask before its starter has called a hook: the starter that is known for the slot, though
 gone, is then that of the job before, and its end says nothing about this one.
 
@@ -48,6 +52,8 @@ GRACE_S = 1.0
 REPLY_GRACE_S = 0.3
 #: a starter comes up within this after the accept, or is waited for no more
 START_GRACE_S = 2.0
+#: the same for what a dynamic slot has fetched, as slot_is_free.sql has it
+DYNAMIC_GRACE_S = 10.0
 #: a fetch that saw the slot busy may come this long after the end of its starter
 STALE_FETCH_S = 5.0
 #: an orphan that can't be ended is looked after again at this interval
@@ -114,6 +120,8 @@ class WatchedRuns(Runs):
         before = self.on_slot(context.session, slot)
         if not before:
             return True
+        if any(run.starts_soon(DYNAMIC_GRACE_S) for run in before):
+            return False
         for run in before:
             if run.state == "reserved":
                 await self._take_back(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from typing import Literal
 
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
+
+#: the name of a dynamic slot, "slot1_2@host"
+_DYNAMIC = re.compile(r"[^@]*_[0-9]+(@.*)?")
 
 RunState = Literal["reserved", "accepted", "running", "ended"]
 
@@ -27,6 +31,8 @@ class LiveRun:
     #: the account's number on this host, None where it is not known
     owner_uid: int | None = None
     state: RunState = "reserved"
+    #: monotonic time at which this process first knew of it
+    offered_at: float = field(default_factory=time.monotonic)
     #: monotonic time of REPLY_FETCH's accept, where this process heard it
     accepted_at: float = float("-inf")
     has_policy: bool = False
@@ -45,6 +51,18 @@ class LiveRun:
     def ended(self) -> bool:
         """Whether the run is over."""
         return self.state == "ended"
+
+    def starts_soon(self, grace_s: float) -> bool:
+        """Whether it was offered to a dynamic slot so recently that a fetch of that slot says nothing of it.
+
+        For an ad that a dynamic slot fetched, HTCondor 25 may make another dynamic slot, and let the first
+        one ask again at once.
+        """
+        return (
+            self.state in ("reserved", "accepted")
+            and _DYNAMIC.fullmatch(self.slot) is not None
+            and time.monotonic() < self.offered_at + grace_s
+        )
 
     def __repr__(self) -> str:
         # never the token

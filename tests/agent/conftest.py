@@ -27,7 +27,14 @@ from tests.kept import kept_database
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
 # where no process or table of a test may outlive it, so that one database is put back for each test
-IN_PROCESS = {"test_fetch_that_is_early", "test_fetch_work", "test_orphans", "test_rank", "test_run_hooks"}
+IN_PROCESS = {
+    "test_dynamic_slots",
+    "test_fetch_that_is_early",
+    "test_fetch_work",
+    "test_orphans",
+    "test_rank",
+    "test_run_hooks",
+}
 
 
 Process = subprocess.Popen[bytes]

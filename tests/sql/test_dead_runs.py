@@ -38,8 +38,34 @@ def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(qu
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1
     assert queue.outcome(offer) == "could_not_start"
     assert queue.column("last_reason", offer.job) == (
-        "accepted by the startd, but no starter reported; does the account alice exist there, does its universe 12 run there? see StarterLog"
+        "accepted by the startd, but no starter reported: see StarterLog of the slot on the host"
     )
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_dynamic_slot_that_asks_again_gives_what_it_fetched_time_to_start_elsewhere(
+    queue: DirectQueue, answered: bool
+) -> None:
+    """HTCondor 25.14 makes slot1_2 for what slot1_1 has fetched, and slot1_1 asks again 20 ms later."""
+    queue.submit_many([{}, {}])
+    offer = queue.claim("slot1_1@h1")
+    assert offer is not None
+    if answered:
+        queue.of(offer, "accept")
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1_1@h1") == 0
+    # a claim of the same slot frees it first, and takes the next job
+    second = queue.claim("slot1_1@h1")
+    assert second is not None and second.job != offer.job
+    assert queue.outcome(offer) is None
+    assert queue.of(offer, "start", starter="1:1", slot="slot1_2@h1") is None
+    assert queue.value("SELECT slot FROM fetchwork.run WHERE run_id = %s", offer.run_id) == "slot1_2@h1"
+    queue.pass_time(11)
+    # by then it is over: one that was accepted was a silent failure
+    queue.of(second, "accept")
+    queue.pass_time(11)
+    assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1_1@h1") == 1
+    assert queue.outcome(second) == "could_not_start"
+    assert queue.outcome(offer) is None
 
 
 # 2. The agent sees the starter go

@@ -6,22 +6,15 @@ RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    reason text;
 BEGIN
     IF live.end_requested IS NOT NULL THEN
         PERFORM fetchwork.close_run(live, 'withdrawn', live.end_reason);
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
     ELSIF live.state = 'accepted' THEN
-        SELECT format(
-            'accepted by the startd, but no starter reported; '
-            'does the account %s exist there, does its universe %s run there? see StarterLog',
-            j.owner, coalesce(fetchwork.whole_ad(j) ->> 'JobUniverse', '5')
-        )
-        INTO reason
-        FROM fetchwork.job AS j
-        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-        PERFORM fetchwork.could_not_start(live, reason);
+        PERFORM fetchwork.could_not_start(
+            live,
+            'accepted by the startd, but no starter reported: see StarterLog of the slot on the host'
+        );
     ELSE
         PERFORM fetchwork.close_run(live, 'expired', 'the startd did not answer the offer');
         PERFORM fetchwork.back_to_idle(live, NULL);

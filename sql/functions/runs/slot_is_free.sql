@@ -7,6 +7,10 @@
 -- and the job Held at the limit. One that was only offered, seconds ago, is an offer that arrived nowhere:
 -- the answer of the claim was lost, or the hook or the agent died with it.
 --
+-- Not so for ten seconds after the claim if the slot is dynamic (slot1_2): for an ad that such a slot fetched,
+-- HTCondor 25 may make another dynamic slot, and let the first one ask again at once. The run then moves to
+-- the slot that PREPARE_JOB names.
+--
 -- SKIP LOCKED: a run whose job another transaction holds is not silent; and this one may hold several rows,
 -- so it must not wait for the next.
 CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
@@ -26,7 +30,16 @@ BEGIN
         FROM fetchwork.run AS r
         WHERE r.host_id = slot_is_free.host_id
             AND r.slot = slot_is_free.slot
-            AND (r.state <> 'reserved' OR r.claimed_at < clock_timestamp() - interval '2 s')
+            AND (
+                r.state = 'running'
+                OR CASE
+                    WHEN r.slot ~ '_[0-9]+(@|$)'
+                        THEN coalesce(r.accepted_at, r.claimed_at) < clock_timestamp() - interval '10 s'
+                    WHEN r.state = 'reserved'
+                        THEN r.claimed_at < clock_timestamp() - interval '2 s'
+                    ELSE true
+                END
+            )
         ORDER BY r.cluster_id, r.proc_id
     LOOP
         PERFORM FROM fetchwork.job AS j
