@@ -52,6 +52,10 @@ class DatabaseUnavailable(FetchworkError):
     """The database does not answer or can't take the call now; come back later."""
 
 
+class HostTaken(DatabaseUnavailable):
+    """Another live agent has this host's name; this one waits until that one's lease is over."""
+
+
 class DatabaseRefused(FetchworkError):
     """The database refused the call and would refuse it again: a missing right, or a bad value."""
 

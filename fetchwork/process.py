@@ -50,10 +50,10 @@ class Process:
     def parse(cls, text: str) -> Process | None:
         """What ``str()`` of a process wrote; None when that was before the last boot."""
         pid, start_ticks, boot = text.split()
-        return cls(int(pid), int(start_ticks)) if boot == _boot_id() else None
+        return cls(int(pid), int(start_ticks)) if boot == boot_id() else None
 
     def __str__(self) -> str:
-        return f"{self.pid} {self.start_ticks} {_boot_id()}"
+        return f"{self.pid} {self.start_ticks} {boot_id()}"
 
     @property
     def alive(self) -> bool:
@@ -192,5 +192,6 @@ def _without_escapes(word: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The id of the kernel's boot, another one after each."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -118,6 +118,7 @@
 \ir functions/hosts/runs_elsewhere.sql
 \ir functions/hosts/note_start.sql
 \ir functions/hosts/host_lease.sql
+\ir functions/hosts/refuse_agent.sql
 \ir functions/hosts/hello.sql
 \ir functions/hosts/beat.sql
 \ir functions/hosts/goodbye.sql

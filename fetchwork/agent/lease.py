@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db import calls
-from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.errors import DatabaseUnavailable, FetchworkError, HostTaken
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 CALL_S = 5.0
 #: what is due is looked for at this interval
 ROUND_S = 0.5
+#: a host that another agent has is asked for again at this interval
+TAKEN_S = 4.0
 #: the list of live runs is compared with the database's
 RUNS_S = 60.0
 
@@ -53,12 +55,17 @@ class Lease:
         self._renewing = asyncio.Lock()
         self._away = False
         self._beat_due = 0.0
+        self._hello_due = 0.0
         self._runs_due = 0.0
 
     async def keep(self) -> None:
         """One round: hello, take over the runs, beat, as each is due; nothing slow in between."""
         try:
             await self._keep()
+        except HostTaken:
+            # the session has said so: the database is there
+            self._hello_due = time.monotonic() + random.uniform(0.5, 1.0) * TAKEN_S  # noqa: S311
+            raise
         except DatabaseUnavailable as error:
             self.note_away(error)
             raise
@@ -72,16 +79,23 @@ class Lease:
     async def _keep(self) -> None:
         now = time.monotonic()
         greeting = self.session.greeting
+        if now < self._hello_due:
+            return
         if greeting is None or self.session.cut_off:
             # after so long a silence the host is as good as new: its runs may be others' by now
             greeting = await self._renew(self.session.say_hello(CALL_S))
             self._runs_due = now
-        if self._runs_due <= now or self.session in self._runs.unknown_runs:
+        if self._beat_due <= now:
+            await self._renew(self._beat())
+            self._beat_due = now + random.uniform(0.8, 1.0) * greeting.lease_s / 3  # noqa: S311
+
+    async def look_after_runs(self) -> None:
+        """Compare the live runs with the database's now and then, beside ``keep``: it must not delay that."""
+        now = time.monotonic()
+        known = self.session.greeting is not None
+        if known and (self._runs_due <= now or self.session in self._runs.unknown_runs):
             await self._runs.take_over(self._context, CALL_S)
             self._runs_due = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
-        if self._beat_due <= now:
-            await self._renew(self._beat(greeting))
-            self._beat_due = now + random.uniform(0.8, 1.0) * greeting.lease_s / 3  # noqa: S311
 
     async def _renew(self, call: Coroutine[None, None, T]) -> T:
         """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
@@ -95,13 +109,8 @@ class Lease:
         renewal.add_done_callback(_read_failure)
         return await asyncio.shield(renewal)
 
-    async def _beat(self, greeting: calls.Greeting) -> None:
-        asked_at = time.monotonic()
-        unwanted = await self.session.database.run(
-            calls.beat(host_id=greeting.host_id, alive=self._runs.alive(self.session)), timeout_s=CALL_S
-        )
-        self.session.renewed(asked_at)
-        for run in unwanted:
+    async def _beat(self) -> None:
+        for run in await self.session.beat(self._runs.alive(self.session), CALL_S):
             event(log, logging.DEBUG, "beat", run=run.run_id, action=run.action)
 
     def note_away(self, problem: FetchworkError) -> None:
@@ -116,7 +125,7 @@ class Lease:
             async with asyncio.timeout(2 * patience_s), self._renewing:
                 greeting = self.session.greeting
                 if greeting is not None:
-                    await self.session.database.run(
+                    await self.session.lease_database.run(
                         calls.goodbye(host_id=greeting.host_id, agent_id=self._agent_id),
                         timeout_s=patience_s,
                     )

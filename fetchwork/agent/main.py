@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Awaitable
 
 from fetchwork import __version__, handlers
-from fetchwork.agent import peer
+from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.lease import ROUND_S, Lease
@@ -98,6 +98,9 @@ class Agent:
         """Serve until SIGTERM, SIGINT or SIGQUIT."""
         await asyncio.to_thread(self.spool.make)
         await self.server.start()
+        me = await asyncio.to_thread(identity.assume, self.config.agent.spool, self.agent_id)
+        for session in self.sessions:
+            session.place, session.replaces = me.place, me.replaces
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self.stop, number)
@@ -123,6 +126,7 @@ class Agent:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.runs.close()
             await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
+            me.close()
             event(log, logging.INFO, "agent_stopped")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -218,9 +222,10 @@ class Agent:
 
     def _database_status(self, session: HostSession, now: float) -> DatabaseStatus:
         problem = session.database.problem
+        state = "unavailable" if problem else "up" if session.greeting else "unknown"
         return {
-            "state": "unavailable" if problem else "up" if session.greeting else "unknown",
-            "problem": problem,
+            "state": "taken" if session.taken else state,
+            "problem": session.taken or problem,
             "last_answer_s": round(now - session.database.answered_at, 1),
             "schema": session.greeting.schema_version if session.greeting else None,
             "listening": self.notifications[session].listening,
@@ -236,6 +241,7 @@ class Agent:
             notifications = self.notifications[lease.session]
             work += [
                 every(ROUND_S, lease.keep),
+                every(ROUND_S, lease.look_after_runs),
                 notifications.listen(),
                 notifications.wake(),
                 *self._upkeep(lease.session),

@@ -11,6 +11,7 @@ from fetchwork.errors import (
     DatabaseRefused,
     DatabaseUnavailable,
     FetchworkError,
+    HostTaken,
     InsufficientPrivilege,
     JobStateConflict,
     NotFound,
@@ -25,6 +26,7 @@ _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "FWDEN": DatabaseRefused,
     "FWCON": JobStateConflict,
     "FWNOT": NotFound,
+    "FWTWO": HostTaken,
     "3F000": SchemaMismatch,  # invalid_schema_name
     "42883": SchemaMismatch,  # undefined_function
     "42P01": SchemaMismatch,  # undefined_table

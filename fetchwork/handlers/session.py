@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fetchwork import __version__
 from fetchwork.db import calls, schema
 from fetchwork.db.calls import Greeting
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import DatabaseUnavailable, SchemaMismatch
+from fetchwork.errors import DatabaseUnavailable, HostTaken, SchemaMismatch
+from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matchmaker.client import Matchmaker
+
+log = logging.getLogger(__name__)
 
 #: effective priorities are asked for again after this long
 SHARES_LIFE_S = 1.0
@@ -38,6 +42,14 @@ class HostSession:
         self.database = database
         self.host = host
         self.agent_id = agent_id
+        #: for people: where the agent runs
+        self.place: str | None = None
+        #: the ids of agents before it that are known to be dead
+        self.replaces: list[str] = []
+        #: calls that keep the lease: no other call can keep them waiting
+        self.lease_database = database.another() if agent_id else database
+        #: why another agent's lease keeps this one from its host
+        self.taken: str | None = None
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
@@ -57,6 +69,7 @@ class HostSession:
     async def close(self) -> None:
         """End the matchmaker and close the connections; calls in flight fail."""
         await self.matchmaker.close()
+        await self.lease_database.close()
         await self.database.close()
 
     @property
@@ -68,6 +81,9 @@ class HostSession:
         """Make this host known, once; raises SchemaMismatch for a database of an earlier schema."""
         if self._greeting is not None:
             return self._greeting
+        if self.taken is not None:
+            # the lease asks again
+            raise HostTaken(self.taken)
         try:
             async with asyncio.timeout(timeout_s + 0.5), self._greeting_lock:
                 return self._greeting or await self.say_hello(timeout_s)
@@ -77,27 +93,55 @@ class HostSession:
     async def say_hello(self, timeout_s: float) -> Greeting:
         """Make this host known now, as an agent that has just come or come back."""
         asked_at = time.monotonic()
-        greeting = await self.database.run(
-            calls.hello(
-                host=self.host,
-                agent_version=__version__ if self.agent_id else None,
-                agent_id=self.agent_id,
-                wanted_lease_s=self._wanted_lease_s,
-            ),
-            timeout_s=timeout_s,
-        )
+        try:
+            greeting = await self.lease_database.run(
+                calls.hello(
+                    host=self.host,
+                    agent_version=__version__ if self.agent_id else None,
+                    agent_id=self.agent_id,
+                    wanted_lease_s=self._wanted_lease_s,
+                    place=self.place,
+                    replaces=self.replaces,
+                ),
+                timeout_s=timeout_s,
+            )
+        except HostTaken as error:
+            self.lose_host(error)
+            raise
+        self.taken = None
         if greeting.schema_version < schema.latest():
             raise SchemaMismatch(
                 f"database '{self.name}' has schema {greeting.schema_version}, this fetchwork needs"
                 f" {schema.latest()}: run 'fetchwork db upgrade'"
             )
-        kept = await self.database.query(
+        kept = await self.lease_database.query(
             "SELECT key FROM fetchwork.attribute WHERE rule = 'kept'", timeout_s=timeout_s
         )
         self.kept = frozenset(attribute["key"] for attribute in kept)
         self._greeting = greeting
         self.renewed(asked_at)
         return greeting
+
+    async def beat(self, alive: Sequence[int], timeout_s: float) -> list[calls.UnwantedRun]:
+        """Renew the lease; the runs that must end."""
+        greeting = await self.hello(timeout_s)
+        asked_at = time.monotonic()
+        try:
+            unwanted = await self.lease_database.run(
+                calls.beat(host_id=greeting.host_id, alive=alive, agent_id=self.agent_id), timeout_s=timeout_s
+            )
+        except HostTaken as error:
+            self.lose_host(error)
+            raise
+        self.renewed(asked_at)
+        return unwanted
+
+    def lose_host(self, why: HostTaken) -> None:
+        """Another agent has the host: fetch nothing before it has gone."""
+        self._greeting = None
+        if self.taken is None:
+            event(log, logging.ERROR, "host_taken", database=self.name, problem=why)
+        self.taken = str(why)
 
     def renewed(self, asked_at: float) -> None:
         """The database has renewed the host's lease in answer to a call made at ``asked_at``."""

@@ -56,8 +56,13 @@ def hello(
     agent_version: str | None = None,
     agent_id: str | UUID | None = None,
     wanted_lease_s: float | None = None,
+    place: str | None = None,
+    replaces: Sequence[str] = (),
 ) -> Call[Greeting]:
-    """Make a host known. With an agent's version and id its lease begins; without, it is direct mode."""
+    """Make a host known. With an agent's version and id its lease begins; without, it is direct mode.
+
+    HostTaken while another agent has a live lease, unless that is one of ``replaces``, which are dead.
+    """
     return one_of(
         Greeting,
         "hello",
@@ -66,13 +71,20 @@ def hello(
             "agent_version": agent_version,
             "agent_id": agent_id,
             "wanted_lease_s": wanted_lease_s,
+            "place": place,
+            "replaces": list(replaces),
         },
     )
 
 
-def beat(*, host_id: int, alive: Sequence[int]) -> Call[list[UnwantedRun]]:
-    """Renew the lease of a host and of its living runs; the answer names the runs that must end."""
-    return records_of(UnwantedRun, "beat", {"host_id": host_id, "alive": list(alive)})
+def beat(
+    *, host_id: int, alive: Sequence[int], agent_id: str | UUID | None = None
+) -> Call[list[UnwantedRun]]:
+    """Renew the lease of a host and of its living runs; the answer names the runs that must end.
+
+    HostTaken if another agent has replaced this one.
+    """
+    return records_of(UnwantedRun, "beat", {"host_id": host_id, "alive": list(alive), "agent_id": agent_id})
 
 
 def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:

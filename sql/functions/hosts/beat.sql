@@ -1,7 +1,8 @@
 -- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the
 -- runs that it should end: because their end was requested (action 'end'), or because they are
--- not its own any more ('gone').
-CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [])
+-- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO). Without an agent_id
+-- it is a hook in direct mode.
+CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [], agent_id uuid DEFAULT NULL)
 RETURNS TABLE (run_id bigint, action text)
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -10,7 +11,14 @@ AS $$
 BEGIN
     UPDATE fetchwork.host AS h
     SET seen_at = clock_timestamp(), lease_until = clock_timestamp() + fetchwork.host_lease(h)
-    WHERE h.host_id = beat.host_id AND h.agent_version IS NOT NULL;
+    WHERE h.host_id = beat.host_id
+        AND h.agent_version IS NOT NULL
+        AND (beat.agent_id IS NULL OR h.agent_id = beat.agent_id);
+    IF NOT FOUND AND beat.agent_id IS NOT NULL THEN
+        PERFORM fetchwork.refuse_agent(h, beat.agent_id, NULL)
+        FROM fetchwork.host AS h
+        WHERE h.host_id = beat.host_id;
+    END IF;
     -- a third of a lease is soon enough: most beats write nothing here
     UPDATE fetchwork.run AS r
     SET deadline = clock_timestamp() + r.lease

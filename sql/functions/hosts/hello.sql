@@ -1,12 +1,17 @@
 -- An agent (or, with agent_version NULL, a hook in direct mode) makes its host known, and learns the host's
 -- id, its lease in seconds and the schema's version. An agent's lease starts here: as long as it asks for, or
--- the setting host_lease. agent_id distinguishes a restarted agent from a second one on the
--- same host.
+-- the setting host_lease.
+--
+-- Two agents of one name would take each other's runs for lost. So an agent is refused (FWTWO) while another
+-- agent_id holds a live lease, unless that is one of "replaces", whose processes are known to be dead.
+-- "place" tells people where the agent runs.
 CREATE OR REPLACE FUNCTION fetchwork.hello(
     host text,
     agent_version text DEFAULT NULL,
     agent_id uuid DEFAULT NULL,
-    wanted_lease_s double precision DEFAULT NULL
+    wanted_lease_s double precision DEFAULT NULL,
+    place text DEFAULT NULL,
+    replaces text [] DEFAULT NULL
 )
 RETURNS TABLE (
     host_id integer,
@@ -19,6 +24,8 @@ LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    told_place text := concat_ws(', ', left(place, 500), 'from ' || host(inet_client_addr()));
 BEGIN
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
         RAISE EXCEPTION USING
@@ -31,9 +38,9 @@ BEGIN
             MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
     END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
-    INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, lease, lease_until)
+    INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_place, lease, lease_until)
     VALUES (
-        hello.host, hello.agent_version, hello.agent_id,
+        hello.host, hello.agent_version, hello.agent_id, told_place,
         make_interval(secs => wanted_lease_s),
         CASE
             WHEN hello.agent_version IS NOT NULL
@@ -44,9 +51,19 @@ BEGIN
         seen_at = clock_timestamp(),
         agent_version = coalesce(excluded.agent_version, h.agent_version),
         agent_id = coalesce(excluded.agent_id, h.agent_id),
+        agent_place = CASE WHEN excluded.agent_id IS NULL THEN h.agent_place ELSE excluded.agent_place END,
         lease = CASE WHEN excluded.agent_version IS NULL THEN h.lease ELSE excluded.lease END,
         lease_until = coalesce(excluded.lease_until, h.lease_until)
+    WHERE excluded.agent_id IS NULL
+        OR excluded.agent_id IS NOT DISTINCT FROM h.agent_id
+        OR h.agent_id::text = ANY (hello.replaces)
+        OR (h.lease_until > clock_timestamp()) IS NOT TRUE
     RETURNING h.host_id INTO hello.host_id;
+    IF hello.host_id IS NULL THEN
+        PERFORM fetchwork.refuse_agent(h, hello.agent_id, told_place)
+        FROM fetchwork.host AS h
+        WHERE h.name = hello.host;
+    END IF;
     SELECT max(m.version)
     INTO hello.schema_version
     FROM fetchwork.migration AS m;
