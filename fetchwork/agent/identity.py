@@ -1,4 +1,4 @@
-"""Which agent this is, and whether it takes the place of one that has died.
+"""Which agent this is, and whether it follows one that has died.
 
 The database gives a host's lease to one agent at a time; a second one of the same host name, such as that of
 a cloned machine, is refused until the lease is over. An agent that was restarted after a crash need not wait:
@@ -40,7 +40,7 @@ class Identity:
 
     agent_id: str
     #: for people: where it runs
-    place: str
+    location: str
     #: the agents that were here before, and are known to be dead
     replaces: list[str] = field(default_factory=list)
     #: the file's descriptor, whose lock ends with the process
@@ -60,8 +60,8 @@ def identity_file(spool: Path) -> Path:
 
 def assume(spool: Path, agent_id: str) -> Identity:
     """Become the agent of the host that has this spool; slow while another one holds the lock."""
-    place = f"pid {os.getpid()}, spool {spool}, boot {boot_id()[:8]}"
-    identity = Identity(agent_id, place)
+    location = f"pid {os.getpid()}, spool {spool}, boot {boot_id()[:8]}"
+    identity = Identity(agent_id, location)
     try:
         identity.lock = _open(identity_file(spool))
         if not _locked(identity.lock):

@@ -100,7 +100,7 @@ class Agent:
         await self.server.start()
         me = await asyncio.to_thread(identity.assume, self.config.agent.spool, self.agent_id)
         for session in self.sessions:
-            session.place, session.replaces = me.place, me.replaces
+            session.location, session.replaces = me.location, me.replaces
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self.stop, number)

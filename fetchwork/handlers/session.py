@@ -43,7 +43,7 @@ class HostSession:
         self.host = host
         self.agent_id = agent_id
         #: for people: where the agent runs
-        self.place: str | None = None
+        self.location: str | None = None
         #: the ids of agents before it that are known to be dead
         self.replaces: list[str] = []
         #: calls that keep the lease: no other call can keep them waiting
@@ -100,7 +100,7 @@ class HostSession:
                     agent_version=__version__ if self.agent_id else None,
                     agent_id=self.agent_id,
                     wanted_lease_s=self._wanted_lease_s,
-                    place=self.place,
+                    location=self.location,
                     replaces=self.replaces,
                 ),
                 timeout_s=timeout_s,

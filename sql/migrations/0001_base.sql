@@ -382,7 +382,7 @@ CREATE TABLE fetchwork.host (
     name text NOT NULL UNIQUE,                  -- as its agent calls itself
     agent_version text,                         -- null: direct mode only
     agent_id uuid,                              -- the agent process that holds the lease
-    agent_place text,                           -- where that runs, as it says, and the address it calls from
+    agent_location text,                        -- where that runs, as it says, and its address
     lease interval,                             -- as its agent wants it; null: setting host_lease
     lease_until timestamptz,                    -- null: no agent, so no lease; its runs have their own
     seen_at timestamptz NOT NULL DEFAULT now(),

@@ -96,7 +96,7 @@ def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(database: Data
 
     def hello(number: int, **more: object) -> int:
         rows = call(
-            database, "hello", host="ep1", agent_version="1", agent_id=agents[number], place="here", **more
+            database, "hello", host="ep1", agent_version="1", agent_id=agents[number], location="here", **more
         )
         return int(rows[0]["host_id"])
 

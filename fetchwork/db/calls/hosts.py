@@ -56,7 +56,7 @@ def hello(
     agent_version: str | None = None,
     agent_id: str | UUID | None = None,
     wanted_lease_s: float | None = None,
-    place: str | None = None,
+    location: str | None = None,
     replaces: Sequence[str] = (),
 ) -> Call[Greeting]:
     """Make a host known. With an agent's version and id its lease begins; without, it is direct mode.
@@ -71,7 +71,7 @@ def hello(
             "agent_version": agent_version,
             "agent_id": agent_id,
             "wanted_lease_s": wanted_lease_s,
-            "place": place,
+            "location": location,
             "replaces": list(replaces),
         },
     )

@@ -4,13 +4,13 @@
 --
 -- Two agents of one name would take each other's runs for lost. So an agent is refused (FWTWO) while another
 -- agent_id holds a live lease, unless that is one of "replaces", whose processes are known to be dead.
--- "place" tells people where the agent runs.
+-- "location" tells people where the agent runs.
 CREATE OR REPLACE FUNCTION fetchwork.hello(
     host text,
     agent_version text DEFAULT NULL,
     agent_id uuid DEFAULT NULL,
     wanted_lease_s double precision DEFAULT NULL,
-    place text DEFAULT NULL,
+    location text DEFAULT NULL,
     replaces text [] DEFAULT NULL
 )
 RETURNS TABLE (
@@ -25,7 +25,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    told_place text := concat_ws(', ', left(place, 500), 'from ' || host(inet_client_addr()));
+    told_location text := concat_ws(', ', left(location, 500), 'from ' || host(inet_client_addr()));
 BEGIN
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
         RAISE EXCEPTION USING
@@ -38,9 +38,9 @@ BEGIN
             MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
     END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
-    INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_place, lease, lease_until)
+    INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_location, lease, lease_until)
     VALUES (
-        hello.host, hello.agent_version, hello.agent_id, told_place,
+        hello.host, hello.agent_version, hello.agent_id, told_location,
         make_interval(secs => wanted_lease_s),
         CASE
             WHEN hello.agent_version IS NOT NULL
@@ -51,7 +51,10 @@ BEGIN
         seen_at = clock_timestamp(),
         agent_version = coalesce(excluded.agent_version, h.agent_version),
         agent_id = coalesce(excluded.agent_id, h.agent_id),
-        agent_place = CASE WHEN excluded.agent_id IS NULL THEN h.agent_place ELSE excluded.agent_place END,
+        agent_location = CASE
+            WHEN excluded.agent_id IS NULL THEN h.agent_location
+            ELSE excluded.agent_location
+        END,
         lease = CASE WHEN excluded.agent_version IS NULL THEN h.lease ELSE excluded.lease END,
         lease_until = coalesce(excluded.lease_until, h.lease_until)
     WHERE excluded.agent_id IS NULL
@@ -60,7 +63,7 @@ BEGIN
         OR (h.lease_until > clock_timestamp()) IS NOT TRUE
     RETURNING h.host_id INTO hello.host_id;
     IF hello.host_id IS NULL THEN
-        PERFORM fetchwork.refuse_agent(h, hello.agent_id, told_place)
+        PERFORM fetchwork.refuse_agent(h, hello.agent_id, told_location)
         FROM fetchwork.host AS h
         WHERE h.name = hello.host;
     END IF;

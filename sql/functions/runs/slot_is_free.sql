@@ -7,9 +7,9 @@
 -- and the job Held at the limit. One that was only offered, seconds ago, is an offer that arrived nowhere:
 -- the answer of the claim was lost, or the hook or the agent died with it.
 --
--- Not so for ten seconds after the claim if the slot is dynamic (slot1_2): for an ad that such a slot fetched,
--- HTCondor 25 may make another dynamic slot, and let the first one ask again at once. The run then moves to
--- the slot that PREPARE_JOB names.
+-- Not so for ten seconds after the claim if the slot is dynamic (slot1_2): for an ad that such a slot
+-- fetched, HTCondor 25 may make another dynamic slot, and let the first one ask again at once. The run then
+-- moves to the slot that PREPARE_JOB names.
 --
 -- SKIP LOCKED: a run whose job another transaction holds is not silent; and this one may hold several rows,
 -- so it must not wait for the next.
