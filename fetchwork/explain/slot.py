@@ -24,7 +24,8 @@ from fetchwork.matching.choose import order
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matching.slotstate import why_not
-from fetchwork.matchmaker.client import Explanation, Matchmaker
+from fetchwork.matchmaker.client import Matchmaker
+from fetchwork.matchmaker.messages import Explanation
 
 #: why a waiting autocluster is not for this slot; the first that is true counts
 REASONS = {

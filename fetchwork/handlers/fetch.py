@@ -25,8 +25,8 @@ from fetchwork.handlers.offer import Weighed
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import Choice, order
 from fetchwork.matching.slotstate import slot_resources, why_not
-from fetchwork.matchmaker.client import Answer as MatchAnswer
-from fetchwork.matchmaker.client import Look as MatchLook
+from fetchwork.matchmaker.messages import Answer as MatchAnswer
+from fetchwork.matchmaker.messages import Look as MatchLook
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0

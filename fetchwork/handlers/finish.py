@@ -17,8 +17,9 @@ from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
 from fetchwork.handlers.runad import Report, RunKey, report, run_key
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Request
-from fetchwork.matchmaker.client import Job, Judgement, MatchmakerUnavailable
+from fetchwork.matchmaker.messages import Job, Judgement
 from fetchwork.matchmaker.policy import Verdict
+from fetchwork.matchmaker.processes import MatchmakerUnavailable
 
 #: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
 DATABASE_S = 4.0
@@ -125,7 +126,10 @@ async def _verdict(
     if job_ad is None:
         return None
     try:
-        (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, exit_report, at_exit=True)])
+        owner = str(job_ad.get("Owner"))
+        (judgement,) = await task.context.session.matchmaker.judge(
+            [Job(owner, job_ad, exit_report, at_exit=True)]
+        )
     except MatchmakerUnavailable as error:
         # the job ran, and its end must not be lost for its policy's sake
         judgement = Judgement(None, str(error))

@@ -10,7 +10,7 @@ from fetchwork.db import calls
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
-from fetchwork.matchmaker.client import Job, Judgement
+from fetchwork.matchmaker.messages import Job, Judgement
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ async def policy_pass(session: HostSession) -> int:
         jobs = await session.database.run(
             calls.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
         )
-        judgements = await session.matchmaker.judge([Job(job.ad) for job in jobs])
+        judgements = await session.matchmaker.judge([Job(str(job.ad.get("Owner")), job.ad) for job in jobs])
         for job, judgement in zip(jobs, judgements, strict=True):
             cluster, proc = job.cluster_id, job.proc_id
             try:

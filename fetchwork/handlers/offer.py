@@ -14,8 +14,8 @@ from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.choose import Choice
-from fetchwork.matchmaker.client import MatchmakerUnavailable
 from fetchwork.matchmaker.printing import Run
+from fetchwork.matchmaker.processes import MatchmakerUnavailable
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0

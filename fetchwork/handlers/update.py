@@ -18,7 +18,7 @@ from fetchwork.handlers.context import Answer, Subject, Task, UpdateOutcome
 from fetchwork.handlers.runad import Report, RunKey, job_pid, report, run_key
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Reply
-from fetchwork.matchmaker.client import Job
+from fetchwork.matchmaker.messages import Job
 
 #: seconds for a call: the starter starts one update after the other, however many wait
 DATABASE_S = 5.0
@@ -84,7 +84,9 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
     )
     if job_ad is None:
         return None
-    (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, update)])
+    (judgement,) = await task.context.session.matchmaker.judge(
+        [Job(str(job_ad.get("Owner")), job_ad, update)]
+    )
     verdict = judgement.verdict or judgement.hold()
     if verdict is None:
         return None

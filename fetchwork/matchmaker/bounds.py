@@ -8,6 +8,9 @@ ITEM_CPU_S = 0.2
 #: seconds of CPU that the items of one submitter get in each period
 SUBMITTER_CPU_S = 2.0
 PERIOD_S = 10.0
+#: once a request has taken so many seconds of CPU, no submitter gets more of it than the second figure
+LONG_REQUEST_S = 4.0
+LONG_SHARE_S = 0.1
 #: how long a strike lasts
 STRIKE_S = 60.0
 #: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed

@@ -22,7 +22,14 @@ from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView, outranked
 from fetchwork.matching.shares import SlotWeights
 from fetchwork.matchmaker import frames, mark, policy
-from fetchwork.matchmaker.bounds import AD_BYTES, ANSWER_BYTES, KEPT_BYTES, REQUEST_S
+from fetchwork.matchmaker.bounds import (
+    AD_BYTES,
+    ANSWER_BYTES,
+    KEPT_BYTES,
+    LONG_REQUEST_S,
+    LONG_SHARE_S,
+    REQUEST_S,
+)
 from fetchwork.matchmaker.printing import Run, build
 
 Json = dict[str, Any]
@@ -117,20 +124,21 @@ class Worker:
     def _look(self, look: Json, budgets: dict[str, float], spent: dict[str, float]) -> Json:
         slot = self._slots[look["slot"]]
         if isinstance(slot, str):
-            return {"fit": [], "problem": slot, "yielded": False, "skipped": []}
+            return {"fit": [], "failed": [], "yielded": False, "skipped": [], "looked": 0, "problem": slot}
         others = [other for number in look["others"] if isinstance(other := self._slots[number], SlotView)]
         limit: int = look["limit"]
         fitting: list[tuple[float, int, int]] = []
         failed: list[list[Any]] = []
         skipped: set[str] = set()
         yielded = False
+        looked = 0
         clock = time.thread_time()
-        for index, number in look["autoclusters"]:
+        for looked, (index, number) in enumerate(look["autoclusters"], 1):  # noqa: B007
             request, problem, submitter, _ = self._autoclusters[number]
             if problem is not None:
                 # whoever gets such a job holds it, with the reason
                 fitting.append((0.0, index, number))
-            elif spent.get(submitter, 0.0) > budgets.get(submitter, 0.0):
+            elif spent.get(submitter, 0.0) > self._share(budgets.get(submitter, 0.0), spent):
                 skipped.add(submitter)
                 continue
             else:
@@ -158,7 +166,13 @@ class Worker:
             "failed": failed,
             "yielded": yielded,
             "skipped": sorted(skipped),
+            "looked": looked,
+            "problem": None,
         }
+
+    def _share(self, budget: float, spent: dict[str, float]) -> float:
+        """The seconds that one submitter may have spent: less once the request has taken long."""
+        return budget if sum(spent.values()) < LONG_REQUEST_S else min(budget, LONG_SHARE_S)
 
     def _weighed(
         self, slot: SlotView, fitting: list[tuple[float, int, int]], failed: list[list[Any]]
@@ -213,6 +227,8 @@ class Worker:
     def _policy(self, request: Json) -> Json:
         """Evaluate the policy of jobs: see ``client.Matchmaker.judge``."""
         judgements: list[Json] = []
+        spent: list[float] = []
+        clock = time.thread_time()
         for number, job in enumerate(request["jobs"]):
             self._at.begin(mark.POLICY, number)
             try:
@@ -220,8 +236,10 @@ class Worker:
                 judgements.append({"verdict": verdict.to_json() if verdict else None})
             except Exception as error:
                 judgements.append({"problem": _sentence(error)})
+            before, clock = clock, time.thread_time()
+            spent.append(clock - before)
         self._at.end()
-        return {"judgements": judgements}
+        return {"judgements": judgements, "spent": spent}
 
 
 def rehearse() -> None:

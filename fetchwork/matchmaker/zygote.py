@@ -29,13 +29,14 @@ _NOBODY = 65534
 def main(control: socket.socket) -> None:
     """Fork a worker for each socket that comes; return when the agent has gone."""
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         # of a terminal, or a service manager: the agent ends first, and this with it
         signal.signal(ignored, signal.SIG_IGN)
     # nobody may not be able to read what is imported on first use
     rehearse()
     _drop_rights(libc)
+    # after the account: a change of it clears this
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 32, 1)
         if not message or not descriptors:

@@ -58,10 +58,10 @@ async def test_what_two_hosts_cannot_evaluate_is_held_and_the_first_lets_it_rest
     assert not await hooks.fetch()
     scalar(database, "maintain_queue")
     assert job_of(costly)["jobstatus"] == 1
-    replaced = hooks.context.session.matchmaker.replaced
+    replaced = hooks.context.session.matchmaker.processes.ended
     assert not await hooks.fetch()
     # it rests: nobody evaluates it again
-    assert hooks.context.session.matchmaker.replaced == replaced == 1
+    assert hooks.context.session.matchmaker.processes.ended == replaced == 1
     other = Hooks(conninfo)
     other.context.session.host = "another"
     try:

@@ -26,7 +26,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import order
 from fetchwork.matching.slotstate import slot_resources
-from fetchwork.matchmaker.client import Look
+from fetchwork.matchmaker.messages import Look
 from fetchwork.matchmaker.worker import Worker
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description

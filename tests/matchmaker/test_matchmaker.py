@@ -14,7 +14,9 @@ import pytest_asyncio
 
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autocluster
-from fetchwork.matchmaker.client import Job, Look, Matchmaker, Seen
+from fetchwork.matchmaker.bounds import ENDS_A_REQUEST
+from fetchwork.matchmaker.client import Matchmaker
+from fetchwork.matchmaker.messages import Job, Look, Seen
 from fetchwork.matchmaker.printing import Run
 from tests.matchmaker.hostile import HOSTILE, PLAIN
 
@@ -78,7 +80,7 @@ async def test_cpu_time_is_blamed_on_the_ad_that_took_it(matchmaker: Matchmaker)
     look = Look(SLOT, [1, 2])
     answer = await matchmaker.look([look], waiting)
     assert answer.faults == {1: "evaluating it takes more than 0.2 s of CPU"}
-    assert matchmaker.replaced == 1
+    assert matchmaker.processes.ended == 1
 
 
 async def test_memory_is_blamed_only_if_the_ad_takes_it_alone(matchmaker: Matchmaker) -> None:
@@ -104,7 +106,7 @@ async def test_many_hostile_ads_of_one_submitter_wait_behind_the_others(matchmak
 async def test_slow_ads_use_up_their_submitters_time_only(
     matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.matchmaker.client.SUBMITTER_CPU_S", 0.0)
+    monkeypatch.setattr("fetchwork.matchmaker.budget.SUBMITTER_CPU_S", 0.0)
     waiting = {
         1: Autocluster(1, "alice", "alice", "default", PLAIN),
         2: Autocluster(2, "alice", "alice", "default", PLAIN),
@@ -119,7 +121,7 @@ async def test_slow_ads_use_up_their_submitters_time_only(
 async def test_worker_that_was_killed_is_replaced(matchmaker: Matchmaker) -> None:
     waiting = ads(PLAIN)
     await matchmaker.look([Look(SLOT, [1])], waiting)
-    (worker,) = children(matchmaker._zygote.pid)
+    (worker,) = children(zygote_of(matchmaker))
     os.kill(worker, signal.SIGKILL)
     look = Look(SLOT, [1])
     answer = await matchmaker.look([look], waiting)
@@ -129,7 +131,7 @@ async def test_worker_that_was_killed_is_replaced(matchmaker: Matchmaker) -> Non
 async def test_zygote_that_was_killed_is_replaced(matchmaker: Matchmaker) -> None:
     waiting = ads(PLAIN)
     await matchmaker.look([Look(SLOT, [1])], waiting)
-    matchmaker._zygote.kill()
+    os.kill(zygote_of(matchmaker), signal.SIGKILL)
     look = Look(SLOT, [1])
     answer = await matchmaker.look([look], waiting)
     assert fitting(look, answer.seen[0]) == [1]
@@ -145,7 +147,7 @@ async def test_slot_whose_ad_cannot_be_read_blames_no_job(matchmaker: Matchmaker
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to drop")
 async def test_worker_has_no_rights(matchmaker: Matchmaker) -> None:
     await matchmaker.look([Look(SLOT, [1])], ads(PLAIN))
-    (worker,) = children(matchmaker._zygote.pid)
+    (worker,) = children(zygote_of(matchmaker))
     status = dict(
         line.split(":\t", 1)
         for line in Path(f"/proc/{worker}/status").read_text().splitlines()
@@ -179,7 +181,7 @@ async def test_ad_that_cannot_be_printed_is_a_fault_of_the_ad(matchmaker: Matchm
 
 async def test_each_job_gets_its_own_verdict(matchmaker: Matchmaker) -> None:
     def job(**policy: object) -> Job:
-        return Job({"JobStatus": 1, **policy})
+        return Job("alice", {"JobStatus": 1, **policy})
 
     judgements = await matchmaker.judge(
         [
@@ -210,6 +212,35 @@ async def test_explanations_come_for_all_but_the_one_that_cost_too_much(matchmak
         3: "resources",
         4: None,
     }
+
+
+async def test_who_has_used_up_his_time_is_not_judged_now_but_the_end_of_a_job_is(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.matchmaker.budget.SUBMITTER_CPU_S", 0.3)
+    costly = json.loads(HOSTILE["regexp that backtracks"])["Requirements"]
+    jobs = [Job("mallory", {"JobStatus": 1, "PeriodicHold": costly}) for _ in range(50)]
+    jobs.append(Job("mallory", {"OnExitHold": "/Expr(true)/"}, {"ExitCode": 1}, at_exit=True))
+    jobs.append(Job("bob", {"JobStatus": 1, "PeriodicHold": "/Expr(true)/"}))
+    judgements = await matchmaker.judge(jobs)
+    assert 1 <= matchmaker.processes.ended <= 3
+    assert [one.verdict.action for one in judgements if one.verdict] == ["hold", "hold"]
+
+
+async def test_what_was_not_evaluated_is_not_taken_for_proven(matchmaker: Matchmaker) -> None:
+    hostile = HOSTILE["regexp that backtracks"]
+    waiting = {1: Autocluster(1, "bob", "bob", "default", PLAIN)} | {
+        number: Autocluster(number, "mallory", "mallory", "default", hostile) for number in range(2, 102)
+    }
+    await matchmaker.look([Look(SLOT, sorted(waiting), limit=1)], waiting)
+    # bob's job is taken; the others are looked at, and end no more workers than one request may
+    await matchmaker.look([Look(SLOT, range(2, 102))], waiting)
+    assert matchmaker.processes.ended <= ENDS_A_REQUEST
+
+
+def zygote_of(matchmaker: Matchmaker) -> int:
+    assert matchmaker.processes.pid is not None
+    return matchmaker.processes.pid
 
 
 def children(pid: int) -> list[int]:

@@ -1,0 +1,100 @@
+"""What the matchmaker is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fetchwork.codes import HoldCode
+from fetchwork.matchmaker.policy import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A slot that may be given a job, and what waits for one, in the order of preference."""
+
+    slot: bytes
+    #: ids; the same one may stand at several places
+    autoclusters: Sequence[int]
+    #: ads of other slots that wait: jobs whose Rank prefers one of those are left to it
+    others: Sequence[bytes] = ()
+    limit: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An autocluster that may run on the slot; one with a problem fits each slot, to be held there."""
+
+    #: its place in the look's ``autoclusters``
+    index: int
+    rank: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of one ``Look``."""
+
+    matches: tuple[Match, ...]
+    #: some jobs were left to other slots
+    yielded: bool = False
+    #: submitters who have used up their time: the rest of theirs was not looked at
+    skipped: tuple[str, ...] = ()
+    #: why the slot's ad can't be read
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of all looks of a request, and what went wrong with single autoclusters on the way."""
+
+    seen: list[Seen]
+    #: autoclusters whose evaluation failed or took too much on a slot: their reason
+    faults: dict[int, str] = field(default_factory=dict)
+    #: autoclusters whose own ad can't be read on any slot: their reason
+    problems: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def left_to_others(self) -> bool:
+        """Whether some jobs were left to other slots, which they prefer."""
+        return any(seen.yielded for seen in self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job whose policy is asked for; ``ad`` is the whole of it, in HTCondor's JSON form."""
+
+    ad: Mapping[str, object]
+    report: Mapping[str, object] = field(default_factory=dict)
+    at_exit: bool = False
+
+    @property
+    def owner(self) -> str:
+        """Whose time its policy takes."""
+        return str(self.ad.get("Owner"))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a job's policy wants (None: nothing), or why it can't be evaluated.
+
+    The policy of a submitter who has used up his time is not evaluated now: that wants nothing.
+    """
+
+    verdict: Verdict | None
+    problem: str | None = None
+
+    def hold(self) -> Verdict | None:
+        """The verdict on a job whose policy can't be evaluated: it is unknown what the policy wants."""
+        if self.problem is None:
+            return None
+        reason = f"policy can't be evaluated: {self.problem}"
+        return Verdict("hold", reason, HoldCode.JOB_POLICY_UNDEFINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an autocluster may not run on a slot (None: it may), and the slot's Rank of it."""
+
+    reason: str | None
+    rank: float
