@@ -9,7 +9,7 @@ import click
 
 from fetchwork import config as host_file
 from fetchwork.cli import options, output
-from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
+from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, pilot, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import (
     UNIT_DIRECTORY,
@@ -88,6 +88,8 @@ def generate(file: Path | None, output: Path | None, unit_output: Path | None) -
 def install(file: Path | None, output: Path | None) -> None:
     """Install what a host file describes: hooks, spool, HTCondor configuration, the agent's unit.
 
+    For a pilot it also makes the directories and the condor_config of an HTCondor of its own.
+
     It combines `fetchwork hooks install` and `fetchwork config generate`, can be repeated after each change
     of the file, and restarts nothing. Run it on the host, as root where HTCondor is run by root.
 
@@ -103,7 +105,12 @@ def install(file: Path | None, output: Path | None) -> None:
             f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file"
         )
     texts = render(config, _installed_version())
-    directory = output or _condor_directory()
+    if config.pilot:
+        file_of_pilot, text = pilot.prepare(config, CondorConfig())
+        _write(file_of_pilot, text)
+        directory = output or file_of_pilot.parent / pilot.CONFIG_DIRECTORY
+    else:
+        directory = output or _condor_directory()
     if UNIT_FILE in texts and not UNIT_DIRECTORY.is_dir():
         raise FetchworkError(f"no directory '{UNIT_DIRECTORY}' for the agent's unit: agent.run is 'systemd'")
     for keyword, hooks in hookinstall.install_host(config).items():
@@ -111,6 +118,8 @@ def install(file: Path | None, output: Path | None) -> None:
     _write(directory / CONDOR_FILE, texts[CONDOR_FILE])
     if UNIT_FILE in texts:
         _write(UNIT_DIRECTORY / UNIT_FILE, texts[UNIT_FILE])
+    if config.pilot:
+        _note(f"start the pilot with CONDOR_CONFIG={file_of_pilot} condor_master")
     for leftover in check_leftovers(config):
         _note(f"{leftover.where}: {leftover.wrong}; remedy: {leftover.allowed}")
 

@@ -106,6 +106,8 @@ def _filled(config: HostConfig) -> HostConfig:
     """Fill in the defaults that depend on other settings."""
     agent, slots = config.agent, config.slots
     systemd = agent.run == "systemd"
+    if config.pilot and "spool" not in agent.model_fields_set:
+        agent = agent.model_copy(update={"spool": config.pilot_directory / "run/spool"})
     # under condor_master the agent is not root, so its socket is in a directory that outlives a reboot
     socket_path = Path("/run/fetchwork") if systemd else agent.spool.parent
     agent = agent.model_copy(
@@ -122,8 +124,9 @@ def _filled(config: HostConfig) -> HostConfig:
             "fetched_only": config.pilot is not None if slots.fetched_only is None else slots.fetched_only,
         }
     )
+    hooks_root = config.pilot_directory / "hooks" if config.pilot else HOOKS_ROOT
     keywords = {
-        name: _filled_keyword(keyword, name, only_database, agent)
+        name: _filled_keyword(keyword, hooks_root / name, only_database, agent)
         for name, keyword in config.keywords.items()
     }
     databases = {
@@ -137,12 +140,12 @@ def _filled(config: HostConfig) -> HostConfig:
     )
 
 
-def _filled_keyword(keyword: Keyword, name: str, only_database: str | None, agent: Agent) -> Keyword:
+def _filled_keyword(keyword: Keyword, hooks: Path, only_database: str | None, agent: Agent) -> Keyword:
     no_waiting = agent.run == "none" and "max_fetch_wait_s" not in keyword.model_fields_set
     return keyword.model_copy(
         update={
             "database": keyword.database or only_database,
-            "hooks": keyword.hooks or HOOKS_ROOT / name,
+            "hooks": keyword.hooks or hooks,
             "max_fetch_wait_s": 0 if no_waiting else keyword.max_fetch_wait_s,
         }
     )

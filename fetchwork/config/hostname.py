@@ -5,22 +5,54 @@ The slots of a host are known by HTCondor's FULL_HOSTNAME. The machine's own ans
 """
 
 import functools
+import hashlib
 import os
+import pwd
 import re
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 _PROGRAM = "condor_config_val"
 # a hook's PATH may be bare
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _TIMEOUT_S = 10
+_WORD_LENGTH = 60
 
 
 @functools.cache
 def full_hostname() -> str:
     """HTCondor's name for this machine; where there is no HTCondor to ask, the machine's own."""
     return _asked_of_htcondor() or socket.getfqdn()
+
+
+def pilot_name(directory: Path, machine: str) -> str:
+    """A pilot's name, which no other pilot of the machine has: its account and directory come first."""
+    try:
+        uid = directory.stat().st_uid
+    except OSError:
+        uid = os.geteuid()
+    try:
+        account = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        account = f"uid{uid}"
+    return f"{_word(account)}-{directory_word(directory)}.{machine}"
+
+
+def directory_word(directory: Path) -> str:
+    """A directory as a word of a host's name: other directories have other words."""
+    text = str(directory)
+    word = _word(text)
+    # what is lost must not make two directories one
+    if f"/{word.replace('-', '/')}" != text or len(word) > _WORD_LENGTH:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        return f"{word[-_WORD_LENGTH:].strip('-')}-{digest}".lstrip("-")
+    return word
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
 def _asked_of_htcondor() -> str | None:

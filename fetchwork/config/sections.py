@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from fetchwork.config import conninfo as _conninfo
-from fetchwork.config.hostname import full_hostname
+from fetchwork.config.hostname import full_hostname, pilot_name
 from fetchwork.config.slotnumbers import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
@@ -88,7 +88,9 @@ class Host(_Section):
     """``[host]``: the machine."""
 
     name: Annotated[str, _matching(_DOMAIN)] | None = Field(
-        None, description="the host's name (default: HTCondor's FULL_HOSTNAME): letters, digits, '.' and '-'"
+        None,
+        description="the host's name (default: HTCondor's FULL_HOSTNAME; of a pilot its account and directory"
+        " come first): letters, digits, '.' and '-'",
     )
     uid_domain: Annotated[str, _matching(_DOMAIN)] | None = Field(
         None, description="a domain such as 'example.org': letters, digits, '.' and '-'"
@@ -217,6 +219,9 @@ class Slots(_Section):
 class Pilot(_Section):
     """``[pilot]``: a startd on its own (glide-in): without a collector, with outbound connections only."""
 
+    directory: PathSetting | None = Field(
+        None, description="the absolute path of the pilot's own directory (default: that of host.file)"
+    )
     idle_shutdown_s: int = _number(
         1200, 0, 604800, "whole seconds without a claim after which it ends (0 = never)"
     )
@@ -260,8 +265,19 @@ class HostConfig(_Section):
 
     @property
     def name(self) -> str:
-        """The host's name as the database knows it: ``host.name``, else HTCondor's FULL_HOSTNAME."""
-        return self.host.name or full_hostname()
+        """The host's name as the database knows it: ``host.name``, else HTCondor's FULL_HOSTNAME.
+
+        A pilot, of which there may be several on one machine, puts its account and directory before it.
+        """
+        if self.host.name or not self.pilot:
+            return self.host.name or full_hostname()
+        return pilot_name(self.pilot_directory, full_hostname())
+
+    @property
+    def pilot_directory(self) -> Path:
+        """The directory of a pilot."""
+        assert self.pilot, "asked of pilots only"
+        return self.pilot.directory or self.host.file.parent
 
     @property
     def htcondor_version(self) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jinja2
 
 from fetchwork.config import HostConfig, Keyword, Slot
+from fetchwork.config.hostname import directory_word
 from fetchwork.deploy.keywords import FETCHES_NOTHING, slot_keywords, startd_keyword
 
 CONDOR_FILE = "50-fetchwork.conf"
@@ -76,6 +77,8 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "agent": config.agent,
         "slots": config.slots,
         "pilot": config.pilot,
+        "pilot_word": directory_word(config.pilot_directory) if config.pilot else None,
+        "condor_directory": config.pilot_directory / "config.d" if config.pilot else "/etc/condor/config.d",
         "workstation": config.workstation,
         "version": ".".join(map(str, version)) if version else None,
         "timer_driven": timer_driven,

@@ -41,6 +41,14 @@ def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
 def _name(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
     """Does HTCondor know this host by the name that the database has?"""
     name = condor.value("FULL_HOSTNAME")
+    if config.pilot:
+        if config.host.name:
+            yield warned(
+                "host name",
+                f"is set: no other pilot may have '{config.host.name}'",
+                "without host.name its account and directory make it unique",
+            )
+        return
     if name and name.lower() != config.name.lower():
         yield warned(
             "host name",

@@ -8,17 +8,17 @@ from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.process import Process, processes
 
 MASTER, STARTD = "condor_master", "condor_startd"
-_DEFAULT_CONFIG = "/etc/condor/condor_config"
+_MACHINES_CONFIG = "/etc/condor/condor_config"
 
 
 def running() -> set[str]:
     """The names of those daemons that run with the configuration that we read, too.
 
-    A daemon whose environment we may not read counts: it may be ours.
+    A daemon whose environment we may not read counts as the machine's own.
     """
-    ours = Path(os.environ.get("CONDOR_CONFIG") or _DEFAULT_CONFIG).resolve()
+    ours = Path(os.environ.get("CONDOR_CONFIG") or _MACHINES_CONFIG).resolve()
     found = {process for process in processes() if process.name in (MASTER, STARTD)}
-    return {process.name for process in found if _config_file(process) in (None, ours)}
+    return {process.name for process in found if _config_file(process).resolve() == ours}
 
 
 def check(daemons: set[str]) -> Iterator[Line]:
@@ -41,10 +41,8 @@ def check(daemons: set[str]) -> Iterator[Line]:
         )
 
 
-def _config_file(process: Process) -> Path | None:
-    """The configuration file that a daemon was started with; None if we may not know."""
-    words = process.environment()
-    if not any(words):
-        return None
-    values = [word.removeprefix(b"CONDOR_CONFIG=") for word in words if word.startswith(b"CONDOR_CONFIG=")]
-    return Path(os.fsdecode(values[-1]) if values else _DEFAULT_CONFIG).resolve()
+def _config_file(process: Process) -> Path:
+    """The configuration file that a daemon was started with."""
+    name = b"CONDOR_CONFIG="
+    values = [word.removeprefix(name) for word in process.environment() if word.startswith(name)]
+    return Path(os.fsdecode(values[-1]) if values else _MACHINES_CONFIG)

@@ -1,5 +1,8 @@
 """What a host file may say, and how one that may not is answered."""
 
+import os
+import pwd
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -646,3 +649,36 @@ class TestHostName:
         self, ask: Callable[[str], str], script: str
     ) -> None:
         assert ask(script) == socket.getfqdn()
+
+
+PILOT = """\
+[host]
+file = "{directory}/host.toml"
+[database.d]
+service = "s"
+[keyword.A]
+[pilot]
+"""
+
+
+def test_pilot_writes_into_the_directory_of_its_host_file(tmp_path: Path) -> None:
+    host = config.parse(PILOT.format(directory=tmp_path))
+    assert host.agent.spool == tmp_path / "run/spool"
+    assert host.socket == tmp_path / "run/agent.sock"
+    assert host.hooks("A") == tmp_path / "hooks/A"
+
+
+def test_pilots_of_one_machine_have_names_of_their_own(tmp_path: Path) -> None:
+    account = pwd.getpwuid(os.geteuid()).pw_name
+    names = set()
+    for name in ("a", "b", "a-b", "a/b", "a_b", "x" * 80, "x" * 81):
+        directory = tmp_path / name
+        directory.mkdir(parents=True)
+        told = hostname.pilot_name(directory, "vm.example.org")
+        assert re.fullmatch(rf"{account}-[A-Za-z0-9-]+\.vm\.example\.org", told)
+        assert len(told) < 120
+        names.add(told)
+    assert len(names) == 7
+    host = config.parse(PILOT.format(directory=tmp_path))
+    assert host.name == hostname.pilot_name(tmp_path, hostname.full_hostname())
+    assert config.parse(PILOT.format(directory=tmp_path).replace("[host]", '[host]\nname = "n"')).name == "n"

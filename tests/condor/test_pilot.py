@@ -1,0 +1,139 @@
+"""Two pilots on one machine, each under an account of its own, started as the page of examples says."""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from fetchwork.db.database import Database
+from fetchwork.pool.condorroot import CondorRoot
+from tests.by_name import scalar
+from tests.condor.readme_host import HOST, Debian, debian
+from tests.waiting import until
+
+EXAMPLES = Path(__file__).parents[2] / "config-examples"
+DIRECTORY = "/srv/pilot"
+ACCOUNTS = ("alice", "bob")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
+
+
+def commands() -> list[str]:
+    """The commands of the page's paragraph about pilots."""
+    paragraph = (EXAMPLES / "README.md").read_text().partition("**[pilot](pilot.toml)**")[2]
+    block = re.search(r"```sh\n(.*?)```", paragraph, re.S)
+    assert block
+    return block[1].strip().splitlines()
+
+
+class Pilots:
+    """The pilots of ``ACCOUNTS``."""
+
+    def __init__(self, machine: Debian, database: Database) -> None:
+        self.machine = machine
+        self.database = database
+
+    def directory(self, account: str) -> str:
+        return f"/srv/{account}/pilot"
+
+    def run(self, account: str, command: str) -> tuple[int, str]:
+        """Run a command of the page under the account, in its own directory."""
+        command = command.replace(f"{DIRECTORY}/venv", "/opt/fetchwork/venv")
+        command = command.replace(DIRECTORY, self.directory(account))
+        words = f"setpriv --reuid={account} --regid={account} --clear-groups env HOME=/tmp sh -c"
+        return self.machine.run(f"{words} {shlex.quote(command)}")
+
+    def doctor(self, account: str) -> tuple[int, str]:
+        return self.run(account, commands()[2])
+
+    def master(self, account: str) -> str:
+        return self.machine.run(f"pgrep -u {account} -x condor_master")[1].strip()
+
+
+@pytest.fixture
+def pilots(
+    root: CondorRoot, public_directory: Callable[[], Path], conninfo: str, connection: psycopg.Connection
+) -> Iterator[Pilots]:
+    role = f"pilots_{os.getpid()}"
+    connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'secret' IN ROLE fetchwork_agent")
+    text = (EXAMPLES / "pilot.toml").read_text()
+    server = {name: str(value) for name, value in conninfo_to_dict(conninfo).items()}
+    mine = make_conninfo(**{**server, "user": role, "password": "secret"})
+    text = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{mine}"', text)
+    text = text.replace(f"{DIRECTORY}/venv", "/opt/fetchwork/venv")
+    with debian(root, public_directory()) as machine, Database(conninfo) as database:
+        made = Pilots(machine, database)
+        for account in ACCOUNTS:
+            directory = made.directory(account)
+            machine.run(f"install -d -o {account} {directory}")
+            status, output = machine.run(
+                f"install -o {account} -m 600 /dev/stdin {directory}/host.toml <<'END'\n"
+                f"{text.replace(DIRECTORY, directory)}END"
+            )
+            assert status == 0, output
+        try:
+            yield made
+        finally:
+            for account in ACCOUNTS:
+                machine.run(f"pkill -QUIT -u {account} -x condor_master")
+            machine.run("sleep 2")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
+            )
+    connection.execute(f"DROP ROLE {role}")
+
+
+def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilots: Pilots) -> None:
+    install, start, _ = commands()
+    for account in ACCOUNTS:
+        status, output = pilots.run(account, install)
+        assert status == 0, output
+        assert f"start the pilot with CONDOR_CONFIG={pilots.directory(account)}/condor_config" in output
+        # the machine has an HTCondor of its own, which is not the pilot's
+        status, output = pilots.doctor(account)
+        assert status == 1
+        assert re.search(r"FAIL  daemons +no condor_master runs", output)
+        assert "condor_on" not in output
+        status, output = pilots.run(account, start)
+        assert status == 0, output
+    database = pilots.database
+
+    def hosts_that_fetch() -> set[str]:
+        return {str(row["machine"]) for row in database.query("SELECT machine FROM fetchwork.slots")}
+
+    names = {f"{account}-srv-{account}-pilot.{HOST}" for account in ACCOUNTS}
+    until(lambda: hosts_that_fetch() == names, pilots.machine.run("tail -n 20 /srv/*/pilot/condor/log/*")[1])
+    jobs = [
+        scalar(
+            database,
+            "submit",
+            cmd="/bin/sleep",
+            arguments="2",
+            owner="alice",
+            iwd="/tmp",
+            request_cpus=1,
+        )
+        for _ in range(16)
+    ]
+    ended = "SELECT count(*) AS jobs FROM fetchwork.history WHERE jobid = ANY (%s)"
+    until(lambda: database.query(ended, [jobs])[0]["jobs"] == len(jobs))
+    runs = database.query("SELECT outcome, host, remotehost FROM fetchwork.runs")
+    assert [run["outcome"] for run in runs] == ["completed"] * len(jobs), runs
+    assert {run["host"] for run in runs} == names
+    # one pilot's slots can be told from the other's
+    assert {str(run["remotehost"]).partition("@")[2] for run in runs} == {
+        f"{account}-srv-{account}-pilot@{HOST}" for account in ACCOUNTS
+    }
+    for account in ACCOUNTS:
+        told: list[tuple[int, str]] = []
+
+        def slots_are_there(account: str = account, told: list[tuple[int, str]] = told) -> bool:
+            told.append(pilots.doctor(account))
+            return re.search("slots? fetch(es)?;", told[-1][1]) is not None
+
+        until(slots_are_there, told)
+        assert told[-1][0] == 0, told[-1][1]
