@@ -126,10 +126,7 @@ async def _verdict(
     if job_ad is None:
         return None
     try:
-        owner = str(job_ad.get("Owner"))
-        (judgement,) = await task.context.session.matchmaker.judge(
-            [Job(owner, job_ad, exit_report, at_exit=True)]
-        )
+        (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, exit_report, at_exit=True)])
     except MatchmakerUnavailable as error:
         # the job ran, and its end must not be lost for its policy's sake
         judgement = Judgement(None, str(error))

@@ -60,7 +60,7 @@ async def policy_pass(session: HostSession) -> int:
         jobs = await session.database.run(
             calls.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
         )
-        judgements = await session.matchmaker.judge([Job(str(job.ad.get("Owner")), job.ad) for job in jobs])
+        judgements = await session.matchmaker.judge([Job(job.ad) for job in jobs])
         for job, judgement in zip(jobs, judgements, strict=True):
             cluster, proc = job.cluster_id, job.proc_id
             try:

@@ -84,9 +84,7 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
     )
     if job_ad is None:
         return None
-    (judgement,) = await task.context.session.matchmaker.judge(
-        [Job(str(job_ad.get("Owner")), job_ad, update)]
-    )
+    (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, update)])
     verdict = judgement.verdict or judgement.hold()
     if verdict is None:
         return None

@@ -181,7 +181,7 @@ async def test_ad_that_cannot_be_printed_is_a_fault_of_the_ad(matchmaker: Matchm
 
 async def test_each_job_gets_its_own_verdict(matchmaker: Matchmaker) -> None:
     def job(**policy: object) -> Job:
-        return Job("alice", {"JobStatus": 1, **policy})
+        return Job({"Owner": "alice", "JobStatus": 1, **policy})
 
     judgements = await matchmaker.judge(
         [
@@ -219,9 +219,9 @@ async def test_who_has_used_up_his_time_is_not_judged_now_but_the_end_of_a_job_i
 ) -> None:
     monkeypatch.setattr("fetchwork.matchmaker.budget.SUBMITTER_CPU_S", 0.3)
     costly = json.loads(HOSTILE["regexp that backtracks"])["Requirements"]
-    jobs = [Job("mallory", {"JobStatus": 1, "PeriodicHold": costly}) for _ in range(50)]
-    jobs.append(Job("mallory", {"OnExitHold": "/Expr(true)/"}, {"ExitCode": 1}, at_exit=True))
-    jobs.append(Job("bob", {"JobStatus": 1, "PeriodicHold": "/Expr(true)/"}))
+    jobs = [Job({"Owner": "mallory", "JobStatus": 1, "PeriodicHold": costly}) for _ in range(50)]
+    jobs.append(Job({"Owner": "mallory", "OnExitHold": "/Expr(true)/"}, {"ExitCode": 1}, at_exit=True))
+    jobs.append(Job({"Owner": "bob", "JobStatus": 1, "PeriodicHold": "/Expr(true)/"}))
     judgements = await matchmaker.judge(jobs)
     assert 1 <= matchmaker.processes.ended <= 3
     assert [one.verdict.action for one in judgements if one.verdict] == ["hold", "hold"]
