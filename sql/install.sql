@@ -58,6 +58,7 @@
 \ir functions/matching/shares.sql
 \ir functions/matching/report_faults.sql
 \ir functions/matching/hold_faulty.sql
+\ir functions/matching/lock_limits.sql
 \ir functions/matching/limit_allows.sql
 \ir functions/matching/claim.sql
 \ir functions/matching/note_significant.sql
@@ -77,12 +78,15 @@
 \ir functions/jobs/hold_job.sql
 \ir functions/jobs/back_to_idle.sql
 \ir functions/jobs/selected_jobs.sql
-\ir functions/jobs/remove_job.sql
-\ir functions/jobs/release_job.sql
+\ir functions/jobs/dequeue_jobs.sql
+\ir functions/jobs/hold_jobs.sql
+\ir functions/jobs/release_jobs.sql
+\ir functions/jobs/remove_jobs.sql
 \ir functions/jobs/hold.sql
 \ir functions/jobs/release.sql
 \ir functions/jobs/remove.sql
 \ir functions/jobs/vacate.sql
+\ir functions/jobs/move_jobs.sql
 \ir functions/jobs/edit.sql
 \ir functions/jobs/policy_jobs.sql
 \ir functions/jobs/apply_policy.sql
@@ -113,6 +117,7 @@
 \ir functions/runs/finish.sql
 \ir functions/runs/starter_gone.sql
 \ir functions/runs/end_live_run.sql
+\ir functions/runs/end_live_runs.sql
 
 -- functions/hosts: Agents and their leases, slots, black holes.
 \ir functions/hosts/runs_elsewhere.sql
@@ -129,6 +134,8 @@
 -- functions/maintenance: What is done now and then by one agent for all: lost runs, delays, counts,
 -- partitions, another server.
 \ir functions/maintenance/take_leader_task.sql
+\ir functions/maintenance/take_turn.sql
+\ir functions/maintenance/sweep_demand.sql
 \ir functions/maintenance/server_identity.sql
 \ir functions/maintenance/after_restore.sql
 \ir functions/maintenance/reap.sql
@@ -138,6 +145,7 @@
 \ir functions/maintenance/note_dropped_events.sql
 \ir functions/maintenance/ensure_partition.sql
 \ir functions/maintenance/renew_partitions.sql
+\ir functions/maintenance/forget.sql
 \ir functions/maintenance/maintain_tables.sql
 
 -- views: what people read. Columns have HTCondor's attribute names and hold HTCondor's values (times are

@@ -83,6 +83,8 @@ INVARIANTS = {
         FULL JOIN counted AS c USING (autocluster_id, batch_id)
         WHERE (coalesce(k.jobs, 0), coalesce(k.held, 0), coalesce(k.completed, 0), coalesce(k.removed, 0))
             <> (coalesce(c.jobs, 0), coalesce(c.held, 0), coalesce(c.completed, 0), coalesce(c.removed, 0))
+            -- counts of ended jobs are forgotten with their autocluster
+            AND (c.jobs <> 0 OR EXISTS (SELECT FROM fetchwork.autocluster AS a WHERE a.autocluster_id = coalesce(k.autocluster_id, c.autocluster_id)))
     """,
     "the totals are what counting the jobs gives": """
         WITH counted AS (

@@ -118,7 +118,9 @@ VALUES
     ('history_days', 365, 'days',
         'how long ended jobs and runs are kept'),
     ('event_days', 90, 'days',
-        'how long events are kept');
+        'how long events are kept'),
+    ('forget_after', 86400, 'seconds',
+        'autoclusters and batches without jobs, and submitters without usage, are forgotten so long after');
 
 CREATE TABLE fetchwork.queue (
     -- FetchWorkQueue of its jobs
@@ -605,6 +607,7 @@ CREATE TABLE fetchwork.tally (
     held bigint NOT NULL,
     completed bigint NOT NULL,
     removed bigint NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT now(),  -- when something was folded into it last
     PRIMARY KEY (autocluster_id, batch_id)
 );
 
@@ -619,7 +622,8 @@ CREATE TABLE fetchwork.run_history (
     run_id bigint NOT NULL,
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    autocluster_id integer NOT NULL,
+    autocluster_id integer NOT NULL,            -- its row may be gone
+    owner text NOT NULL,
     host_id integer NOT NULL,                   -- its row of "host" may be gone
     state fetchwork.run_state NOT NULL,         -- how far it came
     outcome fetchwork.run_outcome NOT NULL,
@@ -753,6 +757,19 @@ CREATE TABLE fetchwork.leader_task (
 );
 
 COMMENT ON TABLE fetchwork.leader_task IS 'what one agent does for all, and when one last took it';
+
+INSERT INTO fetchwork.leader_task (name, taken_at)
+VALUES ('demand', '-infinity');
+
+CREATE TABLE fetchwork.turn (
+    name text PRIMARY KEY
+);
+
+COMMENT ON TABLE fetchwork.turn IS
+    'what one transaction at a time does, by locking the row; nobody writes it';
+
+INSERT INTO fetchwork.turn (name)
+VALUES ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema');
 
 -- Vacuum ----------------------------------------------------------------------------------------------------
 

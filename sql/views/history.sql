@@ -5,7 +5,17 @@ SELECT
     j.proc_id AS procid,
     fetchwork.job_id(j.cluster_id, j.proc_id) AS jobid,
     j.owner,
-    a.submitter,
+    -- whoever was charged; the autocluster and the batch may be forgotten (functions/maintenance/forget.sql)
+    coalesce(
+        nullif(
+            CASE
+                WHEN j.ad ? 'AccountingGroup' THEN j.ad ->> 'AccountingGroup'
+                ELSE c.ad ->> 'AccountingGroup'
+            END,
+            ''
+        ),
+        j.owner
+    ) AS submitter,
     j.queue AS fetchworkqueue,
     j.job_status AS jobstatus,
     j.job_prio AS jobprio,
@@ -32,7 +42,7 @@ SELECT
     j.run_id AS runid,
     coalesce(j.slot, j.facts ->> 'LastRemoteHost') AS lastremotehost,
     j.autocluster_id AS autoclusterid,
-    b.name AS jobbatchname,
+    coalesce(b.name, j.ad ->> 'JobBatchName', c.ad ->> 'JobBatchName') AS jobbatchname,
     j.q_date AS q_at,
     j.completed_at,
     c.submitted_by,
@@ -42,7 +52,6 @@ SELECT
     j.facts
 FROM fetchwork.job_history AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
 LEFT JOIN fetchwork.batch AS b ON b.batch_id = j.batch_id
 WHERE (SELECT fetchwork.sees_all(current_user))
     OR j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

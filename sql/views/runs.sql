@@ -34,7 +34,7 @@ FROM (
         r.cluster_id,
         r.proc_id,
         fetchwork.job_id(r.cluster_id, r.proc_id),
-        a.owner,
+        r.owner,
         h.name,
         r.slot,
         r.state::text,
@@ -57,7 +57,6 @@ FROM (
             END
             || CASE WHEN r.output IS NULL THEN '{}' ELSE jsonb_build_object('Output', r.output) END
     FROM fetchwork.run_history AS r
-    JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
     LEFT JOIN fetchwork.host AS h ON h.host_id = r.host_id
 ) AS u
 WHERE (SELECT fetchwork.sees_all(current_user))

@@ -102,8 +102,8 @@ SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 
 FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
 WHERE c.cluster_id > {jobs} / {cluster};
 
-INSERT INTO fetchwork.run_history (run_id, cluster_id, proc_id, autocluster_id, host_id, state, outcome, weight, token, slot, claimed_at, started_at, ended_at, report)
-SELECT nextval('fetchwork.run_id'), h.cluster_id, h.proc_id, h.autocluster_id, 1, 'running', 'completed', 1, gen_random_uuid(), h.slot,
+INSERT INTO fetchwork.run_history (run_id, cluster_id, proc_id, autocluster_id, owner, host_id, state, outcome, weight, token, slot, claimed_at, started_at, ended_at, report)
+SELECT nextval('fetchwork.run_id'), h.cluster_id, h.proc_id, h.autocluster_id, h.owner, 1, 'running', 'completed', 1, gen_random_uuid(), h.slot,
     h.completed_at, h.completed_at, h.completed_at, '{{"ExitCode": 0}}'
 FROM fetchwork.job_history AS h;
 

@@ -2,15 +2,16 @@
 -- 'remove', 'vacate'). status is the JobStatus that the agent saw; if the job is not in it any more, or is
 -- Removed and only its run still ends, nothing happens and the answer is false.
 --
--- Locks: the job.
+-- Locks: the job, if no other transaction holds it: its owner may keep it for as long as he likes, and there
+-- will be another pass.
 CREATE OR REPLACE FUNCTION fetchwork.apply_policy(
     cluster integer,
     proc integer,
     status integer,
     action text,
     reason text,
-    code integer DEFAULT 3,
-    subcode integer DEFAULT 0
+    code numeric DEFAULT 3,
+    subcode numeric DEFAULT 0
 )
 RETURNS boolean
 LANGUAGE plpgsql
@@ -19,6 +20,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     job fetchwork.job;
+    -- what an expression of a submitter gives may be any number
+    safe_code integer := least(greatest(code, 0), 2147483647);
+    safe_subcode integer := least(greatest(subcode, -2147483648), 2147483647);
 BEGIN
     IF action NOT IN ('hold', 'release', 'remove', 'vacate') THEN
         RAISE EXCEPTION USING
@@ -29,18 +33,18 @@ BEGIN
     INTO job
     FROM fetchwork.job AS j
     WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status = status AND j.job_status <> 3
-    FOR UPDATE;
+    FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     IF action = 'remove' THEN
-        PERFORM fetchwork.remove_job(job, apply_policy.reason);
+        PERFORM fetchwork.remove_jobs(ARRAY[cluster], ARRAY[proc], apply_policy.reason);
     ELSIF action = 'hold' AND job.job_status <> 5 THEN
-        PERFORM fetchwork.dequeue(job);
-        PERFORM fetchwork.hold_job(cluster, proc, apply_policy.reason, code, subcode);
-        PERFORM fetchwork.end_live_run(cluster, proc, 'hold', apply_policy.reason);
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[cluster], ARRAY[proc], apply_policy.reason, safe_code, safe_subcode
+        );
     ELSIF action = 'release' AND job.job_status = 5 THEN
-        PERFORM fetchwork.release_job(job, apply_policy.reason);
+        PERFORM fetchwork.release_jobs(ARRAY[cluster], ARRAY[proc], apply_policy.reason);
     ELSIF action = 'vacate' AND job.job_status IN (2, 7) THEN
         PERFORM fetchwork.end_live_run(cluster, proc, 'vacate', apply_policy.reason);
     ELSE

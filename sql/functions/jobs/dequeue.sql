@@ -11,6 +11,10 @@ BEGIN
     DELETE FROM fetchwork.waiting AS w
     WHERE w.autocluster_id = job.autocluster_id AND w.job_prio = job.job_prio AND w.position = job.position
         AND w.cluster_id = job.cluster_id AND w.proc_id = job.proc_id;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fetchwork.end_demand(job.autocluster_id, job.job_prio);
+    RETURN true;
 END
 $$;

@@ -1,6 +1,11 @@
 -- Changes attributes of jobs that are in the queue (condor_qedit): changes is an object in HTCondor's JSON
 -- form, null removes an attribute. What matching looks at may change too: an Idle job then moves to its
--- new autocluster. Owner can't be changed. Returns how many jobs were changed.
+-- new autocluster, at the same position, so that an edit does not cost it its turn. Owner can't be changed.
+-- Returns how many jobs were changed.
+--
+-- The jobs are changed together: what depends on few of their attributes (rights, autocluster) is asked once
+-- for all that are alike in them, as submit_cluster does. A job that a claim is taking at the moment is
+-- claimed as it was.
 -- Errors: as for submit.
 -- Locks: the jobs, in the order of their ids (selected_jobs).
 CREATE OR REPLACE FUNCTION fetchwork.edit(jobs text [], changes jsonb, owner text DEFAULT NULL)
@@ -8,20 +13,32 @@ RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    job fetchwork.job;
-    shared jsonb;
-    new_own jsonb;
-    whole jsonb;
     checked jsonb := fetchwork.checked_ad(changes);
-    new_autocluster integer;
-    new_prio integer;
-    new_batch integer;
-    waited boolean;
-    edited integer := 0;
     refused text;
+    -- the changes in HTCondor's spelling, and those that may be spelled otherwise in the ads
+    known jsonb;
+    unknown jsonb;
+    clusters integer[];
+    procs integer[];
+    old_autoclusters integer[];
+    old_batches integer[];
+    old_prios integer[];
+    -- JobBatchName is a literal, so it is the same for all jobs of an owner
+    owners text[];
+    batches integer[];
+    alike record;
+    edited_cluster integer;
+    names text[];
+    whole jsonb;
+    new_autocluster integer;
+    shared_bytes integer;
+    max_bytes integer := fetchwork.setting_value('max_ad_bytes');
 BEGIN
     SELECT k.key
     INTO refused
@@ -41,58 +58,135 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('attribute "%s" can''t be edited; allowed: what a submitter sets', refused);
     END IF;
-    FOR job IN
-        SELECT s.*
-        FROM fetchwork.selected_jobs(jobs, edit.owner, role) AS s
-        WHERE s.job_status <> 3
-    LOOP
-        SELECT c.ad
-        INTO shared
+    SELECT
+        coalesce(jsonb_object_agg(a.name, e.value) FILTER (WHERE a.key IS NOT NULL), '{}'),
+        coalesce(jsonb_object_agg(e.key, e.value) FILTER (WHERE a.key IS NULL), '{}')
+    INTO known, unknown
+    FROM jsonb_each(changes) AS e
+    LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key);
+
+    SELECT
+        array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.autocluster_id), array_agg(s.batch_id),
+        array_agg(s.job_prio), array_agg(DISTINCT s.owner)
+    INTO clusters, procs, old_autoclusters, old_batches, old_prios, owners
+    FROM fetchwork.selected_jobs(jobs, edit.owner, role) AS s
+    WHERE s.job_status <> 3;
+    IF clusters IS NULL THEN
+        RETURN 0;
+    END IF;
+    IF known ->> 'JobBatchName' IS NOT NULL THEN
+        SELECT array_agg(fetchwork.ensure_batch(o.name, known ->> 'JobBatchName'))
+        INTO batches
+        FROM unnest(owners) AS o (name);
+    END IF;
+
+    UPDATE fetchwork.job AS j
+    SET ad = e.own,
+        batch_id = CASE
+            WHEN NOT known ? 'JobBatchName' THEN j.batch_id
+            ELSE batches[array_position(owners, j.owner)]
+        END,
+        job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
+        queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
+        has_policy = fetchwork.has_policy(e.whole)
+    FROM (
+        SELECT o.cluster_id, o.proc_id, o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
+        FROM (
+            SELECT
+                k.cluster_id, k.proc_id, c.ad AS shared,
+                i.ad || known || (
+                    -- in the spelling that the job has already
+                    SELECT coalesce(jsonb_object_agg(coalesce(s.key, u.key), u.value), '{}')
+                    FROM jsonb_each(unknown) AS u
+                    LEFT JOIN jsonb_object_keys(c.ad || i.ad) AS s (key) ON lower(s.key) = lower(u.key)
+                ) AS own
+            FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+            JOIN fetchwork.job AS i ON i.cluster_id = k.cluster_id AND i.proc_id = k.proc_id
+            JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+        ) AS o
+    ) AS e
+    WHERE j.cluster_id = e.cluster_id AND j.proc_id = e.proc_id;
+
+    -- one job for all with the same rights and form, and each that may have become too large
+    PERFORM fetchwork.checked_job(w.whole, role)
+    FROM (
+        SELECT DISTINCT ON (
+            c.cluster_id,
+            j.ad -> 'Cmd', j.ad -> 'Iwd', j.ad -> 'JobUniverse', j.ad -> 'Owner', j.ad -> 'AccountingGroup',
+            j.ad -> 'FetchWorkQueue'
+        )
+            jsonb_strip_nulls(c.ad || j.ad) AS whole
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+    ) AS w;
+    SELECT max(octet_length(c.ad::text))
+    INTO shared_bytes
+    FROM fetchwork.cluster AS c
+    WHERE c.cluster_id = ANY (ARRAY(SELECT DISTINCT k.id FROM unnest(clusters) AS k (id)));
+    PERFORM fetchwork.checked_job(jsonb_strip_nulls(c.ad || j.ad), role)
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+    JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+    -- no JSON is printed longer than twelve times its length
+    WHERE CASE
+        WHEN 700 + 12::bigint * (shared_bytes + octet_length(j.ad::text)) > max_bytes
+            THEN fetchwork.printed_size(jsonb_strip_nulls(c.ad || j.ad)) > max_bytes
+        ELSE false
+    END;
+
+    -- one autocluster for all jobs of a cluster whose own attributes that matching looks at are the same; an
+    -- expression there may refer to any other attribute
+    FOREACH edited_cluster IN ARRAY (SELECT array_agg(DISTINCT k.id) FROM unnest(clusters) AS k (id)) LOOP
+        SELECT fetchwork.matched_names(c.ad)
+        INTO names
         FROM fetchwork.cluster AS c
-        WHERE c.cluster_id = job.cluster_id;
-        -- in the spelling that the job has already, or else HTCondor's
-        SELECT job.ad || coalesce(jsonb_object_agg(coalesce(k.key, a.name, e.key), e.value), '{}')
-        INTO new_own
-        FROM jsonb_each(changes) AS e
-        LEFT JOIN jsonb_object_keys(shared || job.ad) AS k (key) ON lower(k.key) = lower(e.key)
-        LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key);
-        whole := jsonb_strip_nulls(shared || new_own);
-        PERFORM fetchwork.checked_job(whole, role);
-        new_autocluster := fetchwork.ensure_autocluster(whole, job);
-        new_prio := coalesce((whole ->> 'JobPrio')::integer, 0);
-        new_batch := CASE
-            WHEN jsonb_typeof(whole -> 'JobBatchName') = 'string'
-                THEN fetchwork.ensure_batch(job.owner, whole ->> 'JobBatchName')
-        END;
-        waited := job.job_status = 1 AND fetchwork.dequeue(job);
-        UPDATE fetchwork.job AS j
-        SET ad = new_own,
-            autocluster_id = new_autocluster,
-            batch_id = new_batch,
-            job_prio = new_prio,
-            queue = coalesce(whole ->> 'FetchWorkQueue', 'default'),
-            has_policy = fetchwork.has_policy(whole)
-        WHERE j.cluster_id = job.cluster_id AND j.proc_id = job.proc_id;
-        -- counts and limits take the live run's autocluster for its job's
-        UPDATE fetchwork.run AS r
-        SET autocluster_id = new_autocluster
-        WHERE r.cluster_id = job.cluster_id
-            AND r.proc_id = job.proc_id
-            AND r.autocluster_id <> new_autocluster;
-        IF new_autocluster <> job.autocluster_id OR new_batch IS DISTINCT FROM job.batch_id THEN
-            INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
-            VALUES
-                (job.autocluster_id, job.batch_id, -1, CASE WHEN job.job_status = 5 THEN -1 ELSE 0 END),
-                (new_autocluster, new_batch, 1, CASE WHEN job.job_status = 5 THEN 1 ELSE 0 END);
-        END IF;
-        IF waited THEN
-            -- at the same position, so that an edit does not cost the job its turn
-            INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-            VALUES (new_autocluster, new_prio, job.position, job.cluster_id, job.proc_id);
-            PERFORM fetchwork.ensure_demand(new_autocluster, new_prio);
-        END IF;
-        edited := edited + 1;
+        WHERE c.cluster_id = edited_cluster;
+        FOR alike IN
+            SELECT a.ad, array_agg(a.proc_id) AS procs
+            FROM (
+                SELECT
+                    j.proc_id,
+                    CASE
+                        WHEN jsonb_path_exists(m.part, '$.* ? (@ starts with "/Expr(")') THEN j.ad
+                        ELSE m.part
+                    END AS ad
+                FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+                JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') AS part
+                    FROM jsonb_each(j.ad) AS e
+                    WHERE lower(e.key) = ANY (names) OR lower(e.key) LIKE 'request%'
+                ) AS m
+                WHERE k.cluster_id = edited_cluster
+            ) AS a
+            GROUP BY a.ad
+        LOOP
+            SELECT jsonb_strip_nulls(c.ad || alike.ad)
+            INTO whole
+            FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = edited_cluster;
+            -- what the queue keeps of a job differs from job to job
+            IF EXISTS (
+                SELECT FROM fetchwork.attribute AS t
+                WHERE t.key = ANY (fetchwork.matched_names(whole)) AND t.rule IN ('ours', 'unhonoured')
+            ) THEN
+                UPDATE fetchwork.job AS j
+                SET autocluster_id = fetchwork.ensure_autocluster(whole, j)
+                FROM unnest(alike.procs) AS k (proc_id)
+                WHERE j.cluster_id = edited_cluster AND j.proc_id = k.proc_id;
+            ELSE
+                new_autocluster := fetchwork.ensure_autocluster(whole, NULL);
+                UPDATE fetchwork.job AS j
+                SET autocluster_id = new_autocluster
+                FROM unnest(alike.procs) AS k (proc_id)
+                WHERE j.cluster_id = edited_cluster
+                    AND j.proc_id = k.proc_id
+                    AND j.autocluster_id <> new_autocluster;
+            END IF;
+        END LOOP;
     END LOOP;
-    RETURN edited;
+    PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
+    RETURN cardinality(clusters);
 END
 $$;

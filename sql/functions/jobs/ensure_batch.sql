@@ -1,5 +1,6 @@
 -- The id of an owner's batch of that name; made if it is new. ON CONFLICT: another transaction may make it at
 -- the same time; its row is taken.
+-- Locks: KEY SHARE on the batch.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_batch(owner text, name text)
 RETURNS integer
 LANGUAGE plpgsql
@@ -11,7 +12,9 @@ BEGIN
     SELECT b.batch_id
     INTO batch
     FROM fetchwork.batch AS b
-    WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
+    WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name
+    -- so that it is not forgotten (functions/maintenance/forget.sql)
+    FOR KEY SHARE;
     IF batch IS NULL THEN
         INSERT INTO fetchwork.batch (owner, name)
         VALUES (ensure_batch.owner, ensure_batch.name)

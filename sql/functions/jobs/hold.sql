@@ -15,20 +15,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    job fetchwork.job;
-    held integer := 0;
+    clusters integer[];
+    procs integer[];
     why text := coalesce(hold.reason, format('via fetchwork hold (by %s)', role));
 BEGIN
-    FOR job IN
-        SELECT s.*
-        FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s
-        WHERE s.job_status NOT IN (3, 5)
-    LOOP
-        PERFORM fetchwork.dequeue(job);
-        PERFORM fetchwork.hold_job(job.cluster_id, job.proc_id, why, hold.code, hold.subcode);
-        PERFORM fetchwork.end_live_run(job.cluster_id, job.proc_id, 'hold', why);
-        held := held + 1;
-    END LOOP;
-    RETURN held;
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO clusters, procs
+    FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s
+    WHERE s.job_status NOT IN (3, 5);
+    IF clusters IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM fetchwork.hold_jobs(clusters, procs, why, hold.code, hold.subcode);
+    RETURN cardinality(clusters);
 END
 $$;

@@ -8,18 +8,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    job fetchwork.job;
-    released integer := 0;
+    clusters integer[];
+    procs integer[];
     why text := coalesce(release.reason, format('via fetchwork release (by %s)', role));
 BEGIN
-    FOR job IN
-        SELECT s.*
-        FROM fetchwork.selected_jobs(jobs, release.owner, role) AS s
-        WHERE s.job_status = 5
-    LOOP
-        PERFORM fetchwork.release_job(job, why);
-        released := released + 1;
-    END LOOP;
-    RETURN released;
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO clusters, procs
+    FROM fetchwork.selected_jobs(jobs, release.owner, role) AS s
+    WHERE s.job_status = 5;
+    IF clusters IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM fetchwork.release_jobs(clusters, procs, why);
+    RETURN cardinality(clusters);
 END
 $$;

@@ -8,18 +8,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    job fetchwork.job;
-    removed integer := 0;
+    clusters integer[];
+    procs integer[];
     why text := coalesce(remove.reason, format('via fetchwork rm (by %s)', role));
 BEGIN
-    FOR job IN
-        SELECT s.*
-        FROM fetchwork.selected_jobs(jobs, remove.owner, role) AS s
-        WHERE s.job_status <> 3
-    LOOP
-        PERFORM fetchwork.remove_job(job, why);
-        removed := removed + 1;
-    END LOOP;
-    RETURN removed;
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO clusters, procs
+    FROM fetchwork.selected_jobs(jobs, remove.owner, role) AS s
+    WHERE s.job_status <> 3;
+    IF clusters IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM fetchwork.remove_jobs(clusters, procs, why);
+    RETURN cardinality(clusters);
 END
 $$;

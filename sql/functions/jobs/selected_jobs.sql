@@ -1,17 +1,26 @@
 -- The jobs that a caller names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once,
 -- locked, and only those that the invoker may change. An id that names none of those raises FWNOT: another
 -- user's job does not exist for the caller.
+--
+-- Each id is looked up once by the key of "job": a call costs what its jobs are many, however large their
+-- clusters are.
 -- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs
 -- don't wait for each other.
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
     own text[] := fetchwork.own_owners(role);
     may_change_all boolean := fetchwork.is_admin(role);
+    whole_clusters integer[];
+    clusters integer[];
+    procs integer[];
     missing text;
 BEGIN
     IF jobs IS NULL AND selected_jobs.owner IS NULL THEN
@@ -33,31 +42,49 @@ BEGIN
         FOR UPDATE;
         RETURN;
     END IF;
+    SELECT
+        array_agg(DISTINCT id.cluster_id) FILTER (WHERE id.proc_id IS NULL),
+        array_agg(id.cluster_id) FILTER (WHERE id.proc_id IS NOT NULL),
+        array_agg(id.proc_id) FILTER (WHERE id.proc_id IS NOT NULL)
+    INTO whole_clusters, clusters, procs
+    FROM (SELECT DISTINCT n.name FROM unnest(jobs) AS n (name)) AS named
+    CROSS JOIN LATERAL fetchwork.parse_job_id(named.name) AS id;
+
     SELECT n.name
     INTO missing
-    FROM unnest(jobs) AS n (name)
-    CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
-    WHERE NOT EXISTS (
-        SELECT FROM fetchwork.job AS j
-        WHERE j.cluster_id = id.cluster_id
-            AND (id.proc_id IS NULL OR j.proc_id = id.proc_id)
-            AND (may_change_all OR j.owner = ANY (own))
-    )
+    FROM (
+        SELECT fetchwork.job_id(k.cluster_id, k.proc_id)
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        WHERE NOT EXISTS (
+            SELECT FROM fetchwork.job AS j
+            WHERE j.cluster_id = k.cluster_id
+                AND j.proc_id = k.proc_id
+                AND (may_change_all OR j.owner = ANY (own))
+        )
+        UNION ALL
+        SELECT k.cluster_id::text
+        FROM unnest(whole_clusters) AS k (cluster_id)
+        WHERE NOT EXISTS (
+            SELECT FROM fetchwork.job AS j
+            WHERE j.cluster_id = k.cluster_id AND (may_change_all OR j.owner = ANY (own))
+        )
+    ) AS n (name)
     LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', missing);
     END IF;
     RETURN QUERY
     SELECT j.*
-    FROM fetchwork.job AS j
-    WHERE (j.cluster_id, j.proc_id) IN (
-            SELECT k.cluster_id, k.proc_id
-            FROM unnest(jobs) AS n (name)
-            CROSS JOIN LATERAL fetchwork.parse_job_id(n.name) AS id
-            JOIN fetchwork.job AS k ON k.cluster_id = id.cluster_id
-                AND (id.proc_id IS NULL OR k.proc_id = id.proc_id)
-        )
-        AND (may_change_all OR j.owner = ANY (own))
+    FROM (
+        SELECT k.cluster_id, k.proc_id
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        UNION
+        SELECT c.cluster_id, c.proc_id
+        FROM fetchwork.job AS c
+        WHERE c.cluster_id = ANY (whole_clusters)
+    ) AS named
+    JOIN fetchwork.job AS j ON j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id
+    WHERE (may_change_all OR j.owner = ANY (own))
         AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
     ORDER BY j.cluster_id, j.proc_id
     FOR UPDATE OF j;

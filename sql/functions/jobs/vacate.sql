@@ -8,21 +8,15 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    job fetchwork.job;
-    vacated integer := 0;
+    clusters integer[];
+    procs integer[];
 BEGIN
-    FOR job IN
-        SELECT s.*
-        FROM fetchwork.selected_jobs(jobs, vacate.owner, role) AS s
-        WHERE s.job_status IN (2, 7)
-    LOOP
-        IF fetchwork.end_live_run(
-            job.cluster_id, job.proc_id, 'vacate',
-            coalesce(vacate.reason, format('via fetchwork vacate (by %s)', role))
-        ) THEN
-            vacated := vacated + 1;
-        END IF;
-    END LOOP;
-    RETURN vacated;
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO clusters, procs
+    FROM fetchwork.selected_jobs(jobs, vacate.owner, role) AS s
+    WHERE s.job_status IN (2, 7);
+    RETURN fetchwork.end_live_runs(
+        clusters, procs, 'vacate', coalesce(vacate.reason, format('via fetchwork vacate (by %s)', role))
+    );
 END
 $$;

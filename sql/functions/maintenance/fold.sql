@@ -10,7 +10,7 @@ DECLARE
     folded integer;
     halflife double precision := fetchwork.setting_value('priority_halflife');
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork fold', 0)) THEN
+    IF NOT EXISTS (SELECT FROM fetchwork.tally_change AS c) OR NOT fetchwork.take_turn('fold') THEN
         RETURN 0;
     END IF;
     WITH change AS (
@@ -29,7 +29,8 @@ BEGIN
             jobs = t.jobs + excluded.jobs,
             held = t.held + excluded.held,
             completed = t.completed + excluded.completed,
-            removed = t.removed + excluded.removed
+            removed = t.removed + excluded.removed,
+            changed_at = now()
     ),
     used AS (
         UPDATE fetchwork.submitter AS s

@@ -1,6 +1,7 @@
 -- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
--- holds jobs that hosts could not evaluate, adds up counts. Agents call it every second or two; a pool
--- without agents needs a timer that does. Returns how many of each.
+-- holds jobs that hosts could not evaluate, adds up counts, ends demand for what was removed. Agents call it
+-- every second or two; a pool without agents needs a timer that does. Returns how many were
+-- reaped, woken, folded.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -11,5 +12,6 @@ BEGIN
     woken := fetchwork.wake();
     PERFORM fetchwork.hold_faulty();
     folded := fetchwork.fold();
+    PERFORM fetchwork.sweep_demand();
 END
 $$;

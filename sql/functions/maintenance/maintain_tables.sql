@@ -1,6 +1,6 @@
 -- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
--- their time (settings history_days, event_days), and forgets clusters, slots and rests that nothing refers
--- to. Agents call it each hour; repeating it is harmless.
+-- their time (settings history_days, event_days), and forgets clusters, slots, rests, autoclusters, batches
+-- and submitters that nothing refers to. Agents call it each hour; repeating it is harmless.
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
 -- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
@@ -20,7 +20,7 @@ DECLARE
         days => fetchwork.setting_value('history_days')::integer
     );
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork maintain', 0)) THEN
+    IF NOT fetchwork.take_turn('tables') THEN
         RETURN;
     END IF;
     IF EXISTS (SELECT FROM fetchwork.event_default AS e WHERE e.at < event_limit) THEN
@@ -51,6 +51,8 @@ BEGIN
     );
     DELETE FROM fetchwork.slot AS s
     WHERE s.last_fetch_at < now() - interval '30 days';
+
+    PERFORM fetchwork.forget();
 
     FOREACH parent IN ARRAY ARRAY['event', 'job_history', 'run_history'] LOOP
         BEGIN

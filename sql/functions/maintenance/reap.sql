@@ -20,7 +20,7 @@ DECLARE
     here text := fetchwork.server_identity();
     patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork reap', 0)) THEN
+    IF NOT fetchwork.take_turn('reap') THEN
         RETURN 0;
     END IF;
     SELECT h.*

@@ -13,7 +13,8 @@
 -- below the hint is found when the caller forgets its hints, as it does every few seconds.
 --
 -- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses a run that is
--- not there, and the job waits again. So it does not wait for the disk.
+-- not there, and the job waits again. So it does not wait for the disk, unless it ended a run that was over:
+-- who reads the event of that must find it again after a crash.
 --
 -- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see
 -- functions/maintenance/reap.sql). Not so a partitionable slot, which goes on asking while starters for what
@@ -23,7 +24,7 @@
 -- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment
 -- and long at the next, and a session keeps the plan that it made when they were empty.
 --
--- Locks: the deleted row; advisory locks of limits, where there are any.
+-- Locks: the deleted row; the row of limits (lock_limits), where one of the autoclusters is limited.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
     host_id integer,
     slot text,
@@ -56,6 +57,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     i integer;
+    may_count boolean;
     taken record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -64,11 +66,17 @@ BEGIN
         SELECT FROM fetchwork.run AS r
         WHERE r.host_id = claim.host_id AND r.slot = claim.slot
     ) THEN
-        PERFORM fetchwork.slot_is_free(claim.host_id, claim.slot);
+        IF fetchwork.slot_is_free(claim.host_id, claim.slot) > 0 THEN
+            -- an event may have been written: it is on disk before anybody reads it
+            PERFORM set_config('synchronous_commit', 'on', true);
+        END IF;
     END IF;
 
     FOR i IN 1 .. coalesce(cardinality(autoclusters), 0) LOOP
-        CONTINUE WHEN limited[i] AND NOT fetchwork.limit_allows(autoclusters[i]);
+        IF limited[i] THEN
+            may_count := coalesce(may_count, fetchwork.lock_limits());
+            CONTINUE WHEN NOT may_count OR NOT fetchwork.limit_allows(autoclusters[i]);
+        END IF;
         DELETE FROM fetchwork.waiting AS w
         WHERE w.ctid = (
             SELECT h.ctid

@@ -8,7 +8,8 @@
 -- second wait would let a submission of a million jobs delay all others with equal jobs, and two submissions
 -- with several autoclusters each wait for the other.
 --
--- Locks: none, but that a new submitter's row waits for a twin that another transaction is inserting.
+-- Locks: KEY SHARE on the autocluster, so that it is not forgotten (functions/maintenance/forget.sql); a new
+-- submitter's row waits for a twin that another transaction is inserting.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb, job fetchwork.job)
 RETURNS integer
 LANGUAGE plpgsql
@@ -48,7 +49,9 @@ BEGIN
     FROM fetchwork.autocluster AS a
     WHERE a.signature = job_signature
     ORDER BY a.autocluster_id
-    LIMIT 1;
+    LIMIT 1
+    -- passes over one that is being forgotten
+    FOR KEY SHARE SKIP LOCKED;
     IF autocluster IS NOT NULL THEN
         RETURN autocluster;
     END IF;

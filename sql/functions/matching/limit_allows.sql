@@ -2,9 +2,7 @@
 -- of its submitter? Counted from the live runs. ConcurrencyLimits is HTCondor's "name:amount,name"; a name
 -- that no limit is set for is unlimited.
 --
--- Locks: one transaction's advisory lock for all that is counted, so that two claims can't both get the last
--- unit. One for each limit would let two claims that look at several autoclusters, in different orders, wait
--- for each other.
+-- The caller has taken the turn (lock_limits), so that two claims can't both get the last unit.
 --
 -- claim turns sequential scans off; here, where all live runs are counted, they are right, and their penalty
 -- would call in the JIT compiler.
@@ -21,7 +19,6 @@ DECLARE
     queue_maximum integer;
     submitter_maximum integer;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended('fetchwork limits', 0));
     SELECT a.*
     INTO wanted_autocluster
     FROM fetchwork.autocluster AS a

@@ -29,7 +29,7 @@ BEGIN
     ) THEN
         RETURN 0;
     END IF;
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('fetchwork preempt', 0)) THEN
+    IF NOT fetchwork.take_turn('preempt') THEN
         RETURN 0;
     END IF;
     FOR want IN

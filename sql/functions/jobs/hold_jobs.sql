@@ -1,0 +1,55 @@
+-- Holds jobs, for hold() and for policy: takes them out of the queue, HELD events (012), asks for the end of
+-- their runs. The caller has locked the jobs, none of which is Held or Removed.
+CREATE OR REPLACE FUNCTION fetchwork.hold_jobs(
+    clusters integer [],
+    procs integer [],
+    reason text,
+    code integer,
+    subcode integer
+)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    name text := fetchwork.hold_name(hold_jobs.code);
+BEGIN
+    PERFORM fetchwork.dequeue_jobs(clusters, procs);
+    WITH held AS (
+        UPDATE fetchwork.job AS j
+        SET job_status = 5,
+            status_at = clock_timestamp(),
+            not_before = NULL,
+            hold_reason = hold_jobs.reason,
+            hold_code = hold_jobs.code,
+            hold_subcode = hold_jobs.subcode,
+            num_holds = j.num_holds + 1,
+            facts = j.facts || jsonb_build_object(
+                'LastJobStatus', j.job_status,
+                'NumHoldsByReason', coalesce(j.facts -> 'NumHoldsByReason', '{}') || jsonb_build_object(
+                    name, coalesce((j.facts #>> ARRAY['NumHoldsByReason', name])::integer, 0) + 1
+                )
+            )
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        RETURNING j.autocluster_id, j.batch_id
+    )
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
+    SELECT h.autocluster_id, h.batch_id, count(*)
+    FROM held AS h
+    GROUP BY h.autocluster_id, h.batch_id;
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT
+        12, k.cluster_id, k.proc_id,
+        jsonb_build_object(
+            'HoldReason', hold_jobs.reason,
+            'HoldReasonCode', hold_jobs.code,
+            'HoldReasonSubCode', hold_jobs.subcode
+        )
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id);
+    PERFORM fetchwork.end_live_runs(clusters, procs, 'hold', hold_jobs.reason);
+END
+$$;

@@ -1,0 +1,130 @@
+-- Releases held jobs, for release() and for policy; RELEASED events (013). A job whose run was asked to end
+-- and has not yet is Running in name until that run's end brings it back to the queue; the others wait in
+-- the order of the arrays. The caller has locked the jobs, all of which are Held.
+CREATE OR REPLACE FUNCTION fetchwork.release_jobs(clusters integer [], procs integer [], reason text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    running_clusters integer[];
+    running_procs integer[];
+    waiting_clusters integer[];
+    waiting_procs integer[];
+    waiting_positions bigint[];
+    following_clusters integer[];
+    following_procs integer[];
+    old_autoclusters integer[];
+    old_batches integer[];
+    old_prios integer[];
+BEGIN
+    WITH ending AS (
+        UPDATE fetchwork.run AS r
+        SET end_requested = 'vacate', job_status = 2
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+        RETURNING r.cluster_id, r.proc_id
+    )
+    SELECT coalesce(array_agg(e.cluster_id), '{}'), coalesce(array_agg(e.proc_id), '{}')
+    INTO running_clusters, running_procs
+    FROM ending AS e;
+    SELECT array_agg(w.cluster_id), array_agg(w.proc_id), array_agg(w.position)
+    INTO waiting_clusters, waiting_procs, waiting_positions
+    FROM (
+        SELECT o.cluster_id, o.proc_id, nextval('fetchwork.position') AS position
+        FROM (
+            SELECT k.cluster_id, k.proc_id
+            FROM unnest(clusters, procs) WITH ORDINALITY AS k (cluster_id, proc_id, nth)
+            WHERE NOT EXISTS (
+                SELECT FROM fetchwork.run AS r
+                WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+            )
+            ORDER BY k.nth
+        ) AS o
+    ) AS w;
+
+    WITH released AS (
+        UPDATE fetchwork.job AS j
+        SET job_status = CASE WHEN k.position IS NULL THEN 2 ELSE 1 END,
+            position = coalesce(k.position, j.position),
+            not_before = NULL,
+            status_at = clock_timestamp(),
+            facts = j.facts || jsonb_build_object(
+                'LastJobStatus', 5,
+                'LastHoldReason', j.hold_reason,
+                'LastHoldReasonCode', j.hold_code,
+                'LastHoldReasonSubCode', coalesce(j.hold_subcode, 0),
+                'ReleaseReason', coalesce(release_jobs.reason, '')
+            ),
+            hold_reason = NULL,
+            hold_code = NULL,
+            hold_subcode = NULL,
+            num_not_started = 0,
+            num_lost = 0
+        FROM (
+            SELECT w.cluster_id, w.proc_id, w.position
+            FROM unnest(waiting_clusters, waiting_procs, waiting_positions)
+                AS w (cluster_id, proc_id, position)
+            UNION ALL
+            SELECT r.cluster_id, r.proc_id, NULL
+            FROM unnest(running_clusters, running_procs) AS r (cluster_id, proc_id)
+        ) AS k
+        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        RETURNING
+            j.cluster_id, j.proc_id, j.job_status, j.job_prio, j.autocluster_id, j.batch_id, k.position
+    ),
+    counted AS (
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
+        SELECT r.autocluster_id, r.batch_id, -count(*)
+        FROM released AS r
+        GROUP BY r.autocluster_id, r.batch_id
+    ),
+    queued AS (
+        INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+        SELECT r.autocluster_id, r.job_prio, r.position, r.cluster_id, r.proc_id
+        FROM released AS r
+        WHERE r.job_status = 1
+    )
+    -- RunEnding: so that a reader of the events knows that an EVICTED will come
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT
+        13, r.cluster_id, r.proc_id,
+        jsonb_build_object('Reason', release_jobs.reason)
+            || CASE WHEN r.job_status = 2 THEN '{"RunEnding": true}' ELSE '{}' END::jsonb
+    FROM released AS r;
+
+    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
+    FROM (
+        SELECT DISTINCT j.autocluster_id, j.job_prio
+        FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
+        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        -- in one order, so that two callers can't wait for each other
+        ORDER BY j.autocluster_id, j.job_prio
+    ) AS d;
+
+    -- where matching looks at what changes in a job's life, the job moves to the autocluster of its present
+    -- values, as in enqueue
+    SELECT
+        array_agg(j.cluster_id), array_agg(j.proc_id), array_agg(j.autocluster_id), array_agg(j.batch_id),
+        array_agg(j.job_prio)
+    INTO following_clusters, following_procs, old_autoclusters, old_batches, old_prios
+    FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+    JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
+    WHERE fetchwork.follows_job(a.ad);
+    IF following_clusters IS NULL THEN
+        RETURN;
+    END IF;
+    UPDATE fetchwork.job AS j
+    SET autocluster_id = fetchwork.ensure_autocluster(c.ad || j.ad, j)
+    FROM unnest(following_clusters, following_procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+    WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
+    PERFORM fetchwork.move_jobs(
+        following_clusters, following_procs, old_autoclusters, old_batches, old_prios
+    );
+END
+$$;

@@ -1,0 +1,73 @@
+-- Removes jobs, for remove() and for policy: ABORTED events (009). A job without a started run goes to
+-- history at once, one with is Removed (X) until its run ends. The caller has locked the jobs, none of which
+-- is Removed.
+CREATE OR REPLACE FUNCTION fetchwork.remove_jobs(clusters integer [], procs integer [], reason text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    running_clusters integer[];
+    running_procs integer[];
+BEGIN
+    PERFORM fetchwork.dequeue_jobs(clusters, procs);
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT 9, k.cluster_id, k.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id);
+    PERFORM fetchwork.end_live_runs(clusters, procs, 'remove', remove_jobs.reason);
+    SELECT array_agg(r.cluster_id), array_agg(r.proc_id)
+    INTO running_clusters, running_procs
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.run AS r ON r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id;
+
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
+    SELECT j.autocluster_id, j.batch_id, -count(*)
+    FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+    WHERE j.job_status = 5
+    GROUP BY j.autocluster_id, j.batch_id;
+    UPDATE fetchwork.job AS j
+    SET job_status = 3,
+        status_at = clock_timestamp(),
+        last_reason = remove_jobs.reason,
+        facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status),
+        hold_reason = NULL,
+        hold_code = NULL,
+        hold_subcode = NULL,
+        not_before = NULL
+    FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
+    WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
+
+    WITH removed AS (
+        DELETE FROM fetchwork.job AS j
+        USING unnest(clusters, procs) AS k (cluster_id, proc_id)
+        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id AND j.job_status <> 3
+        RETURNING j.*
+    ),
+    filed AS (
+        INSERT INTO fetchwork.job_history (
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, run_id,
+            q_date, completed_at, first_start_at, last_start_at,
+            num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
+            wall_s, user_cpu_s, sys_cpu_s,
+            owner, queue, last_reason, facts, ad
+        )
+        SELECT
+            r.cluster_id, r.proc_id, 3, r.job_prio, r.autocluster_id, r.batch_id, r.run_id,
+            r.q_date, clock_timestamp(), r.first_start_at, r.last_start_at,
+            r.num_starts, r.num_completions, r.num_holds, r.num_not_started, r.num_evicted, r.num_lost,
+            r.wall_s, r.user_cpu_s, r.sys_cpu_s,
+            r.owner, r.queue, coalesce(remove_jobs.reason, r.last_reason),
+            r.facts || jsonb_build_object('LastJobStatus', r.job_status), r.ad
+        FROM removed AS r
+    )
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed)
+    SELECT
+        r.autocluster_id, r.batch_id, -count(*), -count(*) FILTER (WHERE r.job_status = 5), count(*)
+    FROM removed AS r
+    GROUP BY r.autocluster_id, r.batch_id;
+END
+$$;

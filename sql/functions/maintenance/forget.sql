@@ -1,0 +1,88 @@
+-- Forgets autoclusters and batches that have had no jobs for a while, and their counts, and submitters that
+-- have used nothing for a while and for which nothing is set (setting forget_after). History and events keep
+-- what they say; only the counts of jobs that ended long ago go (views totals and batches). At most 20 000 of
+-- each a call.
+--
+-- A submission that is about to use a row has locked it with KEY SHARE, as a reference or in
+-- ensure_autocluster: such rows are left (SKIP LOCKED), and those that could be locked are looked at again,
+-- by a new statement and so a new snapshot, before they are deleted.
+CREATE OR REPLACE FUNCTION fetchwork.forget()
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+    since timestamptz := now() - make_interval(
+        secs => fetchwork.setting_value('forget_after')::double precision
+    );
+    halflife double precision := fetchwork.setting_value('priority_halflife');
+    ids integer[];
+    names text[];
+BEGIN
+    SELECT array_agg(l.autocluster_id)
+    INTO ids
+    FROM (
+        SELECT a.autocluster_id
+        FROM fetchwork.autocluster AS a
+        WHERE a.autocluster_id IN (
+            SELECT t.autocluster_id
+            FROM fetchwork.tally AS t
+            GROUP BY t.autocluster_id
+            HAVING bool_and(t.jobs = 0 AND t.changed_at < since)
+            LIMIT 20000
+        )
+        FOR UPDATE SKIP LOCKED
+    ) AS l;
+    SELECT array_agg(i.id)
+    INTO ids
+    FROM unnest(ids) AS i (id)
+    WHERE NOT EXISTS (SELECT FROM fetchwork.tally AS t WHERE t.autocluster_id = i.id AND t.jobs <> 0)
+        AND i.id NOT IN (SELECT c.autocluster_id FROM fetchwork.tally_change AS c)
+        AND i.id NOT IN (SELECT r.autocluster_id FROM fetchwork.run AS r)
+        AND i.id NOT IN (SELECT d.autocluster_id FROM fetchwork.demand AS d)
+        AND i.id NOT IN (SELECT j.autocluster_id FROM fetchwork.job AS j);
+    DELETE FROM fetchwork.tally AS t
+    WHERE t.autocluster_id = ANY (ids);
+    DELETE FROM fetchwork.slot_rest AS r
+    WHERE r.autocluster_id = ANY (ids);
+    DELETE FROM fetchwork.autocluster AS a
+    WHERE a.autocluster_id = ANY (ids);
+
+    SELECT array_agg(l.batch_id)
+    INTO ids
+    FROM (
+        SELECT b.batch_id
+        FROM fetchwork.batch AS b
+        WHERE b.batch_id NOT IN (SELECT t.batch_id FROM fetchwork.tally AS t)
+        LIMIT 20000
+        FOR UPDATE SKIP LOCKED
+    ) AS l;
+    DELETE FROM fetchwork.batch AS b
+    WHERE b.batch_id = ANY (ids)
+        AND NOT EXISTS (SELECT FROM fetchwork.tally AS t WHERE t.batch_id = b.batch_id)
+        AND NOT EXISTS (SELECT FROM fetchwork.tally_change AS c WHERE c.batch_id = b.batch_id)
+        AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.batch_id = b.batch_id);
+
+    SELECT array_agg(l.name)
+    INTO names
+    FROM (
+        SELECT s.name
+        FROM fetchwork.submitter AS s
+        WHERE s.prio_factor IS NULL
+            AND s.max_running IS NULL
+            AND s.usage_at < since
+            -- less than a second of one slot
+            AND s.usage * power(
+                0.5, least(1000, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife)
+            ) < 1
+            AND s.name NOT IN (SELECT g.owner FROM fetchwork.owner_grant AS g)
+            AND s.name NOT IN (SELECT a.submitter FROM fetchwork.autocluster AS a)
+        LIMIT 20000
+        FOR UPDATE SKIP LOCKED
+    ) AS l;
+    DELETE FROM fetchwork.submitter AS s
+    WHERE s.name = ANY (names)
+        AND NOT EXISTS (SELECT FROM fetchwork.autocluster AS a WHERE a.submitter = s.name);
+END
+$$;

@@ -1,0 +1,39 @@
+-- Ends demand behind which nothing waits any more. Whoever takes jobs out of the queue ends it himself; this
+-- finds what two who did so at the same time left, each for the other. One call at a time, at most every five
+-- seconds; returns how many rows were deleted.
+--
+-- One look at the index of "waiting" for each row, and no join, which would read all that waits.
+CREATE OR REPLACE FUNCTION fetchwork.sweep_demand()
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    swept integer;
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.leader_task AS t
+        WHERE t.name = 'demand' AND t.taken_at < clock_timestamp() - interval '5 s'
+    ) OR NOT fetchwork.take_turn('demand') THEN
+        RETURN 0;
+    END IF;
+    UPDATE fetchwork.leader_task AS t
+    SET taken_at = clock_timestamp()
+    WHERE t.name = 'demand';
+    SELECT count(fetchwork.end_demand(i.autocluster_id, i.job_prio))
+    INTO swept
+    FROM (
+        SELECT d.autocluster_id, d.job_prio
+        FROM fetchwork.demand AS d
+        WHERE NOT EXISTS (
+            SELECT FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = d.autocluster_id AND w.job_prio = d.job_prio
+        )
+        LIMIT 20000
+    ) AS i;
+    RETURN swept;
+END
+$$;
