@@ -31,7 +31,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         as_json: bool,
     ) -> None:
         from fetchwork.classad.bindings import JobAction
-        from fetchwork.queue.changing import act
+        from fetchwork.queue.changing import changed as acted
         from fetchwork.queue.selecting import parse_id
 
         if not jobs and not constraints and not everything:
@@ -52,10 +52,8 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         results = []
         failed = False
         for target, spec in targets:
-            counts = session.run(act(getattr(JobAction, action), spec, session.memory, reason))
-            changed, missing, others = (
-                counts[name] for name in ("TotalSuccess", "TotalNotFound", "TotalBadStatus")
-            )
+            selection, changed = session.run(acted(getattr(JobAction, action), spec, session.memory, reason))
+            missing, others = selection.missing, selection.jobs - changed
             results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})
             failed = failed or not changed
             if as_json:

@@ -63,9 +63,9 @@ def cli(
                 {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
             )
         elif log_format:
-            line = str(event).rstrip("\n")
+            line = event.log_entry.rstrip("\n")
         else:
-            first, *more = str(event).splitlines()[:-1]
+            first, *more = str(event).splitlines()
             detail = "; ".join(
                 part.strip()
                 for part in more[:1]

@@ -83,7 +83,7 @@ class LogWriter:
                 Log(str(self._output), None) if self._output else self._logs.get((event.cluster, event.proc))
             )
             if log is not None:
-                texts.setdefault(log, []).append(str(event).encode())
+                texts.setdefault(log, []).append(event.log_entry.encode())
             if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
                 self._logs.pop((event.cluster, event.proc), None)
         number = 0

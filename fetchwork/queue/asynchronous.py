@@ -53,14 +53,15 @@ class AsyncQueue:
         count: int = 0,
         spool: bool = False,
         itemdata: Iterable[str | Mapping[str, str]] | None = None,
+        queue: str | None = None,
         *,
         owner: str | None = None,
     ) -> SubmitResult:
         """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions is not asynchronous."""
 
         def put() -> SubmitResult:
-            with Queue(self._conninfo) as queue:
-                return queue.submit(description, count, spool, itemdata, owner=owner)
+            with Queue(self._conninfo) as own:
+                return own.submit(description, count, spool, itemdata, queue, owner=owner)
 
         return await asyncio.to_thread(put)
 
@@ -155,7 +156,7 @@ class AsyncQueue:
         counts = await self._session.run(changing.act(action, job_spec, self._session.memory, reason))
         return from_json(counts)
 
-    async def edit(self, job_spec: JobSpec, attr: str, value: object) -> int:
+    async def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
         """As ``Queue.edit``."""
         changes = {attr: changing.value_of(value)}
         return await self._session.run(changing.edit(job_spec, changes, self._session.memory))

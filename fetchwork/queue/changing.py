@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fetchwork.codes import JobStatus
 from fetchwork.db import calls
-from fetchwork.errors import JobStateConflict, NotFound
+from fetchwork.db.calls import Call
+from fetchwork.errors import NotFound
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.selecting import JobSpec, constraint_of, ids_of
@@ -19,26 +21,41 @@ if TYPE_CHECKING:
 #: ids in one call of a function that changes jobs; each call is a transaction
 BATCH = 10_000
 
-# by the action's name
-_CALLS = {
-    "Hold": calls.hold,
-    "Release": calls.release,
-    "Remove": calls.remove,
-    "Vacate": calls.vacate,
-    "VacateFast": calls.vacate,
+_LIVE = frozenset({JobStatus.RUNNING, JobStatus.SUSPENDED})
+_NO_STATE = frozenset[int]()
+
+
+@dataclass(frozen=True)
+class _Action:
+    call: Callable[..., Call[int]] | None
+    #: the states in which it can be done, and those in which it has been
+    fitting: frozenset[int] = _NO_STATE
+    done: frozenset[int] = _NO_STATE
+
+
+# by the names of JobAction; what is not here (RemoveX, Suspend, Continue) no job is in a state for
+_ACTIONS = {
+    "Hold": _Action(calls.hold, _LIVE | {JobStatus.IDLE}, frozenset({JobStatus.HELD})),
+    "Release": _Action(calls.release, frozenset({JobStatus.HELD})),
+    "Remove": _Action(calls.remove, _LIVE | {JobStatus.IDLE, JobStatus.HELD}, frozenset({JobStatus.REMOVED})),
+    "Vacate": _Action(calls.vacate, _LIVE),
+    "VacateFast": _Action(calls.vacate, _LIVE),
 }
+_IMPOSSIBLE = _Action(None)
 
 
 @dataclass(frozen=True)
 class Selection:
     """The jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
 
-    A whole cluster stays one id, which is cheap for a million jobs.
+    A whole cluster stays one id, which is cheap for a million jobs. ``named`` are the JobStatus of the jobs
+    that were named one by one: only of these does HTCondor say that one was in no state for an action.
     """
 
     ids: list[str]
     jobs: int
     missing: int
+    named: tuple[int, ...] = ()
 
     def batches(self) -> list[list[str]]:
         """The ids, in lists that are not too long for one call."""
@@ -46,7 +63,7 @@ class Selection:
 
 
 _NAMED = """
-SELECT named.id, count(j.clusterid) AS jobs
+SELECT named.id, count(j.clusterid) AS jobs, max(j.jobstatus) AS status
 FROM unnest(%s::text[]) AS named (id)
 LEFT JOIN fetchwork.jobs AS j
     ON j.clusterid = split_part(named.id, '.', 1)::integer
@@ -68,46 +85,56 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     # each job once, so that what could not be changed can be counted
     present = {row["id"]: row["jobs"] for row in rows if row["jobs"]}
     ids = [id for id in present if "." not in id or id.split(".")[0] not in present]
-    return Selection(ids, sum(present[id] for id in ids), len(rows) - len(present))
+    named = tuple(row["status"] for row in rows if row["jobs"] and "." in row["id"])
+    return Selection(ids, sum(present[id] for id in ids), len(rows) - len(present), named)
 
 
-def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[Json]:
-    """Hold, release, remove or vacate jobs; the counts as ``Schedd.act`` returns them."""
+def changed(
+    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None
+) -> Steps[tuple[Selection, int]]:
+    """Hold, release, remove or vacate jobs: which were meant, and how many of them were changed."""
     from fetchwork.classad.bindings import JobAction
 
     if not isinstance(action, JobAction):
         raise TypeError("action must be a JobAction")
-    call = _CALLS.get(action.name)
-    if call is None:
-        raise JobStateConflict(
-            f"JobAction.{action.name} is not possible for fetched work;"
-            " allowed: Hold, Release, Remove, Vacate"
-        )
+    if reason is not None and not isinstance(reason, str):
+        raise TypeError("reason must be a string")
     selection = yield from selected(spec, memory)
-    changed = 0
-    for ids in selection.batches():
-        changed += yield call(jobs=ids, reason=reason)
+    call = _ACTIONS.get(action.name, _IMPOSSIBLE).call
+    number = 0
+    if call is not None:
+        for ids in selection.batches():
+            number += yield call(jobs=ids, reason=reason)
+    return selection, number
+
+
+def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[Json]:
+    """The same; the counts are those of ``Schedd.act``."""
+    selection, number = yield from changed(action, spec, memory, reason)
+    (total,) = yield Ask("SELECT coalesce(sum(jobs), 0)::bigint AS jobs FROM fetchwork.totals")
+    states = _ACTIONS.get(action.name, _IMPOSSIBLE)
     return {
-        "TotalSuccess": changed,
-        "TotalBadStatus": selection.jobs - changed,
+        "TotalSuccess": number,
+        "TotalBadStatus": sum(status not in states.fitting | states.done for status in selection.named),
         "TotalNotFound": selection.missing,
         "TotalError": 0,
-        "TotalAlreadyDone": 0,
+        "TotalAlreadyDone": sum(status in states.done for status in selection.named),
         "TotalPermissionDenied": 0,
-        "TotalJobAds": selection.jobs + selection.missing,
-        "TotalChangedAds": changed,
+        "TotalJobAds": total["jobs"],
+        "TotalChangedAds": int(number > 0),
     }
 
 
 def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[int]:
     """Change attributes; returns the number of jobs changed. ``changes`` is in HTCondor's JSON form."""
     selection = yield from selected(spec, memory)
-    if selection.missing and not selection.ids:
+    # an empty list names no job; whatever else matches none is an error, as in HTCondor
+    if not selection.ids and (selection.missing or ids_of(spec) is None):
         raise NotFound(f"no job in the queue matches {spec!r}")
-    changed = 0
+    number = 0
     for ids in selection.batches():
-        changed += yield calls.edit(jobs=ids, changes=changes)
-    return changed
+        number += yield calls.edit(jobs=ids, changes=changes)
+    return number
 
 
 def value_of(value: object) -> Any:

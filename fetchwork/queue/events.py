@@ -65,7 +65,7 @@ class JobEvent(Mapping[str, Any]):
     """One event, with the properties of ``htcondor2.JobEvent``, its ``cursor`` and its ``run_id``.
 
     It is a mapping of the event's attributes, whose names ignore case. ``str`` of it is its entry in an event
-    log of HTCondor.
+    log of HTCondor, without the line of dots that ends it there.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class JobEvent(Mapping[str, Any]):
                 "Cluster": self.cluster,
                 "Proc": self.proc,
                 "Subproc": 0,
-                "EventTime": moment.isoformat(timespec="milliseconds"),
+                "EventTime": moment.isoformat(timespec="seconds"),
                 **(json.loads(self._info[0]) if self._info else {}),
             }
             self._lower = {name.lower(): name for name in self._attributes}
@@ -141,7 +141,9 @@ class JobEvent(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         attributes = self._all()
-        return attributes[self._lower[key.lower()]]
+        if (name := self._lower.get(key.lower())) is None:
+            raise KeyError(key)
+        return attributes[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -152,5 +154,10 @@ class JobEvent(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"JobEvent(type={self.type.name}, job={self.job_id}, cursor={self.cursor!r})"
 
-    def __str__(self) -> str:
+    @property
+    def log_entry(self) -> str:
+        """Its entry in an event log, whole."""
         return logentry.entry(self.type_number, self.job, self.epoch, self)
+
+    def __str__(self) -> str:
+        return self.log_entry.removesuffix("...\n")

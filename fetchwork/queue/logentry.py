@@ -55,8 +55,36 @@ def _evicted(event: Event) -> str:
 
 def _terminated(event: Event) -> str:
     scopes = ("Run", "Total")
-    lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes)]
+    lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes), *_resources(event)]
+    if event.get("TerminatedBySignal") is None and "EventTime" in event:
+        lines.append(f"\tJob terminated of its own accord at {event['EventTime']}.")
     return "Job terminated.\n" + "".join(f"{line}\n" for line in lines)
+
+
+_RESOURCES = (("Cpus", "Cpus"), ("Disk (KB)", "Disk"), ("GPUs", "GPUs"), ("Memory (MB)", "Memory"))
+
+
+def _resources(event: Event) -> list[str]:
+    """The table of what the job used, asked for and had, as far as it is known."""
+    rows = [
+        (title, *(_amount(event, name) for name in (f"{tag}Usage", f"Request{tag}", tag)))
+        for title, tag in _RESOURCES
+        if f"Request{tag}" in event
+    ]
+    if not rows:
+        return []
+    heading = f"\t{'Partitionable Resources':<23} : {'Usage':>8} {'Request':>8} {'Allocated':>9}"
+    return [
+        heading,
+        *(f"\t   {title:<20} : {used:>8} {asked:>8} {had:>9}" for title, used, asked, had in rows),
+    ]
+
+
+def _amount(event: Event, name: str) -> str:
+    value = event.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
 
 
 def _ending(event: Event) -> list[str]:
@@ -122,8 +150,10 @@ def _generic(event: Event) -> str:
 
 
 def _address(host: str) -> str:
-    # readers expect something in angle brackets
-    return host if host.startswith("<") else f"<{host}>"
+    # readers expect an address in angle brackets; condor_userlog reads past one without a port
+    if host.startswith("<"):
+        return host
+    return f"<[{host}]:0>" if ":" in host else f"<{host}:0>"
 
 
 _BODIES = {

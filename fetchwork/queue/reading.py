@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fetchwork.queue.ask import Ask, Found, Memory, Stream
@@ -32,7 +33,8 @@ def ads(
     columns, params = view.all_columns, list[object]()
     # evaluating a constraint takes the whole ad
     evaluates = not selection.exact or stop is not None
-    if wanted and not evaluates:
+    narrow = bool(wanted) and not evaluates
+    if narrow:
         columns, params = _columns_of(view, wanted)
     if evaluates:
         from fetchwork.classad.jsonform import from_json
@@ -52,6 +54,10 @@ def ads(
             LIMIT {size}
         """  # noqa: S608
         rows: list[Row] = yield Ask(page, [*params, *selection.params, *more])
+        if narrow and any(_has_expression(row["ad"]) for row in rows):
+            # what a wanted expression refers to has to come with it
+            narrow, columns, params = False, view.all_columns, []
+            continue
         items: list[Json] = []
         for row in rows:
             ad = view.ad(row)
@@ -60,7 +66,7 @@ def ads(
             if stop is not None and stop.accepts(from_json(ad)):
                 left = 0
                 break
-            items.append(ad if not wanted else {k: v for k, v in ad.items() if k.lower() in wanted})
+            items.append(_projected(ad, wanted) if wanted else ad)
         if left is not None:
             items = items[:left] if left else items
             left -= min(left, len(items))
@@ -68,6 +74,30 @@ def ads(
             yield Found(items)
         if not (yield from position.advance(rows, size)):
             return
+
+
+def _has_expression(ad: Json | None) -> bool:
+    return any(isinstance(value, str) and value.startswith("/Expr(") for value in (ad or {}).values())
+
+
+def _projected(ad: Json, wanted: frozenset[str]) -> Json:
+    """The wanted attributes, and those that their expressions refer to, as a schedd sends them."""
+    keys = {name.lower(): name for name in ad}
+    kept: dict[str, str] = {}
+    left = [key for key in wanted if key in keys]
+    while left:
+        key = left.pop()
+        if key in kept:
+            continue
+        kept[key] = keys[key]
+        value = ad[keys[key]]
+        if isinstance(value, str) and value.startswith("/Expr("):
+            left += [word for word in map(str.lower, _WORD.findall(value[6:])) if word in keys]
+    names = set(kept.values())
+    return {name: value for name, value in ad.items() if name in names}
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _names(projection: Sequence[str]) -> frozenset[str]:

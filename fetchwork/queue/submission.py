@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 from fetchwork.classad import bindings
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import JobStatus
 from fetchwork.db import calls
 from fetchwork.db.database import Database
 from fetchwork.errors import SubmitError
@@ -72,6 +73,7 @@ def put(
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
+    queue: str | None = None,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
@@ -80,8 +82,15 @@ def put(
     with database.transaction():
         cluster = database.run(calls.reserve_cluster())
         jobs = prepared(
-            description, cluster=cluster, count=count, itemdata=itemdata, owner=owner, extra=extra
+            description,
+            cluster=cluster,
+            count=count,
+            itemdata=itemdata,
+            owner=owner,
+            extra=extra,
+            queue=queue,
         )
+        (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
         number = 0
         for chunk in chunks(jobs.own):
             # the first call makes the cluster
@@ -90,7 +99,16 @@ def put(
             number += len(chunk)
         if not number:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-    return SubmitResult(cluster, number, jobs.common)
+    state = JobStatus.HELD if jobs.common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
+    of_queue = {
+        "ClusterId": cluster,
+        "QDate": now["at"],
+        "JobStatus": int(state),
+        "EnteredCurrentStatus": now["at"],
+        "TotalSubmitProcs": number,
+        "MyType": "Job",
+    }
+    return SubmitResult(cluster, number, jobs.common | of_queue)
 
 
 def prepared(
@@ -101,6 +119,7 @@ def prepared(
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
+    queue: str | None = None,
 ) -> descriptions.Jobs:
     """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready to be put in."""
     given: Json = dict(extra or {})
@@ -115,10 +134,10 @@ def prepared(
         if not ads:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
         return descriptions.from_ads(ads)
-    if isinstance(description, str) and (count or itemdata is not None):
+    if isinstance(description, str) and (count or itemdata is not None or queue is not None):
         description = bindings.Submit(description)
     if not isinstance(description, str):
-        description = description_text(cast("Submit", description), count, itemdata)
+        description = description_text(cast("Submit", description), count, itemdata, queue)
     jobs = descriptions.from_description(
         description, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1"
     )
@@ -138,18 +157,22 @@ def as_json(ad: Ad) -> Json:
 
 
 def description_text(
-    description: Submit, count: int = 0, itemdata: Iterable[str | Mapping[str, str]] | None = None
+    description: Submit,
+    count: int = 0,
+    itemdata: Iterable[str | Mapping[str, str]] | None = None,
+    queue: str | None = None,
 ) -> str:
     """The text of a ``Submit`` object of HTCondor's bindings, with its queue statement.
 
-    ``count`` takes the place of the statement's own count, ``itemdata`` that of the rest of it.
+    ``count`` takes the place of the statement's own count, ``itemdata`` that of the rest of it;
+    ``queue`` that of the whole statement.
     """
     lines = [f"{name} = {description[name]}" for name in description.keys()]  # noqa: SIM118 - v1 has no __iter__
     if itemdata is not None:
         return "\n".join([*lines, *_with_items(count, itemdata)])
-    arguments = description.getQArgs().strip()
+    arguments = (description.getQArgs() if queue is None else queue).strip()
     lines.append(f"queue {_with_count(arguments, count) if count else arguments}")
-    if arguments.endswith("("):
+    if queue is None and arguments.endswith("("):
         # the items stood in the text; what the object gives is all of them, the slice is taken from these
         separator = "," if re.search(r"\bfrom\s+table\b", arguments, re.I) else "\x1f"
         lines += [_item(item, None, separator) for item in description.itemdata() or ()]

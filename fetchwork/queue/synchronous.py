@@ -59,6 +59,7 @@ class Queue:
         count: int = 0,
         spool: bool = False,
         itemdata: Iterable[str | Mapping[str, str]] | None = None,
+        queue: str | None = None,
         *,
         owner: str | None = None,
     ) -> SubmitResult:
@@ -67,6 +68,7 @@ class Queue:
         ``description`` is a ``Submit`` object or the text of a submit description, or an ad, or a list of ads
         (``ClassAd`` objects, or dicts in HTCondor's JSON form). ``owner`` is the account on the execute hosts
         that they run as; a description has none of its own, and runs as the caller's account by default.
+        ``queue`` are the arguments of a queue statement in place of the description's.
         Raises SubmitError for what can't be honoured.
         """
         if spool:
@@ -74,7 +76,7 @@ class Queue:
         from fetchwork.queue import submission
 
         return submission.put(
-            self._session.database, description, count=count, itemdata=itemdata, owner=owner
+            self._session.database, description, count=count, itemdata=itemdata, owner=owner, queue=queue
         )
 
     @overload
@@ -180,8 +182,11 @@ class Queue:
 
         return from_json(self._session.run(changing.act(action, job_spec, self._session.memory, reason)))
 
-    def edit(self, job_spec: JobSpec, attr: str, value: object) -> int:
-        """Change an attribute of jobs to an expression, or its text; returns how many were changed."""
+    def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
+        """Change an attribute of jobs to an expression, or its text; returns how many were changed.
+
+        ``flags`` are HTCondor's TransactionFlags, none of which means anything here.
+        """
         changes = {attr: changing.value_of(value)}
         return self._session.run(changing.edit(job_spec, changes, self._session.memory))
 

@@ -37,6 +37,7 @@ def test_an_exit_code_is_in_the_history(queue: DirectQueue, run: Claimed) -> Non
         "RunSeconds": 5,
         "RunUserCpu": 1.5,
         "RunSysCpu": 0.5,
+        "RequestCpus": 1,
     }
 
 

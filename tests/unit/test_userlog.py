@@ -1,5 +1,6 @@
 """HTCondor's own reader of event logs reads back what was written."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def event(type_number: int, **info: Any) -> JobEvent:
 
 def read_back(tmp_path: Path, *events: JobEvent) -> list[htcondor2.JobEvent]:
     log = tmp_path / "job.log"
-    log.write_text("".join(str(event) for event in events))
+    log.write_text("".join(event.log_entry for event in events))
     with htcondor2.JobEventLog(str(log)) as reader:
         return list(reader.events(stop_after=0))
 
@@ -26,12 +27,12 @@ CASES: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
     (
         0,
         {"SubmitHost": "10.0.0.1", "LogNotes": "DAG Node: A"},
-        {"SubmitHost": "<10.0.0.1>", "LogNotes": "DAG Node: A"},
+        {"SubmitHost": "<10.0.0.1:0>", "LogNotes": "DAG Node: A"},
     ),
     (
         1,
         {"ExecuteHost": "ep17", "SlotName": "slot1@ep17"},
-        {"ExecuteHost": "<ep17>", "SlotName": "slot1@ep17"},
+        {"ExecuteHost": "<ep17:0>", "SlotName": "slot1@ep17"},
     ),
     (
         4,
@@ -109,3 +110,31 @@ def test_a_cursor_is_text_and_back() -> None:
     for wrong in ("", "812", "a.b", "1.2.3", "-1.2", f"{2**64}.1", f"1.{2**63}"):
         with pytest.raises(ValueError, match="allowed"):
             Cursor.parse(wrong)
+
+
+def test_a_text_of_an_event_is_what_htcondor_s_reader_shows(tmp_path: Path) -> None:
+    for number, info, _ in CASES:
+        written = event(number, **info)
+        (read,) = read_back(tmp_path, written)
+        assert not str(written).endswith("...\n")
+        assert written["EventTime"] == read["EventTime"]
+        assert len(written["EventTime"]) == len("2026-01-31T12:00:00")
+
+
+def test_a_missing_attribute_is_named_as_it_was_asked_for() -> None:
+    with pytest.raises(KeyError, match=r"^'NoSuchThing'$"):
+        event(0)["NoSuchThing"]
+
+
+def test_every_host_has_a_port_which_condor_userlog_needs() -> None:
+    for host in ("ep17", "10.0.0.1", "fe80::1", "<10.0.0.1:9618?alias=x>"):
+        line = str(event(1, ExecuteHost=host)).splitlines()[0]
+        assert re.search(r"host: <(\[[0-9a-f:]+\]|[^:]+):\d+[?>]", line)
+
+
+def test_a_terminated_job_s_entry_has_the_table_of_resources(tmp_path: Path) -> None:
+    ended = event(5, TerminatedNormally=True, ReturnValue=0, RequestCpus=1, RequestMemory=128, MemoryUsage=3)
+    assert "Partitionable Resources" in str(ended)
+    assert "Job terminated of its own accord at" in str(ended)
+    (read,) = read_back(tmp_path, ended)
+    assert (read["RequestMemory"], read["MemoryUsage"], read["RequestCpus"]) == (128, 3, 1)

@@ -59,7 +59,7 @@ BEGIN
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
         VALUES (
             5, exited.cluster_id, exited.proc_id, exited.run_id,
-            fetchwork.termination(follow_verdict.report, run_s)
+            fetchwork.termination(follow_verdict.report, run_s) || fetchwork.requested_resources(exited)
         );
         PERFORM fetchwork.retire_job(
             exited.cluster_id, exited.proc_id, 4::smallint, reason, follow_verdict.report, exited.slot
