@@ -139,7 +139,7 @@ def _check_hook_conf(path: Path, expected: dict[str, str], where: str, install: 
     except OSError as error:
         yield Finding(where, f"'{path}': {_reason(error)}", install)
         return
-    settings = dict(re.findall(r"(?m)^\s*(\w+)\s*=\s*(.*?)\s*$", text))
+    settings = _settings_of(text)
     for name, value in expected.items():
         if settings.get(name) != value:
             there = f"sets {name} = {settings[name]}" if name in settings else f"does not set {name}"
@@ -171,7 +171,12 @@ def check_spool(spool: Path, where: str) -> Iterator[Finding]:
 
 
 def check_leftovers(config: HostConfig, unit_directory: Path = UNIT_DIRECTORY) -> Iterator[Finding]:
-    """Yield the agent's unit if an earlier host file had it installed, and this one does not want it."""
+    """Yield what earlier versions of the host file had installed, and this one does not want."""
+    yield from _left_unit(config, unit_directory)
+    yield from _left_hooks(config)
+
+
+def _left_unit(config: HostConfig, unit_directory: Path) -> Iterator[Finding]:
     unit = unit_directory / UNIT_FILE
     if config.agent.run == "systemd":
         return
@@ -186,6 +191,34 @@ def check_leftovers(config: HostConfig, unit_directory: Path = UNIT_DIRECTORY) -
             f"starts a second agent: it is left from agent.run = 'systemd', now '{config.agent.run}'",
             f"systemctl disable --now {UNIT_FILE.removesuffix('.service')}, then rm '{unit}'",
         )
+
+
+def _left_hooks(config: HostConfig) -> Iterator[Finding]:
+    """Hooks of removed keywords, which may still ask the agent; those of another host file are not ours."""
+    ours = {config.hooks(name) for name in config.keywords}
+    for conf in sorted({conf for hooks in ours for conf in hooks.parent.glob("*/hook.conf")}):
+        directory = conf.parent
+        if directory in ours or (settings := _hook_settings(conf)) is None:
+            continue
+        if settings.get("direct_config") == str(config.host.file):
+            yield Finding(
+                str(directory),
+                f"has the hooks of keyword '{settings.get('keyword', '')}', which is not in the host file",
+                f"rm -r '{directory}', once no job runs that came by it",
+                warning=True,
+            )
+
+
+def _hook_settings(path: Path) -> dict[str, str] | None:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return _settings_of(text)
+
+
+def _settings_of(hook_conf: str) -> dict[str, str]:
+    return dict(re.findall(r"(?m)^\s*(\w+)\s*=\s*(.*?)\s*$", hook_conf))
 
 
 def check_socket(config: HostConfig, locate: Locator) -> Iterator[Finding]:

@@ -63,6 +63,7 @@ def _check_one(
     yield from role
     if any(line.verdict == "FAIL" for line in role):
         return
+    yield from _largest_ad(config, name, database)
     yield from _owners(config, name, database)
     yield from _fetches(config, name, database)
 
@@ -117,6 +118,20 @@ def _role(name: str, role: str, database: Database) -> Iterator[Line]:
         yield warned("role", f"{name}: role '{role}' is a superuser", f"a role of its own with GRANT {ROLE}")
     else:
         yield ok("role", f"{name}: '{role}' is an agent")
+
+
+def _largest_ad(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+    """Does HTCondor read all that submit takes?"""
+    taken = database.query("SELECT value FROM fetchwork.settings WHERE name = 'max_ad_bytes'")[0]["value"]
+    read = config.host.pipe_buffer_max
+    if taken > read:
+        yield failed(
+            "ad size",
+            f"{name}: submit takes ads of up to {taken:.0f} bytes (setting max_ad_bytes), and this host reads"
+            f" {read}",
+            f"host.pipe_buffer_max = {taken:.0f}, then fetchwork config install and condor_restart;"
+            f" or fetchwork db setting max_ad_bytes {read}",
+        )
 
 
 def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]:

@@ -27,7 +27,8 @@ def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
     for finding in check_socket(config, locate):
         yield failed("socket", finding.wrong, finding.allowed)
     for finding in check_leftovers(config):
-        yield failed("leftover", f"{finding.where}: {finding.wrong}", finding.allowed)
+        verdict = warned if finding.warning else failed
+        yield verdict("leftover", f"{finding.where}: {finding.wrong}", finding.allowed)
     yield from _spool(config, locate)
 
 

@@ -87,8 +87,8 @@ COMMENT ON TABLE fetchwork.setting IS 'numbers that hold for the whole pool; fun
 
 INSERT INTO fetchwork.setting (name, value, unit, meaning)
 VALUES
-    ('max_ad_bytes', 10240, 'bytes',
-        'what the startd reads of a fetched ad (HTCondor''s PIPE_BUFFER_MAX)'),
+    ('max_ad_bytes', 65536, 'bytes',
+        'what each host reads of a fetched ad (host.pipe_buffer_max, HTCondor''s PIPE_BUFFER_MAX)'),
     ('max_not_started', 3, 'runs',
         'a job is held after so many runs that could not start'),
     ('max_lost', 10, 'runs',

@@ -299,7 +299,7 @@ def test_ad_of_the_largest_size_that_submit_takes_runs_whole(jobs: Jobs) -> None
             assert "too large" in str(refused)
             return None
 
-    size = next(size for size in range(10240, 0, -64) if (job := submitted(size)))
+    size = next(size for size in range(65536, 0, -64) if (job := submitted(size)))
     assert job
     assert jobs.completed(job)["exitcode"] == 0
     seen = to_json(parse_old(jobs.pool.run_command(["cat", path]).stdout))

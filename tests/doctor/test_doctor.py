@@ -13,6 +13,7 @@ from fetchwork import config
 from fetchwork.cli import run
 from fetchwork.db import schema
 from fetchwork.deploy import UNIT_FILE, render
+from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, daemons, database, hooks
 from fetchwork.process import Process
@@ -199,6 +200,26 @@ def test_hooks_not_installed(host: TestHost) -> None:
     assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 
+def test_hooks_of_a_removed_keyword_are_named(host: TestHost) -> None:
+    text = host.file.read_text()
+    hooks_of_two = f'hooks = "{host.directory}/hooks"\n'
+    assert hooks_of_two in text
+    more = f'{hooks_of_two}[keyword.OLD]\nhooks = "{host.directory}/old"\n'
+    host.file.write_text(
+        text.replace(hooks_of_two, more).replace("[[slots", '[slots]\ndefault = "OLD"\n[[slots')
+    )
+    hookinstall.install_host(config.load(host.file))
+    host.file.write_text(text)
+    left = only([line for line in host.diagnose() if line.subject == "leftover"])
+    assert left.verdict == "warn"
+    assert left.text == f"{host.directory}/old: has the hooks of keyword 'OLD', which is not in the host file"
+    assert left.remedy == f"rm -r '{host.directory}/old', once no job runs that came by it"
+    # those of another host file are that file's
+    conf = host.directory / "old/hook.conf"
+    conf.write_text(conf.read_text().replace(str(host.file), "/etc/fetchwork/other.toml"))
+    assert [line for line in host.diagnose() if line.subject == "leftover"] == []
+
+
 def test_keyword_misspelt_in_htcondor(host: TestHost) -> None:
     host.settings["SLOT4_JOB_HOOK_KEYWORD"] = "FETCHWROK"
     first = host.failures()[0]
@@ -271,6 +292,16 @@ def test_no_htcondor(host: TestHost) -> None:
     line = only(host.failures())
     assert line.subject == "HTCondor"
     assert "no HTCondor found" in line.text
+
+
+def test_host_that_does_not_read_all_that_submit_takes(host: TestHost) -> None:
+    host.connection.execute("SELECT fetchwork.set_setting('max_ad_bytes', 100000)")
+    line = only(host.failures())
+    assert line.subject == "ad size"
+    assert line.text == (
+        "main: submit takes ads of up to 100000 bytes (setting max_ad_bytes), and this host reads 65536"
+    )
+    assert "host.pipe_buffer_max = 100000" in line.remedy
 
 
 @root_only

@@ -179,7 +179,7 @@ def test_an_edit_of_a_running_job_keeps_the_counts(queue: DirectQueue) -> None:
         ({"Cmd": None}, 'attribute "Cmd" is null; allowed: a string'),
         ({"Cmd": ""}, 'attribute "Cmd" is missing or empty'),
         ({"JobUniverse": 1}, 'attribute "JobUniverse" is 1'),
-        ({"Args": "x" * 20000}, "the job ad is too large"),
+        ({"Args": "x" * 80000}, "the job ad is too large"),
         ({"Requestcpus": -1}, 'attribute "RequestCpus" is -1'),
     ],
 )

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from fetchwork.config import sections
 from tests.direct_queue import DirectQueue
 
 JOB = {"Cmd": "/bin/true", "Owner": "alice"}
@@ -133,7 +134,7 @@ REFUSED = [
         'attribute "Foo" is given twice, as "Foo" and "foo"; allowed: once',
     ),
     ({**JOB, "cmd": "/bin/sh"}, "FWINV", 'attribute "Cmd" is given twice'),
-    ({**JOB, "Environment": "x" * 10000}, "FWINV", "the job ad is too large: up to 108"),
+    ({**JOB, "Environment": "x" * 65000}, "FWINV", "the job ad is too large: up to 658"),
     ([], "FWINV", "a job ad is not a JSON object; allowed:"),
     ("x", "FWINV", "a job ad is not a JSON object"),
     (None, "FWINV", "a job ad is not a JSON object"),
@@ -301,11 +302,13 @@ def test_a_draining_queue_takes_no_new_jobs_and_keeps_those_it_has(queue: Direct
 
 
 def test_a_job_may_be_as_large_as_the_startd_reads_and_no_larger(queue: DirectQueue) -> None:
-    assert refusal(queue, {**JOB, "Arguments": "x" * 9600})[1].endswith(
-        "allowed: 10240 (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)"
+    # what a generated host reads, with nobody having set anything
+    largest = sections.Host.model_fields["pipe_buffer_max"].default
+    assert refusal(queue, {**JOB, "Arguments": "x" * (largest - 640)})[1].endswith(
+        f"allowed: {largest} (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)"
     )
-    queue.submit({"Arguments": "x" * 9000})
+    queue.submit({"Arguments": "x" * (largest - 1240)})
     # what is not printed for the starter costs nothing
-    queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 2000)})/"})
+    queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 8000)})/"})
     queue.set("max_ad_bytes", 1000000)
     queue.submit({"Arguments": "x" * 100000})
