@@ -100,6 +100,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.autocluster_ads,
     fetchwork.report_faults,
     fetchwork.slot_is_free,
+    fetchwork.run_owner,
     fetchwork.claim,
     fetchwork.withdraw,
     fetchwork.accept,

@@ -95,6 +95,7 @@
 \ir functions/runs/live_run.sql
 \ir functions/runs/ended_run.sql
 \ir functions/runs/known_run.sql
+\ir functions/runs/run_owner.sql
 \ir functions/runs/run_facts.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/record_eviction.sql

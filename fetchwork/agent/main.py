@@ -21,7 +21,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
@@ -35,6 +35,7 @@ from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
+from fetchwork.agent.turns import Turns
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.errors import ConfigError
@@ -87,6 +88,7 @@ class Agent:
         self.notifications = {
             lease.session: WorkNotifications(lease, self.waiting_fetches) for lease in self.leases
         }
+        self._turns = Turns()
         self._stopping = asyncio.Event()
         self._fast = False
         self._master = Master()
@@ -156,7 +158,8 @@ class Agent:
             answer = Answer(Reply(), "no_master")
         else:
             task = self._task(request, who, context, end)
-            answer = await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
+            async with self._turns.of(task.caller):
+                answer = await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
         self._log(request, who, answer, began)
         if context is not None and request.name == "fetch_work" and answer.slot is not None:
             self.slots.answered(context, request.body, answer)
@@ -171,10 +174,18 @@ class Agent:
             parent = hook.parent if hook else None
             starter = parent.key if parent else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
-        return Task(request, caller, context, self.runs, end, self._keep)
+        return Task(request, caller, context, self.runs, end, self._spool_of(caller))
 
-    def _keep(self, report: Request) -> None:
-        write_report(str(self.config.agent.spool), report)
+    def _spool_of(self, caller: Caller) -> Callable[[Request], Awaitable[None]] | None:
+        """What keeps a report of the caller in its own name; None where only the hook itself can do that."""
+        if os.geteuid() != 0 and not caller.trusted:
+            return None
+        uid = -1 if caller.trusted else caller.uid
+
+        async def keep(report: Request) -> None:
+            await asyncio.to_thread(write_report, str(self.config.agent.spool), report, uid)
+
+        return keep
 
     def _fetch_waits(self, attempt: FetchAttempt) -> None:
         """Let people see the slot while its fetch waits, too."""

@@ -40,9 +40,18 @@ MAX_BODY_EACH = 1024 * 1024
 TRANSFER_S = 10.0
 #: a connection may stay open that long between two requests
 IDLE_S = 60.0
-#: what a request may take that names no deadline, and what no request may exceed
+#: what a request may take that names no deadline
 DEADLINE_S = 20.0
-MAX_DEADLINE_S = 900.0
+#: what a hook may ask for: twice what it waits by itself, so that an administrator may let it wait longer
+MAX_DEADLINES_S = {
+    "reply_fetch": 20.0,
+    "evict_claim": 20.0,
+    "prepare_job": 40.0,
+    "update_job_info": 30.0,
+    "job_exit": 40.0,
+}
+#: FETCH_WORK waits for work
+MAX_FETCH_S = 900.0
 BACKLOG = 1024
 
 Dispatch = Callable[[Request, Peer, float, asyncio.Event], Awaitable[Answer]]
@@ -214,7 +223,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self, request: Request) -> None:
         assert self._peer is not None and self._transport is not None
         self.server.requests += 1
-        deadline_s = min(request.deadline_ms / 1000 if request.deadline_ms else DEADLINE_S, MAX_DEADLINE_S)
+        deadline_s = self._deadline_s(request)
         end = time.monotonic() + deadline_s
         try:
             # every handler keeps to its time by itself; this is for one that fails to
@@ -240,6 +249,13 @@ class Connection(asyncio.Protocol):
         else:
             self._set_timer(TRANSFER_S if self._transport.get_write_buffer_size() else IDLE_S)
             self._next()
+
+    def _deadline_s(self, request: Request) -> float:
+        """The seconds that the answer may take: what the request asks for, if it is not too much."""
+        assert self._peer is not None
+        may_wait = request.name == "fetch_work" and self._peer.uid in self.server.trusted
+        most_s = MAX_FETCH_S if may_wait else MAX_DEADLINES_S.get(request.name, DEADLINE_S)
+        return min(request.deadline_ms / 1000 if request.deadline_ms else DEADLINE_S, most_s)
 
     async def _undo(self, answer: Answer) -> None:
         if answer.undo is None:

@@ -7,10 +7,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fetchwork.errors import FetchworkError
+from fetchwork.db import calls
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers import accounts
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.hook.wire import Reply, Request
+
+#: seconds for the question whose run it is
+OWNER_S = 4.0
 
 #: why a request was not handled: the codes of PROTOCOL.md
 ErrorCode = Literal["bad_request", "unknown_request", "denied", "unavailable", "failed"]
@@ -67,14 +73,37 @@ class Task:
     #: monotonic time at which the answer is worth nothing any more
     end: float
     #: keeps a report that can't be delivered now; None: the hook does
-    spool: Callable[[Request], None] | None = None
+    spool: Callable[[Request], Awaitable[None]] | None = None
 
-    def run(self, run_id: int) -> LiveRun | None:
-        """The run of this id, if this process knows it; raises Denied if it is another account's."""
-        run = self.runs.get(self.context.session, run_id)
-        if run is not None and not self.caller.trusted and run.owner_uid not in (None, self.caller.uid):
-            raise Denied(f"run {run_id} does not belong to uid {self.caller.uid}")
+    async def own_run(self, key: RunKey) -> LiveRun | None:
+        """The run of this key, if this process knows it; raises Denied if it is another account's.
+
+        Whose run it is that this process does not know, the database does: a token may have been seen where
+        HTCondor keeps the ads of jobs that have ended.
+        """
+        run = self.runs.get(self.context.session, key.run_id)
+        if run is not None and run.token != key.token:
+            raise Denied(f"the token is not that of run {key.run_id}")
+        if self.caller.trusted:
+            return run
+        uid = run.owner_uid if run is not None else None
+        if uid is None:
+            owner = run.owner if run is not None else await self._recorded_owner(key)
+            if owner is None or not self.context.check_accounts:
+                # there is no such run, which the call that follows will say; or all jobs run as one account
+                return run
+            await accounts.known([owner])
+            uid = accounts.uid_of(owner)
+            if uid is None and not accounts.is_missing(owner):
+                raise DatabaseUnavailable(f"the name service does not say who '{owner}' is")
+        if uid != self.caller.uid:
+            raise Denied(f"run {key.run_id} does not belong to uid {self.caller.uid}")
         return run
+
+    async def _recorded_owner(self, key: RunKey) -> str | None:
+        return await self.context.session.database.run(
+            calls.run_owner(run_id=key.run_id, token=key.token), timeout_s=self.left(OWNER_S)
+        )
 
     def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:
         """Seconds that a call may take: what is left but a reserve for answering, and ``most_s`` at most."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from fetchwork.classad.ads import parse_old
-from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import NOT_NOW, ClassAdError, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
-from fetchwork.handlers.runad import Report, RunKey, report, run_key
+from fetchwork.handlers.runad import Report, RunKey, read_starter_ad, report, run_key
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.starterad import StarterAd
 from fetchwork.hook.wire import Request
 from fetchwork.matchmaker.messages import Job, Judgement
 from fetchwork.matchmaker.policy import Verdict
@@ -28,9 +27,9 @@ _REASONS = ("exit", "evict", "remove", "hold")
 
 async def job_exit(task: Task) -> Answer:
     """Close the run with its report; the job's policy decides about the job."""
-    ad = parse_old(task.request.body)
+    ad = read_starter_ad(task.request.body)
     key = run_key(ad)
-    run = task.run(key.run_id)
+    run = await task.own_run(key)
     # the watch of the starter must not take the run for lost meanwhile
     if run is not None:
         run.exiting += 1
@@ -52,7 +51,7 @@ def _ever_ran(exit_report: Report) -> bool:
     return any(name in exit_report for name in ("JobPid", "ExitCode", "ExitSignal"))
 
 
-async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> Answer:
+async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -> Answer:
     session = task.context.session
     exit_report = report(ad)
     reason = task.request.arg
@@ -95,7 +94,7 @@ async def _finish(task: Task, ad: ClassAd, key: RunKey, run: LiveRun | None) -> 
     except NOT_NOW as error:
         if task.spool is None:
             raise
-        task.spool(_as_judged(task.request, reason))
+        await task.spool(_as_judged(task.request, reason))
         return subject.answer("spooled", None, problem=str(error), **details)
     task.runs.ended(session, key.run_id)
     if verdict is not None:
@@ -115,7 +114,7 @@ def _is_of_another_starter(run: LiveRun, task: Task) -> bool:
 
 
 async def _verdict(
-    task: Task, key: RunKey, run: LiveRun | None, ad: ClassAd, exit_report: Report
+    task: Task, key: RunKey, run: LiveRun | None, ad: StarterAd, exit_report: Report
 ) -> Verdict | None:
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):

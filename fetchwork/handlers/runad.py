@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
+from fetchwork.handlers.starterad import Reader, StarterAd
 from fetchwork.hook.jobtail import MAX_TAIL
 
 _NUMBERS = {
@@ -39,10 +40,16 @@ _NUMBERS = {
 _INTEGERS = {"JobPid", "JobStartDate", "NumPids", "ExitCode", "ExitSignal"}
 _TEXTS = {"JobState", "ExitReason", "VacateReason"}
 _TRUTHS = {"ExitBySignal"}
+_KEY = ("FetchWorkRunId", "FetchWorkToken")
 
 
 #: attributes that a starter has added to the job ad, and the ends of the job's output, by stream
 Report: TypeAlias = dict[str, int | float | str | bool | dict[str, str]]
+
+
+_READER = Reader(
+    {*_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +63,14 @@ class RunKey:
         return f"<run {self.run_id}>"
 
 
-def run_key(ad: ClassAd) -> RunKey:
+def read_starter_ad(body: bytes) -> StarterAd:
+    """What matters of the ad that a starter hook brings."""
+    return _READER.read(body)
+
+
+def run_key(ad: Mapping[str, object]) -> RunKey:
     """The run that an ad names; ClassAdError if it is not one of fetchwork's."""
-    run_id, token = ad.get("FetchWorkRunId"), ad.get("FetchWorkToken")
+    run_id, token = ad.get(_KEY[0]), ad.get(_KEY[1])
     if type(run_id) is not int or not isinstance(token, str):
         raise ClassAdError("the job ad has no FetchWorkRunId and FetchWorkToken: not a job of fetchwork")
     try:
@@ -67,7 +79,7 @@ def run_key(ad: ClassAd) -> RunKey:
         raise ClassAdError("FetchWorkToken is not a token") from None
 
 
-def report(ad: ClassAd) -> Report:
+def report(ad: Mapping[str, object]) -> Report:
     """What a starter has added to the job ad: the job's state, its usage, its end.
 
     The hook runs as the job's user, who could bring anything: only these attributes, and only values of
@@ -75,10 +87,12 @@ def report(ad: ClassAd) -> Report:
     """
     added: Report = {}
     for name in _NUMBERS & set(ad):
-        # never evaluated: an expression of the job's user could keep the agent busy
         number = ad[name]
-        integer = type(number) is int and (name not in _INTEGERS or -(2**31) <= number < 2**31)
-        if integer or (type(number) is float and math.isfinite(number) and name not in _INTEGERS):
+        if type(number) is float and (name in _INTEGERS or not math.isfinite(number)):
+            continue
+        if type(number) is int and name in _INTEGERS and not -(2**31) <= number < 2**31:
+            continue
+        if type(number) is int or type(number) is float:
             added[name] = number
     resident_kib = added.get("ResidentSetSize")
     if "MemoryUsage" in ad and isinstance(resident_kib, int | float):

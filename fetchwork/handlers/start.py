@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
-from fetchwork.handlers.runad import run_key, slot_name
+from fetchwork.handlers.runad import read_starter_ad, run_key, slot_name
 from fetchwork.hook.wire import Reply
+
+#: seconds for a call: the job of one that has to wait longer is started another time
+DATABASE_S = 8.0
 
 # the hold code for what jobcheck found, which begins with the attribute at fault
 _HOLD_CODES = {
@@ -22,17 +25,17 @@ _HOLD_CODES = {
 
 async def prepare_job(task: Task) -> Answer:
     """Record that the job starts, or that it can't; only a clear yes of the database lets it start."""
-    ad = parse_old(task.request.body)
+    ad = read_starter_ad(task.request.body)
     key = run_key(ad)
     session = task.context.session
-    run = task.run(key.run_id)
+    run = await task.own_run(key)
     job = run.job if run is not None else None
     subject = Subject(task.request.slot, key.run_id, job)
     if task.request.check:
         problem = one_line(task.request.check, 500)
         ended = await session.database.run(
             calls.refuse_start(run_id=key.run_id, token=key.token, reason=problem, code=hold_code(problem)),
-            timeout_s=task.left(),
+            timeout_s=task.left(DATABASE_S),
         )
         if ended:
             task.runs.ended(session, key.run_id)
@@ -41,7 +44,7 @@ async def prepare_job(task: Task) -> Answer:
     try:
         refusal = await session.database.run(
             calls.start(run_id=key.run_id, token=key.token, starter=task.caller.starter, slot=slot),
-            timeout_s=task.left(),
+            timeout_s=task.left(DATABASE_S),
         )
     except DatabaseUnavailable as error:
         if run is not None:
@@ -63,7 +66,7 @@ def hold_code(problem: str) -> int:
 
 async def _claimed_slot(task: Task, run_id: int) -> str:
     """The slot that an unknown run was claimed for: direct mode, or an agent that came after the claim."""
-    rows = await task.context.session.host_runs(task.left())
+    rows = await task.context.session.host_runs(task.left(DATABASE_S))
     return next((row.slot for row in rows if row.run_id == run_id), "")
 
 

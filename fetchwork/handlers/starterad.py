@@ -21,7 +21,7 @@ _REAL = re.compile(rb"[+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?
 # old syntax: a backslash is itself, but before a quote
 _STRING = re.compile(rb'"(?:[^"]|(?<=\\)")*"')
 # how fetchwork prints a string with control characters: in it a literal of new syntax, which has escapes
-_EVAL = re.compile(rb'eval\("(\\"(?:[^"\\]|\\.)*\\")"\)')
+_EVAL = re.compile(rb'eval\("((?:[^"]|(?<=\\)")*)"\)')
 _NEW_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))")
 _MEANINGS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f", b"a": b"\a", b"v": b"\v"}

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import signal
 
-from fetchwork.classad.ads import parse_old
-from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.handlers.context import Answer, Subject, Task, UpdateOutcome
-from fetchwork.handlers.runad import Report, RunKey, job_pid, report, run_key
+from fetchwork.handlers.runad import Report, RunKey, job_pid, read_starter_ad, report, run_key
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.starterad import StarterAd
 from fetchwork.hook.wire import Reply
 from fetchwork.matchmaker.messages import Job
 
@@ -31,10 +30,10 @@ _OUTCOMES: dict[str | None, UpdateOutcome] = {None: "alive", "late": "late", "en
 
 async def update_job_info(task: Task) -> Answer:
     """Write the update down, evaluate what is periodic, and say whether the job has to end."""
-    ad = parse_old(task.request.body)
+    ad = read_starter_ad(task.request.body)
     key = run_key(ad)
     session = task.context.session
-    run = task.run(key.run_id)
+    run = await task.own_run(key)
     update = report(ad)
     pid = job_pid(update)
     subject = Subject(task.request.slot, key.run_id, run.job if run is not None else None)
@@ -72,7 +71,7 @@ async def _heartbeat(task: Task, key: RunKey, update: Report) -> calls.Beat:
     )
 
 
-def _has_policy(run: LiveRun | None, ad: ClassAd) -> bool:
+def _has_policy(run: LiveRun | None, ad: StarterAd) -> bool:
     return run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
 
 

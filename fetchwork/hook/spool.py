@@ -28,8 +28,11 @@ AT_ONCE = 1000
 _PARTIAL_LIFE_S = 3600.0
 
 
-def write_report(directory: str, request: Request) -> str:
-    """Write a report that survives a power cut once this returns, and return its path."""
+def write_report(directory: str, request: Request, uid: int = -1) -> str:
+    """Write a report that survives a power cut once this returns, and return its path.
+
+    Root writes it for the account ``uid``, as if that had written it.
+    """
     data = encode_request(
         Request(
             request.name,
@@ -49,6 +52,8 @@ def write_report(directory: str, request: Request) -> str:
         )
         try:
             os.fchmod(fd, 0o644)
+            if uid >= 0:
+                os.fchown(fd, uid, -1)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]

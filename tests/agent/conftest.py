@@ -31,6 +31,7 @@ IN_PROCESS = {
     "test_dynamic_slots",
     "test_fetch_that_is_early",
     "test_fetch_work",
+    "test_forged_reports",
     "test_orphans",
     "test_rank",
     "test_run_hooks",
@@ -108,7 +109,7 @@ class Hooks:
         """The whole answer to one request."""
         caller = more.pop("caller", Caller(0, trusted=True, starter=more.pop("starter", STARTER)))
         seconds = more.pop("seconds", 700.0)
-        spool = self.spooled.append if more.pop("spool", False) else None
+        spool = self.keep if more.pop("spool", False) else None
         request = Request(name, body, keyword="FW", arg=arg, **more)
         task = Task(
             request,
@@ -120,6 +121,10 @@ class Hooks:
         )
         fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
         return await handlers.handle(task, fetch_work=lambda task: fetches.answer(task, asyncio.Event()))
+
+    async def keep(self, report: Request) -> None:
+        """Spool a report."""
+        self.spooled.append(report)
 
     async def fetch(self, slot: bytes | None = None) -> bytes:
         """The job ad that a slot gets, as bytes; empty without work."""
@@ -137,10 +142,17 @@ class Hooks:
         return await self.ask("update_job_info", with_attributes(job, **attributes), slot="slot1")
 
     async def exit(
-        self, job: bytes, arg: str = "exit", *, starter: str | None = STARTER, **attributes: Any
+        self,
+        job: bytes,
+        arg: str = "exit",
+        *,
+        starter: str | None = STARTER,
+        caller: Caller | None = None,
+        **attributes: Any,
     ) -> Answer:
         body = with_attributes(job, **attributes)
-        return await self.ask("job_exit", body, arg, slot="slot1", starter=starter)
+        caller = caller or Caller(0, trusted=True, starter=starter)
+        return await self.ask("job_exit", body, arg, slot="slot1", caller=caller)
 
     async def started_job(self) -> bytes:
         """A job that was fetched, accepted and started; its ad."""

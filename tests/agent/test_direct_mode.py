@@ -207,8 +207,8 @@ def test_without_a_database_each_hook_fails_as_htcondor_has_to_read_it(hook: Dir
 def test_what_is_no_ad_gets_one_clear_line(hook: DirectHook) -> None:
     done = hook("job_exit", b"nonsense\n", "exit")
     assert done.returncode == 1
-    assert (
-        done.stderr == b"fetchwork job_exit: line 1 of the ad is not 'attribute = expression': 'nonsense'\n"
+    assert done.stderr == (
+        b"fetchwork job_exit: the job ad has no FetchWorkRunId and FetchWorkToken: not a job of fetchwork\n"
     )
 
 

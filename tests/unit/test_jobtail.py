@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fetchwork.classad.ads import parse_expr, parse_old, print_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.handlers.runad import report
+from fetchwork.handlers.runad import read_starter_ad, report
 from fetchwork.hook import jobtail
 
 
@@ -24,7 +24,7 @@ def exit_ad(place: Path, **more: Any) -> bytes:
 
 
 def output_of(ad: bytes) -> Any:
-    return report(parse_old(jobtail.with_output(ad))).get("FetchWorkOutput")
+    return report(read_starter_ad(jobtail.with_output(ad))).get("FetchWorkOutput")
 
 
 @pytest.fixture

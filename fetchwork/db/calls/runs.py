@@ -33,6 +33,11 @@ def accept(*, run_id: int, token: str | UUID) -> Call[bool]:
     return value_of("accept", {"run_id": run_id, "token": token})
 
 
+def run_owner(*, run_id: int, token: str | UUID) -> Call[str | None]:
+    """The Owner of the job of a run, live or ended; None if there is no such run, or the token is not its."""
+    return value_of("run_owner", {"run_id": run_id, "token": token})
+
+
 def reject(*, run_id: int, token: str | UUID, reason: str, rest: bool = True) -> Call[bool]:
     """The startd refuses it; with ``rest`` the slot is not offered such jobs for a while."""
     return value_of("reject", {"run_id": run_id, "token": token, "reason": reason, "rest": rest})

@@ -1,0 +1,23 @@
+-- The Owner of the job of a run, live or ended; NULL if there is no such run or the token is not its. An
+-- agent asks before it believes a hook: only the owner's account may report the run.
+CREATE OR REPLACE FUNCTION fetchwork.run_owner(run_id bigint, token uuid)
+RETURNS text
+LANGUAGE sql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT coalesce(j.owner, e.owner)
+    FROM (
+        SELECT r.cluster_id, r.proc_id
+        FROM fetchwork.run AS r
+        WHERE r.run_id = run_owner.run_id AND r.token = run_owner.token
+        UNION ALL
+        SELECT h.cluster_id, h.proc_id
+        FROM fetchwork.run_history AS h
+        WHERE h.run_id = run_owner.run_id AND h.token = run_owner.token
+    ) AS known
+    LEFT JOIN fetchwork.job AS j ON j.cluster_id = known.cluster_id AND j.proc_id = known.proc_id
+    LEFT JOIN fetchwork.job_history AS e ON e.cluster_id = known.cluster_id AND e.proc_id = known.proc_id
+    LIMIT 1;
+END;

@@ -1,0 +1,69 @@
+"""What one account does at the socket and in the database costs that account alone."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fetchwork.hook.spool import Spool, write_report
+from fetchwork.hook.wire import Request, encode_request
+from fetchwork.simulate.family import Actor
+from tests.faults.harness import Site
+from tests.waiting import PATIENCE_S
+
+NOBODY = 65534
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[Actor]:
+    """A hook of the jobs' account."""
+    family = Actor.startd()
+    someone = await family.fork(uid=NOBODY)
+    yield someone
+    someone.kill()
+    family.kill()
+
+
+async def test_locked_job_of_ones_own_keeps_nobody_else_waiting(site: Site, stranger: Actor) -> None:
+    """It locks its own running job, and lets four PREPARE_JOBs of that wait for 15 minutes."""
+    site.agent["lease_s"] = 6
+    host = await site.add_host(slots=3)
+    site.submit([1000.0, 1000.0])
+    await site.until_running(2)
+    run_id, token = site.rows("SELECT run_id, token::text FROM fetchwork.run WHERE proc_id = 0")[0]
+    ad = f'FetchWorkRunId = {run_id}\nFetchWorkToken = "{token}"\n'.encode()
+    request = Request("prepare_job", ad, keyword="FETCHWORK", deadline_ms=900_000)
+    links = [
+        await asyncio.open_unix_connection(sock=await stranger.connect(host.agent.socket)) for _ in "four"
+    ]
+    with psycopg.connect(site.conninfo) as attacker:
+        attacker.execute("SELECT FROM fetchwork.job WHERE proc_id = 0 FOR UPDATE")
+        for _, outgoing in links:
+            outgoing.write(encode_request(request))
+            await outgoing.drain()
+        began = time.monotonic()
+        leases = set()
+        while time.monotonic() < began + 9:
+            leases.add(site.value("SELECT lease_until > clock_timestamp() FROM fetchwork.host"))
+            assert not (await host.agent.status())["databases"]["main"]["cut_off"]
+            await asyncio.sleep(0.5)
+        assert leases == {True}, "its lease was kept all the time"
+        # another's job starts meanwhile, and ends
+        site.submit([0.1])
+        await site.until(lambda: site.state("2.0") == 4, PATIENCE_S)
+        attacker.rollback()
+    # nobody was killed: both ran all the time, under their first runs
+    assert site.ledger.running == 2
+    assert site.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id") == [(run_id,), (run_id + 1,)]
+    for _, outgoing in links:
+        outgoing.close()
+
+
+def test_report_that_root_keeps_for_an_account_is_that_accounts(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    spool.make()
+    write_report(spool.directory, Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit"), NOBODY)
+    assert [report.uid for report in spool.read().reports] == [NOBODY]
