@@ -1,15 +1,18 @@
 """The databases of this host: do they answer, is the schema right, and the role, the clock, the owners?"""
 
+import json
 import pwd
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from fetchwork.classad.values import ClassAd, number, truth
 from fetchwork.config import HostConfig
 from fetchwork.db import schema
 from fetchwork.db.database import Database
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
+from fetchwork.queue import Queue
 
 ROLE = "fetchwork_agent"
 # leases are short and counted by the database; times shown beside each other come from both
@@ -65,7 +68,8 @@ def _check_one(
         return
     yield from _largest_ad(config, name, database)
     yield from _owners(config, name, database)
-    yield from _fetches(config, name, database)
+    with Queue(config.databases[name].conninfo) as queue:
+        yield from _fetches(config, name, queue, row["now"])
 
 
 def _schema(name: str, database: Database) -> Iterator[Line]:
@@ -159,28 +163,26 @@ def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]
         yield ok("owners", f"{name}: {who}{' ...' if len(rows) > _SHOWN else ''}")
 
 
-def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
-    """When did each slot of this host ask for work last, as the database saw it?"""
+def _fetches(config: HostConfig, name: str, queue: Queue, now: float) -> Iterator[Line]:
+    """When did each slot of this host ask for work last, as the database saw it at ``now``?"""
+    mine = f"Machine == {json.dumps(config.name)}"
+    # dynamic slots come and go: one that does not fetch any more need not exist
     slots = [
-        _SlotFetch(row["name"], row["state"], row["ago"])
-        for row in database.query(
-            "SELECT name, state, extract(epoch FROM now() - last_fetch_at)::double precision AS ago"
-            " FROM fetchwork.slots WHERE machine = %s ORDER BY name",
-            [config.name],
-        )
+        _SlotFetch(str(ad["Name"]), str(ad.get("State")), now - last if last is not None else None)
+        for ad in queue.slots(mine, ["Name", "State", "SlotType", "LastFetchWorkSpawned"])
+        if ad.get("SlotType") != "Dynamic"
+        for last in [number(ad.get("LastFetchWorkSpawned"))]
     ]
-    host = database.query(
-        "SELECT black_hole_since_at, bad_reason FROM fetchwork.hosts WHERE machine = %s", [config.name]
-    )
-    if host and host[0]["black_hole_since_at"]:
-        yield warned(
-            "fetches",
-            f"{name}: jobs fail here one after the other, so few are offered: {host[0]['bad_reason']}",
-            "repair the cause; a job is offered now and then, and the host recovers by itself",
-        )
+    for host in queue.hosts(mine, ["BlackHole", "BadReason"]):
+        if truth(host.get("BlackHole")):
+            yield warned(
+                "fetches",
+                f"{name}: jobs fail here one after the other, so few are offered: {host.get('BadReason')}",
+                "repair the cause; a job is offered now and then, and the host recovers by itself",
+            )
     if not slots:
-        others = database.query("SELECT machine FROM fetchwork.hosts ORDER BY seen_at DESC LIMIT 3")
-        known = ", ".join(repr(str(row["machine"])) for row in others) or "none"
+        others = sorted(queue.hosts(None, ["Machine", "LastHeardFrom"]), key=_last_heard, reverse=True)
+        known = ", ".join(repr(str(ad["Machine"])) for ad in others[:3]) or "none"
         yield warned(
             "fetches",
             f"{name}: the database has seen no slot of '{config.name}' (it knows: {known})",
@@ -188,6 +190,10 @@ def _fetches(config: HostConfig, name: str, database: Database) -> Iterator[Line
         )
         return
     yield _last_fetches(config, name, slots)
+
+
+def _last_heard(ad: ClassAd) -> float:
+    return number(ad.get("LastHeardFrom")) or 0.0
 
 
 def _last_fetches(config: HostConfig, name: str, slots: list[_SlotFetch]) -> Line:

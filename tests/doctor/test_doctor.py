@@ -375,9 +375,21 @@ def test_spool_that_holds_unusually_many_files(host: TestHost, monkeypatch: pyte
     assert f"ls -ln '{spool}'" in line.remedy
 
 
-def report(host: TestHost, ago_s: float, state: str = "Unclaimed", name: str = "slot1@test") -> None:
+def report(
+    host: TestHost,
+    ago_s: float,
+    state: str = "Unclaimed",
+    name: str = "slot1@test",
+    slot_type: str = "Static",
+) -> None:
     """The database sees a slot that fetched so long ago."""
-    slot = {"name": name, "state": state, "activity": "Idle", "fetched_at": time.time() - ago_s}
+    slot = {
+        "name": name,
+        "state": state,
+        "activity": "Idle",
+        "slot_type": slot_type,
+        "fetched_at": time.time() - ago_s,
+    }
     host.connection.execute(
         "SELECT fetchwork.report_slots((SELECT host_id FROM fetchwork.hello('test.example.org', '1')), %s)",
         [json.dumps([slot])],
@@ -401,6 +413,16 @@ def test_slot_that_stopped_fetching_is_named(host: TestHost) -> None:
     line = host.diagnose()[-1]
     assert line.verdict == "warn"
     assert line.text == "main: 1 of 1 slots are quiet, slot1@test fetched 2 h ago"
+
+
+def test_dynamic_slots_that_are_gone_are_not_taken_for_slots_that_fetch(host: TestHost) -> None:
+    report(host, 180, name="slot1_2@test", slot_type="Dynamic")
+    assert "has seen no slot of 'test.example.org' (it knows: 'test.example.org')" in host.diagnose()[-1].text
+    report(host, 1, name="slot1@test", slot_type="Partitionable")
+    line = host.diagnose()[-1]
+    assert (line.verdict, line.subject) == ("ok", "fetches")
+    assert line.text.startswith("main: 1 slot fetches; time since the last fetch: slot1 ")
+    assert "slot1_2" not in line.text
 
 
 def test_busy_slot_need_not_fetch(host: TestHost) -> None:

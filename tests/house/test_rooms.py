@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     # what puts it there and looks after it
     "deploy": {"config", "classad", "hook"},
     "pool": {"deploy", "config", "db", "process"},
-    "doctor": {"deploy", "config", "db", "hook", "agent.client", "process"},
+    "doctor": {"deploy", "config", "db", "hook", "agent.client", "process", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
     "metrics": {"db", "queue"},
     "page": {"db", "queue", "metrics"},
