@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.conftest import Connect
 from tests.direct_queue import DirectQueue
@@ -197,3 +198,28 @@ def test_a_table_that_someone_reads_for_long_holds_nobody_up(own: DirectQueue, c
     dump.rollback()
     own.call("maintain_tables")
     assert len(partitions(own, "event")) == 7
+
+
+def test_slots_that_are_gone_leave_the_view(queue: DirectQueue) -> None:
+    hour = 3600.0
+    names = {
+        "slot1@h1": ("Partitionable", 0.0),
+        "slot2@h1": ("Static", 3 * 24 * hour),
+        # a schedd's job of a day keeps a slot from fetching
+        "slot3@h1": ("Static", 24 * hour),
+        "slot1_1@h1": ("Dynamic", 2 * hour),
+        "slot1_2@h1": ("Dynamic", 0.5 * hour),
+        "slot1_3@h1": ("Dynamic", 24 * hour),
+    }
+    queue.submit()
+    queue.started(slot="slot1_3@h1")
+    now = queue.value("SELECT extract(epoch FROM now())::float8")
+    slots = [
+        {"name": name, "slot_type": slot_type, "fetched_at": now - age}
+        for name, (slot_type, age) in names.items()
+    ]
+    queue.value("SELECT fetchwork.report_slots(%s, %s)", queue.host(), Jsonb(slots))
+    queue.call("maintain_tables")
+    left = {name for (name,) in queue.rows("SELECT name FROM fetchwork.slots")}
+    # slot1_3 has not asked for long because a fetched job runs there
+    assert left == {"slot1@h1", "slot3@h1", "slot1_2@h1", "slot1_3@h1"}

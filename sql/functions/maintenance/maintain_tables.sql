@@ -49,8 +49,16 @@ BEGIN
     WHERE r.rest_until < now() - make_interval(
         secs => fetchwork.setting_value('max_refusal_rest')::double precision
     );
+    -- a slot that runs no job and has not asked for so long is gone, or comes back with its next fetch
     DELETE FROM fetchwork.slot AS s
-    WHERE s.last_fetch_at < now() - interval '30 days';
+    WHERE s.last_fetch_at < now() - CASE
+            WHEN s.slot_type = 'Dynamic' THEN interval '1 hour'
+            ELSE interval '2 days'
+        END
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.run AS r
+            WHERE r.host_id = s.host_id AND r.slot = s.name
+        );
 
     PERFORM fetchwork.forget();
 
