@@ -13,16 +13,46 @@ __version__ = "0.1.0"
 
 # where each public name lives; those of HTCondor's bindings are there so that a program which uses htcondor2
 # needs another import and nothing else
+_BINDINGS = (
+    *("AdType", "AdTypes", "DaemonType", "DaemonTypes", "FileTransferEventType", "HTCondorException"),
+    *("JobAction", "JobEventType", "JobStatus", "LogLevel", "QueryOpt", "QueryOpts", "Submit"),
+    *(
+        "SubmitMethod",
+        "SubsystemType",
+        "TransactionFlag",
+        "TransactionFlags",
+        "classad",
+        "disable_debug",
+        "enable_debug",
+    ),
+    *("enable_log", "log", "param", "platform", "reload_config", "set_subsystem", "version"),
+)
 _HOMES = {
+    **dict.fromkeys(_BINDINGS, "fetchwork.classad.bindings"),
     "AsyncQueue": "fetchwork.queue",
-    "JobAction": "fetchwork.classad.bindings",
+    "Collector": "fetchwork.queue.collector",
+    "JobEvent": "fetchwork.queue.events",
     "JobEventLog": "fetchwork.following.eventlog",
-    "JobEventType": "fetchwork.classad.bindings",
-    "JobStatus": "fetchwork.classad.bindings",
     "PersonalPool": "fetchwork.pool",
-    "QueryOpts": "fetchwork.classad.bindings",
     "Queue": "fetchwork.queue",
-    "Submit": "fetchwork.classad.bindings",
+    "SubmitResult": "fetchwork.queue.submission",
+}
+# names of HTCondor's bindings for what fetched work does not have
+_ABSENT = {
+    "Negotiator": "agents match jobs to slots; see Queue.submitters",
+    "Startd": "hosts fetch their work; see Queue.slots and the command slots",
+    "Credd": "fetched work has no credentials",
+    "CredType": "fetched work has no credentials",
+    "CredTypes": "fetched work has no credentials",
+    "SecurityContext": "the database's roles decide what a program may do",
+    "RemoteParam": "settings are in the database; see the command db setting",
+    "DAGMan": "see the command dag",
+    "dags": "see the command dag",
+    "send_command": "there are no daemons to send a command to",
+    "send_alive": "there are no daemons to send a command to",
+    "ping": "there are no daemons to send a command to",
+    "DrainType": "see the command queues, which drains queues",
+    "DrainTypes": "see the command queues, which drains queues",
 }
 __all__ = ["Schedd", "__version__", *_HOMES]  # noqa: PLE0604  # its keys are strings
 
@@ -34,4 +64,10 @@ def __getattr__(name: str) -> "Any":
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "Schedd":
         return __getattr__("Queue")
+    if name == "personal":
+        import importlib
+
+        return importlib.import_module("fetchwork.personal")
+    if name in _ABSENT:
+        raise AttributeError(f"fetchwork has no {name}: {_ABSENT[name]}")
     raise AttributeError(f"module 'fetchwork' has no attribute {name!r}")

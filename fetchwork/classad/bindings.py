@@ -6,15 +6,43 @@ Both series warn on import that there is no condor_config, which nothing here ne
 import warnings
 from typing import Any
 
+from fetchwork.errors import FetchworkError
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import htcondor2
 
+AdType = htcondor2.AdType
+AdTypes = htcondor2.AdTypes
+DaemonType = htcondor2.DaemonType
+DaemonTypes = htcondor2.DaemonTypes
+FileTransferEventType = htcondor2.FileTransferEventType
 JobAction = htcondor2.JobAction
 JobEventType = htcondor2.JobEventType
 JobStatus = htcondor2.JobStatus
+LogLevel = htcondor2.LogLevel
+QueryOpt = htcondor2.QueryOpt
 QueryOpts = htcondor2.QueryOpts
 Submit = htcondor2.Submit
+SubmitMethod = htcondor2.SubmitMethod
+SubsystemType = htcondor2.SubsystemType
+TransactionFlag = htcondor2.TransactionFlag
+TransactionFlags = htcondor2.TransactionFlags
+
+classad = htcondor2.classad
+disable_debug = htcondor2.disable_debug
+enable_debug = htcondor2.enable_debug
+enable_log = htcondor2.enable_log
+log = htcondor2.log
+param = htcondor2.param
+platform = htcondor2.platform
+reload_config = htcondor2.reload_config
+set_subsystem = htcondor2.set_subsystem
+version = htcondor2.version
+
+#: what a program that catches HTCondorException catches here: every error of fetchwork. It can't be the class
+#: of the bindings, because the hooks, which raise these errors too, may not pay for their import
+HTCondorException = FetchworkError
 
 
 def old() -> Any:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fetchwork.db.pool import AsyncDatabase
 
 
+#: the attribute of a schedd's location ad that says which database it is
+CONNINFO = "FetchWorkConninfo"
+
 _Question: TypeAlias = Ask | Call[Any] | Pause
 _Driven: TypeAlias = Generator[_Question | Found[Item], Any, Result]
 

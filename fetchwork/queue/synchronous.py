@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from fetchwork.queue import changing, query, reading
 from fetchwork.queue.ask import Stream
-from fetchwork.queue.session import Session
+from fetchwork.queue.session import CONNINFO, Session
 from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
 if TYPE_CHECKING:
@@ -28,9 +28,14 @@ class Queue:
     """A queue in a database.
 
     ``conninfo`` is a libpq connection string; without one FETCHWORK_DSN counts, then libpq's own environment.
+    It may also be the ad of a schedd that a ``Collector`` located.
     """
 
-    def __init__(self, conninfo: str | None = None) -> None:
+    def __init__(self, conninfo: str | ClassAd | None = None) -> None:
+        if conninfo is not None and not isinstance(conninfo, str):
+            if conninfo.get("MyType") != "Scheduler":
+                raise ValueError("the location ad is not that of a schedd")
+            conninfo = conninfo.get(CONNINFO)
         self._session = Session(conninfo)
 
     def __enter__(self) -> Queue:

@@ -52,6 +52,8 @@ ROOMS: dict[str, set[str]] = {
     "deploy": {"config", "classad", "hook"},
     "pool": {"deploy", "config", "db", "process"},
     "doctor": {"deploy", "config", "db", "hook", "agent.client", "process", "queue", "classad"},
+    # a pool and its queue, under the names of HTCondor's bindings
+    "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
     "metrics": {"db", "queue"},
     "page": {"db", "queue", "metrics"},
@@ -74,7 +76,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     # the public names, by strings that are resolved on first use
-    "__init__": {"classad.bindings", "following.eventlog", "pool", "queue"},
+    "__init__": {"classad.bindings", "following.eventlog", "personal", "pool", "queue"},
 }
 
 #: what every room but the hooks' may import without being named above

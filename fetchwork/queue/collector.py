@@ -1,0 +1,120 @@
+"""``Collector``: what the queue knows of its pool, as ``htcondor2.Collector`` would show it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fetchwork.classad.bindings import AdType, DaemonType, QueryOpts
+from fetchwork.classad.values import ClassAd
+from fetchwork.errors import NotFound
+from fetchwork.queue.session import CONNINFO
+from fetchwork.queue.synchronous import Queue
+
+if TYPE_CHECKING:
+    from fetchwork.queue.selecting import ConstraintSpec
+
+
+class Collector:
+    """The ads of slots, submitters and of the queue itself, which takes the place of a schedd.
+
+    ``pool`` is a connection string, as for ``Queue``. There are no other daemons, so a query for their ads
+    finds none.
+    """
+
+    def __init__(self, pool: str | ClassAd | None = None) -> None:
+        self._queue = Queue(pool)
+        self._conninfo = pool if isinstance(pool, str) else None
+
+    def query(
+        self,
+        ad_type: AdType = AdType.Any,
+        constraint: ConstraintSpec = None,
+        projection: Sequence[str] = (),
+        statistics: str | None = None,
+    ) -> list[ClassAd]:
+        """The ads of one type that a constraint selects; ``statistics`` there are none."""
+        found: list[ClassAd] = []
+        if ad_type in (AdType.Any, AdType.Startd, AdType.StartdPrivate):
+            found += self._queue.slots(constraint, projection)
+        if ad_type in (AdType.Any, AdType.Schedd):
+            found += _selected([self._schedd()], constraint, projection)
+        if ad_type in (AdType.Any, AdType.Submitter):
+            found += self._queue.submitters(constraint, projection)
+        return found
+
+    def directQuery(  # noqa: N802
+        self,
+        daemon_type: DaemonType,
+        name: str | None = None,
+        projection: Sequence[str] = (),
+        statistics: str | None = None,
+    ) -> ClassAd:
+        """The ad of one daemon; the first, where no name is given. Raises NotFound where there is none."""
+        ads = {
+            DaemonType.Schedd: AdType.Schedd,
+            DaemonType.Startd: AdType.Startd,
+        }
+        if daemon_type not in ads:
+            raise NotFound(f"there is no {daemon_type.name} daemon; allowed: Schedd, Startd")
+        for ad in self.query(ads[daemon_type]):
+            if name is None or name in (ad.get("Name"), ad.get("Machine")):
+                (projected,) = _selected([ad], None, projection)
+                return projected
+        raise NotFound(f"there is no {daemon_type.name} daemon {name or 'in the queue'}")
+
+    def locate(self, daemon_type: DaemonType, name: str | None = None) -> ClassAd:
+        """The same; ``Queue`` takes the ad of the schedd."""
+        return self.directQuery(daemon_type, name)
+
+    def locateAll(self, daemon_type: DaemonType) -> list[ClassAd]:  # noqa: N802
+        """The ads of all daemons of a type."""
+        with contextlib.suppress(NotFound):
+            self.directQuery(daemon_type)
+            return self.query(AdType.Schedd if daemon_type == DaemonType.Schedd else AdType.Startd)
+        return []
+
+    def advertise(self, ad_list: Sequence[ClassAd], command: str = "", use_tcp: bool = True) -> None:
+        """Refused: only agents report slots."""
+        raise NotImplementedError("agents report their slots themselves; nothing else can be advertised")
+
+    def _schedd(self) -> ClassAd:
+        ad = ClassAd()
+        (counts,) = self._queue.query(opts=_SUMMARY)
+        ad.update(
+            {
+                "MyType": "Scheduler",
+                "Name": f"fetchwork@{socket.getfqdn()}",
+                "Machine": socket.getfqdn(),
+                "TotalIdleJobs": counts["Idle"],
+                "TotalRunningJobs": counts["Running"],
+                "TotalHeldJobs": counts["Held"],
+                "TotalRemovedJobs": counts["Removed"],
+            }
+        )
+        if self._conninfo is not None:
+            ad[CONNINFO] = self._conninfo
+        return ad
+
+
+_SUMMARY = int(QueryOpts.SummaryOnly)
+
+
+def _selected(ads: list[ClassAd], constraint: ConstraintSpec, projection: Sequence[str]) -> list[ClassAd]:
+    from fetchwork.classad.ads import parse_expr
+    from fetchwork.classad.constraint import text_of
+    from fetchwork.classad.values import evaluate, truth
+
+    condition = parse_expr(text_of(constraint))
+    found = [ad for ad in ads if truth(evaluate(ad, condition)) is True]
+    wanted = {name.lower() for name in projection}
+    if not wanted:
+        return found
+    cut: list[ClassAd] = []
+    for ad in found:
+        part = ClassAd()
+        part.update({name: ad.lookup(name) for name in ad if name.lower() in wanted})
+        cut.append(part)
+    return cut
