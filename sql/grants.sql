@@ -66,6 +66,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.event_window,
     fetchwork.log_clusters,
     fetchwork.is_log_of,
+    fetchwork.named_jobs,
     fetchwork.job_edge,
     fetchwork.history_edge,
     fetchwork.run_edge,

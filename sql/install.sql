@@ -41,6 +41,7 @@
 \ir functions/checks/checked_report.sql
 \ir functions/checks/printed_size.sql
 \ir functions/checks/has_policy.sql
+\ir functions/checks/value_problem.sql
 \ir functions/checks/checked_ad.sql
 \ir functions/checks/checked_job.sql
 
@@ -177,6 +178,7 @@
 
 -- functions/reading: What readers of the views call: page edges, event logs, and why a job waits (these look
 -- at views).
+\ir functions/reading/named_jobs.sql
 \ir functions/reading/job_edge.sql
 \ir functions/reading/history_edge.sql
 \ir functions/reading/run_edge.sql

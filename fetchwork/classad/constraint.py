@@ -124,7 +124,7 @@ class Constraint:
 
 
 # of ids as commands write them: what is made of nothing else, and ``read`` reads, is an expression
-_OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,9})+")
+_OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,10})+")
 
 
 def text_of(constraint: object) -> str:

@@ -48,8 +48,9 @@ _IMPOSSIBLE = _Action(None)
 class Selection:
     """The jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
 
-    A whole cluster stays one id, which is cheap for a million jobs. ``named`` are the JobStatus of the jobs
-    that were named one by one: only of these does HTCondor say that one was in no state for an action.
+    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` are the JobStatus
+    of the jobs that were named one by one: only of these does HTCondor say that one was in no state for an
+    action.
     """
 
     ids: list[str]
@@ -62,16 +63,6 @@ class Selection:
         return [self.ids[start : start + BATCH] for start in range(0, len(self.ids), BATCH)]
 
 
-_NAMED = """
-SELECT named.id, count(j.clusterid) AS jobs, max(j.jobstatus) AS status
-FROM unnest(%s::text[]) AS named (id)
-LEFT JOIN fetchwork.jobs AS j
-    ON j.clusterid = split_part(named.id, '.', 1)::integer
-    AND (named.id NOT LIKE '%%.%%' OR j.procid = nullif(split_part(named.id, '.', 2), '')::integer)
-GROUP BY named.id
-"""
-
-
 def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     """The jobs in the queue that a spec means; raises ValueError for an empty constraint."""
     ids = ids_of(spec)
@@ -81,12 +72,23 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0)
     if not ids:
         return Selection([], 0, 0)
-    rows = yield Ask(_NAMED, [ids])
+    asked: list[calls.NamedJobs] = []
+    for start in range(0, len(ids), BATCH):
+        asked += yield calls.named_jobs(ids=ids[start : start + BATCH])
     # each job once, so that what could not be changed can be counted
-    present = {row["id"]: row["jobs"] for row in rows if row["jobs"]}
-    ids = [id for id in present if "." not in id or id.split(".")[0] not in present]
-    named = tuple(row["status"] for row in rows if row["jobs"] and "." in row["id"])
-    return Selection(ids, sum(present[id] for id in ids), len(rows) - len(present), named)
+    count = {one.id: one.jobs for one in asked}
+    present = {id: number for id, number in count.items() if number}
+    chosen = [id for id in present if "." not in id or id.split(".")[0] not in present]
+    total = sum(present[id] for id in chosen)
+    for id in [id for id in chosen if present[id] > BATCH]:
+        # too many for one transaction
+        chosen.remove(id)
+        members = yield from collected(
+            ads(JOBS, f"ClusterId == {id}", memory, projection=["ClusterId", "ProcId"])
+        )
+        chosen += [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in members]
+    statuses = tuple(one.status for one in asked if one.status is not None and "." in one.id)
+    return Selection(chosen, total, len(count) - len(present), statuses)
 
 
 def changed(

@@ -18,14 +18,18 @@ JobSpec: TypeAlias = "str | int | ExprTree | Iterable[str]"
 #: a ClassAd expression, or its text; None and '' select everything
 ConstraintSpec: TypeAlias = "str | ExprTree | bool | None"
 
-_ID = re.compile(r"\s*(\d{1,9})(?:\.(\d{1,9}))?\s*", re.ASCII)
+_ID = re.compile(r"\s*(\d{1,10})(?:\.(\d{1,10}))?\s*", re.ASCII)
+#: the largest number of a cluster, and of a job in it
+MAX_ID = 2**31 - 1
 _NO_IDS = "a list of jobs holds ids such as '42.0', or '42' for a whole cluster"
 
 
 def parse_id(text: str) -> tuple[int, int | None] | None:
     """Cluster and process of a job id ('42.0'), cluster and None of a cluster's ('42'); else None."""
     match = _ID.fullmatch(text)
-    return (int(match[1]), int(match[2]) if match[2] else None) if match else None
+    if match is None or any(int(number) > MAX_ID for number in match.groups() if number):
+        return None
+    return int(match[1]), int(match[2]) if match[2] else None
 
 
 def id_of(text: str) -> tuple[int, int | None]:

@@ -69,10 +69,12 @@ from fetchwork.db.calls.reading import (
     EventWindow,
     HistoryEdge,
     JobEdge,
+    NamedJobs,
     RunEdge,
     event_window,
     history_edge,
     job_edge,
+    named_jobs,
     run_edge,
 )
 from fetchwork.db.calls.runs import (
@@ -101,6 +103,7 @@ __all__ = [
     "HostRun",
     "JobEdge",
     "JsonObject",
+    "NamedJobs",
     "PolicyJob",
     "Prospects",
     "QueueMaintenance",
@@ -130,6 +133,7 @@ __all__ = [
     "job_edge",
     "maintain_queue",
     "maintain_tables",
+    "named_jobs",
     "policy_jobs",
     "preempt",
     "prospects",

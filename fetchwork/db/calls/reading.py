@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from fetchwork.db.calls.call import Call, Record, first_of, one_of
+from fetchwork.db.calls.call import Call, Record, first_of, one_of, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,20 @@ class RunEdge(Record):
 def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> Call[EventWindow]:
     """How far the events behind a cursor can be read now, ``most`` of them if given."""
     return one_of(EventWindow, "event_window", {"after_xid": after_xid, "after_id": after_id, "most": most})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJobs(Record):
+    """An id, how many jobs of the queue it names, and the JobStatus of the last of them."""
+
+    id: str
+    jobs: int
+    status: int | None
+
+
+def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:
+    """How many jobs of the queue each id names, "42.0" or "42" for a cluster."""
+    return records_of(NamedJobs, "named_jobs", {"ids": list(ids)})
 
 
 def job_edge(*, cluster: int, proc: int, n: int) -> Call[JobEdge | None]:

@@ -11,6 +11,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     problem text;
+    max_attribute_bytes bigint := fetchwork.setting_value('max_attribute_bytes');
+    max_job_bytes bigint := fetchwork.setting_value('max_job_bytes');
     checked jsonb;
 BEGIN
     IF ad = '{}' THEN
@@ -22,6 +24,14 @@ BEGIN
             MESSAGE = 'a job ad is not a JSON object; allowed: {"Cmd": "/bin/true", "Owner": "alice", ...}';
     END IF;
 
+    IF octet_length(ad::text) > max_job_bytes THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'the job ad has %s bytes; allowed: %s (setting max_job_bytes)',
+                octet_length(ad::text), max_job_bytes
+            );
+    END IF;
     SELECT CASE
         WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
             THEN format(
@@ -79,6 +89,32 @@ BEGIN
                 'attribute "%s" is %s; allowed: a number not below 0, or an expression',
                 a.name, left(e.value::text, 60)
             )
+        WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus')
+                AND jsonb_typeof(e.value) = 'number'
+                AND e.value NOT IN ('0', '0.0')
+                AND NOT e.value::numeric BETWEEN 0.000001
+                AND CASE lower(e.key) WHEN 'requestdisk' THEN 1e15 ELSE 2147483647 END
+            THEN format(
+                'attribute "%s" is %s; allowed: 0, or 0.000001 to %s',
+                a.name, left(e.value::text, 60),
+                CASE lower(e.key) WHEN 'requestdisk' THEN '1E15' ELSE '2147483647' END
+            )
+        WHEN octet_length(e.value::text) > CASE
+                    WHEN lower(e.key) IN ('accountinggroup', 'acctgroup', 'acctgroupuser') THEN 250
+                    -- what an index can hold
+                    WHEN lower(e.key) IN ('jobbatchname', 'userlog') THEN 2000
+                    ELSE max_attribute_bytes
+                END
+            THEN format(
+                'attribute "%s" has %s bytes; allowed: %s',
+                e.key, octet_length(e.value::text), CASE
+                    WHEN lower(e.key) IN ('accountinggroup', 'acctgroup', 'acctgroupuser') THEN '250'
+                    WHEN lower(e.key) IN ('jobbatchname', 'userlog') THEN '2000'
+                    ELSE format('%s (setting max_attribute_bytes)', max_attribute_bytes)
+                END
+            )
+        WHEN fetchwork.value_problem(e.value) IS NOT NULL
+            THEN format('attribute "%s" %s', e.key, fetchwork.value_problem(e.value))
         WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
             THEN format(
                 'attribute "%s" has a control character in its expression; '

@@ -115,13 +115,16 @@ BEGIN
         SELECT DISTINCT coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')
         FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
         WHERE w.ad ->> 'Owner' IS NOT NULL
+            AND octet_length(coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')) <= 250
         ORDER BY 1
         ON CONFLICT DO NOTHING;
         PERFORM fetchwork.ensure_batch(b.owner, b.name)
         FROM (
             SELECT DISTINCT w.ad ->> 'Owner' AS owner, w.ad ->> 'JobBatchName' AS name
             FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
-            WHERE w.ad ->> 'Owner' IS NOT NULL AND jsonb_typeof(w.ad -> 'JobBatchName') = 'string'
+            WHERE octet_length(w.ad ->> 'Owner') <= 64
+                AND jsonb_typeof(w.ad -> 'JobBatchName') = 'string'
+                AND octet_length(w.ad ->> 'JobBatchName') <= 2000
             ORDER BY 1, 2
         ) AS b;
     END IF;

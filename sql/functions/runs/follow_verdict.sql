@@ -38,12 +38,15 @@ BEGIN
             exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), follow_verdict.report
         );
         PERFORM fetchwork.back_to_idle(
-            exited, reason, make_interval(secs => coalesce((verdict ->> 'delay_s')::double precision, 0))
+            exited, reason, make_interval(
+                secs => least(greatest(coalesce(fetchwork.number_of(verdict -> 'delay_s'), 0), 0), 1e8)
+            )
         );
     ELSIF action = 'hold' THEN
         PERFORM fetchwork.hold_job(
             exited.cluster_id, exited.proc_id, coalesce(reason, 'OnExitHold is true'),
-            coalesce((verdict ->> 'code')::integer, 3), coalesce((verdict ->> 'subcode')::integer, 0)
+            coalesce(fetchwork.integer_of(verdict -> 'code'), 3),
+            coalesce(fetchwork.integer_of(verdict -> 'subcode'), 0)
         );
         UPDATE fetchwork.job AS j
         SET run_id = NULL

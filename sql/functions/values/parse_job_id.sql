@@ -6,7 +6,11 @@ IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF job IS NULL OR job !~ '^[0-9]{1,9}(\.[0-9]{1,9})?$' THEN
+    IF job IS NULL
+        OR job !~ '^[0-9]{1,10}(\.[0-9]{1,10})?$'
+        OR split_part(job, '.', 1)::bigint > 2147483647
+        OR nullif(split_part(job, '.', 2), '')::bigint > 2147483647
+    THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(

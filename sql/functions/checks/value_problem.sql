@@ -1,0 +1,75 @@
+-- What makes an attribute's value one that no program should have to read, in a few words; NULL if nothing
+-- does. For any attribute: what it may mean is asked elsewhere. Agents evaluate what was submitted for
+-- everybody, so what they or HTCondor can't represent is refused here: numbers of hundreds of digits, deep
+-- nesting, and strings of an expression whose escapes are not UTF-8.
+CREATE OR REPLACE FUNCTION fetchwork.value_problem(value jsonb)
+RETURNS text
+LANGUAGE plpgsql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- one UTF-8 character of two bytes or more, in octal escapes
+    character text := $re$\\3(0[2-7]|[1-3][0-7])\\2[0-7]{2}|\\340\\2[4-7][0-7]\\2[0-7]{2}$re$
+        || $re$|\\3(4[1-7]|5[0-467])(\\2[0-7]{2}){2}|\\355\\2[0-3][0-7]\\2[0-7]{2}$re$
+        || $re$|\\360\\2([2-7])[0-7](\\2[0-7]{2}){2}|\\36[1-3](\\2[0-7]{2}){3}$re$
+        || $re$|\\364\\2[01][0-7](\\2[0-7]{2}){2}$re$;
+    expression text;
+    escapes text;
+    brackets text;
+    inner_brackets text;
+BEGIN
+    IF jsonb_typeof(value) IN ('array', 'object') THEN
+        IF jsonb_path_exists(value, '$.**{101}') THEN
+            RETURN 'is nested deeper than 100; allowed: 100 levels';
+        END IF;
+        IF EXISTS (
+            SELECT FROM jsonb_path_query(value, '$.** ? (@.type() == "number")') AS n (number)
+            WHERE octet_length(n.number::text) > 400
+        ) THEN
+            RETURN 'holds a number of more than 400 digits; allowed: one that HTCondor can represent';
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF jsonb_typeof(value) = 'number' AND octet_length(value::text) > 400 THEN
+        RETURN 'is a number of more than 400 digits; allowed: one that HTCondor can represent';
+    END IF;
+    IF NOT fetchwork.is_expression(value) THEN
+        RETURN NULL;
+    END IF;
+
+    expression := left(substr(value #>> '{}', 7), -2);
+    IF strpos(expression, '\') > 0 THEN
+        -- without escaped backslashes, what follows a backslash is its escape
+        escapes := replace(expression, '\\', ' ');
+        IF escapes ~ '\\0(?![1-7]|0[1-7])' THEN
+            RETURN 'has a NUL in a string; allowed: text without';
+        END IF;
+        IF escapes ~ '\\[23][0-7]{2}'
+            AND regexp_replace(escapes, character, '', 'g') ~ '\\[23][0-7]{2}'
+        THEN
+            RETURN 'has octal escapes in a string that are not UTF-8; allowed: UTF-8';
+        END IF;
+    END IF;
+    expression := regexp_replace(expression, '"([^"\\]|\\.)*"', '""', 'g');
+    IF expression ~ '[0-9A-Za-z_]{200}[0-9A-Za-z_]{200}' THEN
+        RETURN 'has a number or name of more than 400 characters; allowed: shorter ones';
+    END IF;
+    IF expression ~ '([-+!~]\s*){100}' THEN
+        RETURN 'has more than 100 operators in a row; allowed: fewer';
+    END IF;
+    brackets := regexp_replace(expression, '[^][(){}]', '', 'g');
+    IF length(brackets) > 200 THEN
+        -- each round takes the innermost pairs away
+        FOR round IN 1 .. 101 LOOP
+            inner_brackets := regexp_replace(brackets, '\(\)|\[\]|\{\}', '', 'g');
+            EXIT WHEN inner_brackets = brackets;
+            brackets := inner_brackets;
+            IF round = 101 THEN
+                RETURN 'is nested deeper than 100; allowed: 100 levels';
+            END IF;
+        END LOOP;
+    END IF;
+    RETURN NULL;
+END
+$$;

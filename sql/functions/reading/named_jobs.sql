@@ -1,0 +1,30 @@
+-- How many jobs of the queue, of those that the caller may see, each of these ids names: "42.0", or "42" for
+-- a whole cluster; 0 for one that names none. status is the highest JobStatus of them. Each id is looked up
+-- once by the key of "job", which the view jobs can't do for many ids at a time.
+CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
+RETURNS TABLE (id text, jobs bigint, status smallint)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    role name := fetchwork.invoker();
+    sees_all boolean := fetchwork.sees_all(role);
+    own text[] := fetchwork.own_owners(role);
+BEGIN
+    RETURN QUERY
+    SELECT named.id, count(j.cluster_id), max(j.job_status)
+    FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named
+    CROSS JOIN LATERAL fetchwork.parse_job_id(named.id) AS parsed
+    LEFT JOIN fetchwork.job AS j ON j.cluster_id = parsed.cluster_id
+        AND j.proc_id >= coalesce(parsed.proc_id, 0)
+        AND j.proc_id <= coalesce(parsed.proc_id, 2147483647)
+        AND (sees_all OR j.owner = ANY (own))
+    GROUP BY named.id;
+END
+$$;

@@ -1,0 +1,155 @@
+"""What no agent should have to read is refused, on every road into the queue, by one line."""
+
+import json
+import sys
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.direct_queue import DirectQueue
+
+GOOD = {"Cmd": "/bin/true", "Owner": "alice"}
+
+
+def expr(text: str) -> str:
+    return f"/Expr({text})/"
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a number of 5000 digits": ({"Requirements": expr("9" * 5000 + " > 1")}, "more than 400 characters"),
+    "a fraction of 5000 digits": ({"Foo": 0.5}, "more than 400 digits"),
+    "a list nested 1500 deep": ({"Foo": deep(1500)}, "nested deeper than 100"),
+    "a list nested 101 deep": ({"Foo": deep(101)}, "nested deeper than 100"),
+    "parentheses 101 deep": ({"Rank": expr("(" * 101 + "1" + ")" * 101)}, "nested deeper than 100"),
+    "brackets of several kinds": ({"Rank": expr("{[a=(" * 40 + "1" + ")]}" * 40)}, "nested deeper than 100"),
+    "a hundred signs": ({"Rank": expr("- " * 100 + "1")}, "more than 100 operators"),
+    "a byte that is not UTF-8": ({"Foo": expr(r'"\377"')}, "not UTF-8"),
+    "half a character": ({"Foo": expr(r'"\303"')}, "not UTF-8"),
+    "an overlong character": ({"Foo": expr(r'"\300\200"')}, "not UTF-8"),
+    "a surrogate": ({"Foo": expr(r'"\355\240\200"')}, "not UTF-8"),
+    "a byte behind a backslash": ({"Foo": expr(r'"\\\377"')}, "not UTF-8"),
+    "a NUL": ({"Foo": expr(r'"a\0b"')}, "NUL in a string"),
+    "a NUL of three digits": ({"Foo": expr(r'"a\000b"')}, "NUL in a string"),
+    "hardly a CPU": ({"RequestCpus": 1e-300}, "allowed: 0, or 0.000001 to 2147483647"),
+    "too many CPUs": ({"RequestCpus": 2**31}, "allowed: 0, or 0.000001 to 2147483647"),
+    "too much memory": ({"RequestMemory": 2**40}, "allowed: 0, or 0.000001"),
+    "a disk of 2^60": ({"RequestDisk": 2**60}, "allowed: 0, or 0.000001 to 1E15"),
+    "less than nothing": ({"RequestGPUs": -1}, "not below 0"),
+    "notes of 2 MB": ({"SubmitEventNotes": "x" * 2_000_000}, "max_attribute_bytes"),
+    "many attributes": ({f"Foo{n}": "x" * 1_000_000 for n in range(5)}, "max_job_bytes"),
+    "a batch name of 10 MB": ({"JobBatchName": "x" * 10_000_000}, "bytes; allowed"),
+    "a batch name of 3 kB": ({"JobBatchName": "x" * 3000}, "allowed: 2000"),
+    "a log's path of 3 kB": ({"UserLog": "/" + "x" * 3000}, "allowed: 2000"),
+    "an accounting group of 300 bytes": ({"AccountingGroup": "x" * 300}, "allowed: 250"),
+    "a root directory": ({"RequestedChroot": "/srv/root"}, "RequestedChroot"),
+    "an integer of 65 bits": ({"Foo": 2**64}, "more than 64 bits"),
+    "an integer of 65 bits in a list": ({"Foo": [{"a": 2**64}]}, "more than 64 bits"),
+}
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "a list nested 99 deep": {"Foo": deep(99)},
+    "parentheses 100 deep": {"Rank": expr("(" * 100 + "1" + ")" * 100)},
+    "many parentheses beside each other": {"Rank": expr(" + ".join(["(1)"] * 300))},
+    "characters of two, three and four bytes": {"Foo": expr(r'"\303\251 \342\202\254 \360\237\230\200"')},
+    "a backslash before digits": {"Foo": expr(r'"C:\\377"')},
+    "a control character": {"Foo": expr(r'"\001\012"')},
+    "parentheses and digits in a string": {"Foo": expr('"' + "(" * 300 + "9" * 500 + '"')},
+    "a hundredth of a CPU": {"RequestCpus": 0.01},
+    "no CPU": {"RequestCpus": 0},
+    "nothing of a disk": {"RequestDisk": 0.0},
+    "notes of 500 kB": {"SubmitEventNotes": "x" * 500_000},
+    "a small number": {"Foo": 5e-324},
+}
+
+
+def as_json(name: str, ad: dict[str, Any]) -> str:
+    """JSON as deep as Python writes none, with a number that it has none of."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        text = json.dumps(ad)
+    finally:
+        sys.setrecursionlimit(limit)
+    return text.replace("0.5", "0." + "5" * 5000) if "5000 digits" in name and "fraction" in name else text
+
+
+ROADS = {
+    "submit": "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', ad => %(ad)s::jsonb)",
+    "submit_many": 'SELECT fetchwork.submit_many(ARRAY[%(ad)s::jsonb, \'{}\'], \'{"Cmd": "/bin/true", "Owner": "alice"}\')',
+    "common": 'SELECT fetchwork.submit_cluster(\'{"Cmd": "/bin/true", "Owner": "alice"}\'::jsonb || %(ad)s::jsonb, ARRAY[\'{}\'::jsonb])',
+    "edit": "SELECT fetchwork.edit(ARRAY['1.0'], %(ad)s::jsonb)",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_on_every_road(queue: DirectQueue, name: str) -> None:
+    ad, message = REFUSED[name]
+    queue.submit_many([{}], GOOD)
+    for road, statement in ROADS.items():
+        if road == "submit" and "RequestCpus" in ad:
+            continue  # its own parameter wins
+        with pytest.raises(psycopg.Error) as caught:
+            queue.connection.execute(statement, {"ad": as_json(name, ad)})
+        assert caught.value.sqlstate == "FWINV", (road, caught.value)
+        line = str(caught.value.diag.message_primary)
+        assert message in line, (road, line[:300])
+        assert "\n" not in line
+        assert len(line) < 400
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_is_accepted(queue: DirectQueue, name: str) -> None:
+    queue.submit_many([{}], GOOD)
+    for road, statement in ROADS.items():
+        answer = queue.connection.execute(statement, {"ad": as_json(name, ACCEPTED[name])})
+        assert answer.fetchone(), road
+
+
+@pytest.mark.parametrize("code", [3_000_000_000, -1, 2**63 - 1])
+def test_a_policy_may_give_any_number_as_code(queue: DirectQueue, code: int) -> None:
+    queue.submit_many([{}], GOOD)
+    assert queue.scalar(
+        "apply_policy",
+        cluster=1,
+        proc=0,
+        status=1,
+        action="hold",
+        reason="r",
+        code=code,
+        subcode=code,
+    )
+    assert queue.status("1.0") == 5
+
+
+@pytest.mark.parametrize("number", [3_000_000_000, 1e300, "x"])
+def test_a_verdict_may_hold_any_number(queue: DirectQueue, number: object) -> None:
+    queue.submit_many([{}, {}], GOOD)
+    held = {"action": "hold", "reason": "r", "code": number, "subcode": number}
+    assert queue.finish(queue.started(), verdict=held) == "completed"
+    again = {"action": "requeue", "delay_s": number}
+    assert queue.finish(queue.started(), verdict=again) == "completed"
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e300, float("nan"), float("inf"), 0.0])
+def test_no_weight_ends_a_claim(queue: DirectQueue, weight: float) -> None:
+    queue.submit_many([{}], GOOD)
+    assert queue.claim(weights=[weight]) is not None
+
+
+def test_ids_go_up_to_what_an_integer_holds(queue: DirectQueue) -> None:
+    queue.connection.execute("SELECT setval('fetchwork.cluster_id', 2147483646)")
+    (job,) = queue.submit_many([{}], GOOD)
+    assert job == "2147483647.0"
+    assert queue.act("hold", job) == 1
+    assert queue.act("release", "2147483647") == 1
+    for wrong in ("2147483648", "1.2147483648", "12345678901"):
+        with pytest.raises(psycopg.Error, match="is not a job id"):
+            queue.act("hold", wrong)
