@@ -48,7 +48,7 @@ _IMPOSSIBLE = _Action(None)
 class Selection:
     """The jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
 
-    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` are the JobStatus
+    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` are the statuses
     of the jobs that were named one by one: only of these does HTCondor say that one was in no state for an
     action.
     """

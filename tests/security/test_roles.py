@@ -292,7 +292,7 @@ OF_SUBMITTERS = {
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "autocluster_ads", "claim", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "run_policy", "finish", "slot_is_free", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
-    "note_significant", "maintain_queue", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
+    "note_significant", "report_faults", "maintain_queue", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
 }  # fmt: skip
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",

@@ -2,7 +2,7 @@
 -- a whole cluster; 0 for one that names none. status is the highest JobStatus of them. Each id is looked up
 -- once by the key of "job", which the view jobs can't do for many ids at a time.
 CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
-RETURNS TABLE (id text, jobs bigint, status smallint)
+RETURNS TABLE (id text, jobs bigint, status integer)
 LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
@@ -18,7 +18,7 @@ DECLARE
     own text[] := fetchwork.own_owners(role);
 BEGIN
     RETURN QUERY
-    SELECT named.id, count(j.cluster_id), max(j.job_status)
+    SELECT named.id, count(j.cluster_id), max(j.job_status)::integer
     FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named
     CROSS JOIN LATERAL fetchwork.parse_job_id(named.id) AS parsed
     LEFT JOIN fetchwork.job AS j ON j.cluster_id = parsed.cluster_id
