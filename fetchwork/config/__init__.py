@@ -39,7 +39,10 @@ def load(path: Path | str | None = None) -> HostConfig:
         text = file.read_bytes().decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError([f"{file}: cannot be read: {reason}; allowed: a host file in TOML"]) from error
+        allowed = "a host file in TOML"
+        if isinstance(error, PermissionError):
+            allowed = "root and the agent's account, which it is for: run this as one of them"
+        raise ConfigError([f"{file}: cannot be read: {reason}; allowed: {allowed}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([f"{file}: is not UTF-8 text; allowed: a host file in TOML"]) from error
     return parse(text, str(file))

@@ -682,3 +682,17 @@ def test_pilots_of_one_machine_have_names_of_their_own(tmp_path: Path) -> None:
     host = config.parse(PILOT.format(directory=tmp_path))
     assert host.name == hostname.pilot_name(tmp_path, hostname.full_hostname())
     assert config.parse(PILOT.format(directory=tmp_path).replace("[host]", '[host]\nname = "n"')).name == "n"
+
+
+def test_file_that_only_the_agents_account_may_read_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(
+        ConfigError, match="Permission denied; allowed: root and the agent's account"
+    ) as error:
+        config.load(tmp_path / "host.toml")
+    assert "TOML" not in str(error.value)
