@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NotRequired
 
@@ -23,6 +24,9 @@ MAX_SLOTS = 4096
 MAX_REPORTED = 500
 #: what did not change is reported again after this
 REPEAT_S = 60.0
+#: a slot that has not fetched for so long, and runs no job of ours, is reported no more
+DYNAMIC_LIFE_S = 600.0
+SLOT_LIFE_S = 3600.0
 #: the ad itself is reported again after this; between, only if the slot's size changed
 AD_LIFE_S = 600.0
 CALL_S = 10.0
@@ -55,6 +59,8 @@ class _Fetch:
     fetched_at: float
     answer: str
     queues: tuple[str, ...] = ()
+    #: the monotonic time of the fetch
+    asked_at: float = 0.0
     reported: _Status | None = None
     reported_at: float = 0.0
     ad_size: _Size | None = None
@@ -85,6 +91,7 @@ class SlotReports:
                 return
             fetch = self._fetches[key] = _Fetch(b"", 0.0, "")
         fetch.body, fetch.fetched_at, fetch.answer, fetch.queues = body, time.time(), answer, context.queues
+        fetch.asked_at = time.monotonic()
 
     async def remember(self, session: HostSession, timeout_s: float) -> None:
         """Count what the database knows of these slots as reported: for a process that asks once and ends."""
@@ -103,6 +110,14 @@ class SlotReports:
             fetch = self._fetches[session, row["name"]]
             fetch.reported, fetch.reported_at = _status(row), time.monotonic() - row["age_s"]
             fetch.ad_size = _size(row)
+
+    def forget(self, session: HostSession, busy: Collection[str]) -> None:
+        """Forget slots that do not fetch any more; those that are ``busy`` with jobs of ours need not."""
+        now = time.monotonic()
+        for (owner, slot), fetch in list(self._fetches.items()):
+            life_s = DYNAMIC_LIFE_S if fetch.ad_size and fetch.ad_size[0] == "Dynamic" else SLOT_LIFE_S
+            if owner is session and slot not in busy and now > fetch.asked_at + life_s:
+                del self._fetches[owner, slot]
 
     async def report(self, session: HostSession) -> int:
         """Report what the database does not know; returns how many slots that was."""

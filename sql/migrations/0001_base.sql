@@ -416,6 +416,7 @@ CREATE TABLE fetchwork.slot (
     gpus double precision,
     last_fetch_at timestamptz NOT NULL DEFAULT now(),
     last_answer text,                           -- what that fetch got
+    reported_at timestamptz NOT NULL DEFAULT now(),  -- by its agent, also while it is busy
     queues text [],                             -- which it draws from, in this order; null: not reported
     ad jsonb,                                   -- as FETCH_WORK brought it, without the startd's secrets
     PRIMARY KEY (host_id, name)

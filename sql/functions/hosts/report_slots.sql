@@ -1,6 +1,9 @@
 -- An agent reports what its slots brought to FETCH_WORK, many slots at a time and not at each fetch:
 -- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer",
 -- "fetched_at" (epoch s), "queues", "ad"}, ...]
+--
+-- Slots of this host that nobody reports any more are gone: the startd has deleted a dynamic one, or was set
+-- up anew. One that runs a job of ours stays.
 CREATE OR REPLACE FUNCTION fetchwork.report_slots(host_id integer, slots jsonb)
 RETURNS void
 LANGUAGE sql
@@ -45,5 +48,14 @@ BEGIN ATOMIC
         last_fetch_at = excluded.last_fetch_at,
         last_answer = excluded.last_answer,
         queues = excluded.queues,
+        reported_at = clock_timestamp(),
         ad = coalesce(excluded.ad, s.ad);
+
+    DELETE FROM fetchwork.slot AS s
+    WHERE s.host_id = report_slots.host_id
+        AND s.reported_at < clock_timestamp() - CASE
+            WHEN s.slot_type = 'Dynamic' THEN interval '10 minutes'
+            ELSE interval '1 hour'
+        END
+        AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = s.host_id AND r.slot = s.name);
 END;

@@ -1,0 +1,43 @@
+"""Slots that nobody reports any more leave; those of a host that lives, and of one that is gone."""
+
+from psycopg.types.json import Jsonb
+
+from tests.direct_queue import DirectQueue
+
+
+def report(queue: DirectQueue, *names: str, host: str = "h1") -> None:
+    """Say that these slots have fetched."""
+    rows = [
+        {"name": name, "slot_type": "Dynamic" if "_" in name else "Static", "fetched_at": 0} for name in names
+    ]
+    queue.call("report_slots", host_id=queue.host(host), slots=Jsonb(rows))
+
+
+def left(queue: DirectQueue) -> list[str]:
+    return [row[0] for row in queue.rows("SELECT name FROM fetchwork.slots ORDER BY name")]
+
+
+def age(queue: DirectQueue, interval: str) -> None:
+    queue.connection.execute("UPDATE fetchwork.slot SET reported_at = reported_at - %s::interval", [interval])
+
+
+def test_slot_that_its_living_host_reports_no_more_leaves(queue: DirectQueue) -> None:
+    report(queue, "slot1@h1", "slot1_1@h1", "slot1_2@h1", "slot2@h1")
+    queue.submit()
+    queue.started("slot1_2@h1")
+    age(queue, "11 minutes")
+    report(queue, "slot1@h1")
+    assert left(queue) == ["slot1@h1", "slot1_2@h1", "slot2@h1"], "the idle dynamic one is gone"
+    age(queue, "61 minutes")
+    report(queue, "slot1@h1")
+    assert left(queue) == ["slot1@h1", "slot1_2@h1"], "what runs our job stays"
+
+
+def test_slots_of_a_host_that_is_gone_leave(queue: DirectQueue) -> None:
+    report(queue, "slot1@h1", "slot1_1@h1")
+    queue.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now() - interval '2 hours'")
+    queue.call("maintain_tables")
+    assert left(queue) == ["slot1@h1"]
+    queue.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now() - interval '49 hours'")
+    queue.call("maintain_tables")
+    assert left(queue) == []
