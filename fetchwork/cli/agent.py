@@ -68,10 +68,10 @@ def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
             f"the agent of this host runs as '{config.agent.user}' (agent.user), not as root\n"
             f"start it with: runuser -u {config.agent.user} -- fetchwork agent"
         )
-    from fetchwork import log
     from fetchwork.agent.main import Agent
+    from fetchwork.log import configure, event
 
-    log.configure(config.agent.log_level, log_file or config.agent.log or _log_of_master())
+    configure(config.agent.log_level, log_file or config.agent.log or _log_of_master())
     # HTCondor's session keys: nothing here needs them, and a core file or a child would have them
     for name in ("CONDOR_PRIVATE_INHERIT", "CONDOR_INHERIT", "CONDOR_PRIVATE_SHARED_PORT_COOKIE"):
         os.environ.pop(name, None)
@@ -87,7 +87,7 @@ def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
         asyncio.run(serve())
     except FetchworkError as error:
         # under condor_master stderr goes nowhere
-        log.event(_logger, logging.ERROR, "agent_failed", problem=error)
+        event(_logger, logging.ERROR, "agent_failed", problem=error)
         raise
     except Exception:
         _logger.exception("agent_failed")
