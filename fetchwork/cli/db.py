@@ -169,12 +169,20 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> No
     """
     from fetchwork.db import calls
     from fetchwork.db.database import Database
+    from fetchwork.db.roles import may_submit, quoted
 
     with Database(conninfo) as database, database.transaction():
         for owner in owners:
             change = calls.revoke_owner if revoke else calls.grant_owner
             database.run(change(role=role, owner=owner))
+        lacks = not revoke and not may_submit(database, role)
     click.echo(f"role {role} may {'no longer ' if revoke else ''}submit jobs of {', '.join(owners)}")
+    if lacks:
+        click.echo(
+            f"role {role} is not a member of fetchwork_submitter yet, without which it can't submit:"
+            f" GRANT fetchwork_submitter TO {quoted(role)};",
+            err=True,
+        )
 
 
 @cli.command()

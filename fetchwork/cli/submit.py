@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.errors import DatabaseUnavailable
 from fetchwork.queue.session import Session
 
 
@@ -33,7 +34,9 @@ from fetchwork.queue.session import Session
     help="FILE holds job ads: JSON, or old-syntax ads separated by blank lines. Assumed for *.ad, *.ads"
     " and *.json.",
 )
-@click.option("-dry-run", "--dry-run", is_flag=True, help="Print the ads as JSON and submit nothing.")
+@click.option(
+    "-dry-run", "--dry-run", is_flag=True, help="Check the jobs, print their ads as JSON, submit nothing."
+)
 @options.json_option
 @options.connected
 def cli(
@@ -78,6 +81,10 @@ def cli(
             output.echo(f"fetchwork: warning: {warning}", err=True)
     if dry_run:
         jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
+        try:
+            submission.check(session.database, description, owner=owner, extra=extra)
+        except DatabaseUnavailable as error:
+            output.echo(f"fetchwork: warning: not checked by the database: {error}", err=True)
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
         return
     result = submission.put(session.database, description, owner=owner, extra=extra)
@@ -85,3 +92,5 @@ def cli(
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
+        if "UserLog" in result.clusterad():
+            output.echo("the event log of 'log' is written while 'fetchwork userlog --follow' runs", err=True)

@@ -87,7 +87,12 @@ def cli(
 def _lines(states: Iterator[Progress]) -> Iterator[Progress]:
     """A line on stderr whenever something ended, and at the start."""
     before = -1
+    stuck = 0
     for progress in states:
+        held = progress.counts()["held"]
+        if held > stuck:
+            output.echo(f"{held} of {progress.total} jobs are held: 'fetchwork q -hold' shows why", err=True)
+        stuck = held
         if progress.ended != before:
             before = progress.ended
             last = f": {progress.last}" if progress.last else ""

@@ -11,8 +11,11 @@ refused here.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +46,7 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "copy_to_spool": (("false", "no", "0"), _NO_TRANSFER),
     "max_materialize": ((), _MATERIALIZE),
     "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
+    "deferral_time": ((), "the clause that HTCondor adds to requirements is true in a schedd's queue only"),
     "machine_count": (("1",), _ONE_SLOT),
     "node_count": (("1",), _ONE_SLOT),
     "want_parallel_scheduling": (("false", "no", "0"), _ONE_SLOT),
@@ -236,12 +240,27 @@ def _assignments(text: str) -> Iterator[tuple[str, int]]:
             yield match[1], number
 
 
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what HTCondor's code prints from the terminal: it judges a trial's value, not the user's."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _leaves_mark(name: str) -> bool:
     """Does the command change the ad when HTCondor reads it, or is it refused?"""
     plain = "executable = /bin/true\nqueue\n"
     try:
-        without, _ = _ads(plain, 1, 0)
-        with_it, _ = _ads(f"{name} = 1\n{plain}", 1, 0)
+        with _silent():
+            without, _ = _ads(plain, 1, 0)
+            with_it, _ = _ads(f"{name} = 1\n{plain}", 1, 0)
     except SubmitError:
         return True
     return without.keys() != with_it.keys() or any(
@@ -324,6 +343,11 @@ def _to_json(ad: object) -> Json:
 
 def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
     for name in submit.keys():  # noqa: SIM118 - this mapping has no usable __iter__
+        if "$$(" in submit[name]:
+            raise SubmitError(
+                f"command '{name} = {submit[name].strip()[:60]}' can't be honoured:"
+                " nothing puts values of the slot in place of $$(...); allowed: leave it out"
+            )
         harmless, reason = UNHONOURED.get(name.lower(), ((), ""))
         if reason and submit[name].strip().lower() not in harmless:
             allowed = f"; allowed: {' or '.join(harmless[:1])}" if harmless else "; allowed: leave it out"
@@ -361,8 +385,6 @@ def read_file(path: str) -> str:
     """The text of a file, or of standard input for '-'."""
     try:
         if path == "-":
-            import sys
-
             return sys.stdin.read()
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import re
@@ -109,6 +110,23 @@ def put(
         "MyType": "Job",
     }
     return SubmitResult(cluster, number, jobs.common | of_queue)
+
+
+class _Unwanted(Exception):
+    """Rolls a trial back."""
+
+
+def check(
+    database: Database,
+    description: Description,
+    *,
+    owner: str | None = None,
+    extra: Mapping[str, object] | None = None,
+) -> None:
+    """Raise what ``put`` would raise, and put nothing into the queue."""
+    with contextlib.suppress(_Unwanted), database.transaction():
+        put(database, description, owner=owner, extra=extra)
+        raise _Unwanted
 
 
 def prepared(

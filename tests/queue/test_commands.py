@@ -276,3 +276,65 @@ def test_jobs_that_ended_count_in_their_own_batch_not_in_that_of_their_cluster(
     slots.finish(slots.started())
     rows = [line.split() for line in fetchwork("q").out.splitlines()[1:-2]]
     assert [(row[1], row[4], row[6]) for row in rows] == [("day", "_", "1"), ("night", "1", "2")]
+
+
+def test_a_dry_run_refuses_what_submit_refuses(fetchwork: Run, tmp_path: Path) -> None:
+    for line in ("universe = docker\ndocker_image = x", "leave_in_queue = true", "transfer_input_files = a"):
+        (tmp_path / "a.sub").write_text(f"executable = /bin/true\n{line}\nqueue\n")
+        told = fetchwork("submit", str(tmp_path / "a.sub"), "-dry-run")
+        assert told.status == 1, line
+        assert "can't be honoured" in told.err
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue 2\n")
+    told = fetchwork("submit", str(tmp_path / "a.sub"), "-dry-run", "--owner", "alice")
+    assert (told.status, told.err) == (0, "")
+    assert len(json.loads(told.out)) == 2
+    assert json.loads(fetchwork("q", "-json").out) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["arguments = $$([1+1])", 'environment = "E=$$(OpSys)"', "deferral_time = 2000000000"]
+)
+def test_what_would_not_come_true_is_refused_by_name(fetchwork: Run, tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.sub").write_text(f"executable = /bin/true\n{line}\nqueue\n")
+    told = fetchwork("submit", str(tmp_path / "a.sub"), "--owner", "alice")
+    assert told.status == 1
+    assert f"command '{line.partition(' ')[0]}" in told.err
+
+
+def test_a_command_that_is_right_prints_no_error(conninfo: str, tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text(
+        "executable = /bin/true\nshould_transfer_files = IF_NEEDED\n"
+        "when_to_transfer_output = ON_EXIT\nqueue\n"
+    )
+    # in a process of its own: it is HTCondor's code that would print
+    told = subprocess.run(
+        [sys.executable, "-m", "fetchwork", "submit", str(tmp_path / "a.sub"), "--owner", "alice"],
+        env={**os.environ, "FETCHWORK_DSN": conninfo},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ERROR" not in told.stderr
+
+
+def test_submit_says_what_writes_the_event_log(fetchwork: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nlog = a.log\nqueue\n")
+    assert "fetchwork userlog" in fetchwork("submit", str(tmp_path / "a.sub"), "--owner", "alice").err
+
+
+def test_wait_tells_of_held_jobs(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}, {"JobStatus": 5}])
+    told = fetchwork("wait", "1", "--timeout", "0.3")
+    assert "1 of 2 jobs are held" in told.err
+    assert "fetchwork q -hold" in told.err
+
+
+def test_a_grant_says_what_the_role_lacks(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.connection.execute('CREATE ROLE "some-one"')
+    try:
+        told = fetchwork("db", "grant", "some-one", "alice")
+        assert 'GRANT fetchwork_submitter TO "some-one";' in told.err
+        slots.connection.execute('GRANT fetchwork_submitter TO "some-one"')
+        assert fetchwork("db", "grant", "some-one", "bob").err == ""
+    finally:
+        slots.connection.execute('DROP ROLE "some-one"')
