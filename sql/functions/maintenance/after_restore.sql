@@ -7,12 +7,14 @@
 -- seconds before the move twice. Live runs need nothing: those of a host that is silent for a lease are lost,
 -- the others go on.
 --
--- Locks: the events, ACCESS EXCLUSIVE.
+-- Locks: the events, ACCESS EXCLUSIVE; it waits for them 0.1 s (SQLSTATE 55P03 then), because
+-- behind this wait all who write events would queue. reap tries again.
 CREATE OR REPLACE FUNCTION fetchwork.after_restore()
 RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '100ms'
 AS $$
 DECLARE
     old_offset bigint;

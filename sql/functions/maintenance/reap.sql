@@ -38,7 +38,12 @@ BEGIN
         WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
     END IF;
     IF beat.server <> here THEN
-        PERFORM fetchwork.after_restore();
+        BEGIN
+            PERFORM fetchwork.after_restore();
+        EXCEPTION
+            -- a reader keeps the events: the next call tries again
+            WHEN lock_not_available THEN here := beat.server;
+        END;
     END IF;
     UPDATE fetchwork.heartbeat AS h
     SET reaped_at = clock_timestamp(), server = here;

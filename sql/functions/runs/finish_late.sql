@@ -16,6 +16,7 @@ CREATE OR REPLACE FUNCTION fetchwork.finish_late(
 RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1s'
 AS $$
 DECLARE
     ended fetchwork.run_history := fetchwork.ended_run(finish_late.run_id, finish_late.token);

@@ -1,11 +1,14 @@
 -- The live run with this id, locked together with its job; a row of NULLs if it has ended or never was.
 -- Refused (FWDEN) if the token is not the run's.
--- Locks: the job, then the run, here and wherever both are needed. A claim holds neither when it waits.
+-- Locks: the job, then the run, here and wherever both are needed. A claim holds neither when it waits. Who
+-- owns the job can keep its row in a transaction of his own for as long as he likes: an agent's connection
+-- waits a second (SQLSTATE 55P03 then), and the hook asks again.
 CREATE OR REPLACE FUNCTION fetchwork.live_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET lock_timeout = '1s'
 AS $$
 DECLARE
     live fetchwork.run;

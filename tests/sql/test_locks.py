@@ -1,0 +1,66 @@
+"""An open transaction of a submitter costs the submitter alone: no call of an agent waits for it for long."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.direct_queue import EXITED, DirectQueue
+
+QUEUED = {"Cmd": "/bin/true", "Owner": "alice"}
+REPORT = {**EXITED, "ExitCode": 0}
+
+CALLS: dict[str, dict[str, Any]] = {
+    "heartbeat": {"report": {"JobState": "Running", "JobPid": 7}},
+    "finish": {"hook_reason": "exit", "report": REPORT},
+    "starter_gone": {},
+    "start": {"starter": "10:1"},
+    "accept": {},
+    "reject": {},
+    "withdraw": {"reason": "r"},
+    "refuse_start": {"reason": "r"},
+}
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_an_agent_is_told_that_a_job_is_busy(
+    queue: DirectQueue, another: Callable[..., DirectQueue], function: str
+) -> None:
+    queue.submit_many([{}], QUEUED)
+    run = queue.started()
+    submitter = another(autocommit=False)
+    submitter.call("edit", jobs=["1.0"], changes={"Foo": 1})  # 1. keeps the job's row
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        queue.call(function, run_id=run.run_id, token=run.token, **CALLS[function])  # 2. does not wait for it
+    submitter.connection.rollback()
+    queue.call(function, run_id=run.run_id, token=run.token, **CALLS[function])
+
+
+def test_what_is_done_for_all_passes_over_a_job_that_is_kept(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    queue.submit_many([{"PeriodicHold": True}, {"PeriodicHold": True}], QUEUED)
+    submitter = another(autocommit=False)
+    submitter.call("edit", jobs=["1.0"], changes={"Foo": 1})  # 1. keeps the job's row
+    with queue.within(5):
+        policy = {"status": 1, "action": "hold", "reason": "r"}
+        assert not queue.scalar("apply_policy", cluster=1, proc=0, **policy)  # 2. is left for the next pass
+        assert queue.scalar("apply_policy", cluster=1, proc=1, **policy)
+        for function in ("maintain_queue", "preempt", "maintain_tables"):
+            queue.call(function)
+    submitter.connection.rollback()
+
+
+def test_a_reader_does_not_make_submissions_wait_behind_a_restore(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    reader = another(autocommit=False)
+    reader.rows("SELECT * FROM fetchwork.events")  # 1. keeps the table of events
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another'")
+    with queue.within(5):
+        queue.scalar("reap")  # 2. gives up at once, and does the rest
+    assert queue.value("SELECT server FROM fetchwork.heartbeat") == "another"
+    reader.connection.rollback()
+    queue.scalar("reap")  # 3. tries again
+    assert queue.value("SELECT server FROM fetchwork.heartbeat") != "another"
