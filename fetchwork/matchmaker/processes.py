@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
@@ -93,14 +92,14 @@ class Processes:
 
     async def close(self) -> None:
         """End the worker and its zygote."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.kill()
         self.drop_worker()
         if self._control is not None:
             self._control.close()
             self._control = None
-        zygote, self._zygote = self._zygote, None
         if zygote is not None:
-            with contextlib.suppress(ProcessLookupError):
-                zygote.kill()
             await asyncio.to_thread(zygote.wait)
 
     async def _how_it_ended(self) -> Exception:

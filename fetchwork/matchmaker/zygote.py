@@ -38,7 +38,11 @@ def main(control: socket.socket) -> None:
     # after the account: a change of it clears this
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 32, 1)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(control, 32, 1)
+        except ConnectionResetError:
+            # the agent has gone without having read everything
+            return
         if not message or not descriptors:
             return
         mark = Mark()
@@ -60,7 +64,7 @@ def main(control: socket.socket) -> None:
         _, status = os.waitpid(pid, 0)
         phase, number = mark.read()
         ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             control.send(f"{message.decode()} {ended_by} {phase.hex()} {number}".encode())
 
 
