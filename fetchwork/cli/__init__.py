@@ -133,6 +133,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         status: object = main_group.main(words, prog_name="fetchwork", standalone_mode=False)
         sys.stdout.flush()
+    except click.NoSuchOption as error:
+        path = error.ctx.command_path if error.ctx else "fetchwork"
+        _say(f"{_no_such_option(error, words)}\n  help: {path} --help")
+        return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "fetchwork"
         _say(f"{_one_line(error.format_message())}\n  help: {path} --help")
@@ -151,6 +155,29 @@ def run(arguments: Sequence[str]) -> int:
         _say(_one_line(message) if not isinstance(error, FetchworkError) else message)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _no_such_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
+    """Which option it was, as it was typed: of '-long' click names the '-l' that it could not read."""
+    known = {
+        name
+        for param in (error.ctx.command.params if error.ctx else [])
+        for name in param.opts
+        if name[0] == "-"
+    }
+    letter = error.option_name
+    typed = next(
+        (
+            word
+            for word in words
+            if word.startswith("-")
+            and word.partition("=")[0] not in known
+            and (word.startswith(letter) or (len(letter) == 2 and letter[1] in word[1:]))
+        ),
+        letter,
+    )
+    allowed = f"; allowed: {' '.join(sorted(known))}" if known else ""
+    return f"no such option '{typed}'{allowed}"
 
 
 def _say(message: str) -> None:

@@ -58,7 +58,10 @@ def translate(error: psycopg.Error) -> FetchworkError:
     if error_type is None:
         error_type = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
     if error_type is SchemaMismatch:
-        return SchemaMismatch(f"database schema does not fit this fetchwork: {message}")
+        # there is none at all, or another version's
+        todo = "; 'fetchwork db status' says what is there, 'fetchwork db init' makes it in a new database"
+        hint = todo if state in ("3F000", "42P01") else ""
+        return SchemaMismatch(f"database schema does not fit this fetchwork: {message}{hint}")
     if error_type is DatabaseUnavailable:
         return DatabaseUnavailable(f"database can't take the call now: {message}")
     # the schema's own words need no introduction

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.direct_queue import DirectQueue
@@ -338,3 +339,20 @@ def test_a_grant_says_what_the_role_lacks(fetchwork: Run, slots: DirectQueue) ->
         assert fetchwork("db", "grant", "some-one", "bob").err == ""
     finally:
         slots.connection.execute('DROP ROLE "some-one"')
+
+
+@pytest.mark.parametrize("option", ["-long", "-held", "-xyz", "--no-such", "-dag"])
+def test_an_unknown_option_is_named_as_it_was_typed_with_those_that_there_are(
+    fetchwork: Run, option: str
+) -> None:
+    told = fetchwork("q", option)
+    assert told.status == 2
+    assert f"no such option '{option}'; allowed: " in told.err
+    assert "-constraint" in told.err
+    assert "-nobatch" in told.err
+
+
+def test_a_database_without_the_schema_says_what_makes_it(fetchwork: Run, conninfo: str) -> None:
+    told = fetchwork("--dsn", psycopg.conninfo.make_conninfo(conninfo, dbname="template1"), "q")
+    assert told.status == 1
+    assert "fetchwork db init" in told.err

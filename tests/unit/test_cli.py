@@ -86,7 +86,7 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
     ("words", "told"),
     [
         (["nonsense"], "No such command 'nonsense'"),
-        (["q", "--nonsense"], "No such option '--nonsense'"),
+        (["q", "--nonsense"], "no such option '--nonsense'; allowed: "),
         (["q", "-af"], "option '-af' needs attribute names"),
         (["q", "-af:x", "Cmd"], "letter 'x' is unknown"),
         (["q", "a b"], "'a b' is not a job"),
