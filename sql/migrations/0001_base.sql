@@ -89,6 +89,10 @@ INSERT INTO fetchwork.setting (name, value, unit, meaning)
 VALUES
     ('max_ad_bytes', 65536, 'bytes',
         'what each host reads of a fetched ad (host.pipe_buffer_max, HTCondor''s PIPE_BUFFER_MAX)'),
+    ('max_reserved_clusters', 1000, 'ids',
+        'so many cluster ids may a role have reserved and not used'),
+    ('cluster_reservation', 3600, 'seconds',
+        'a reserved cluster id that was not used is lost so long after'),
     ('max_attribute_bytes', 1048576, 'bytes',
         'longest attribute of a job that is submitted'),
     ('max_job_bytes', 4194304, 'bytes',
@@ -465,6 +469,16 @@ CREATE TABLE fetchwork.cluster (
 );
 
 COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept while a job of it is in queue or history';
+
+CREATE TABLE fetchwork.cluster_reservation (
+    cluster_id integer PRIMARY KEY,
+    role text NOT NULL,                         -- who reserved it, and alone may use it
+    reserved_at timestamptz NOT NULL DEFAULT now()
+);
+
+COMMENT ON TABLE fetchwork.cluster_reservation IS 'ids from reserve_cluster that no cluster has yet';
+
+CREATE INDEX cluster_reservation_role ON fetchwork.cluster_reservation (role, reserved_at);
 
 CREATE TABLE fetchwork.batch (
     batch_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -312,3 +312,34 @@ def test_a_job_may_be_as_large_as_the_startd_reads_and_no_larger(queue: DirectQu
     queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 8000)})/"})
     queue.set("max_ad_bytes", 1000000)
     queue.submit({"Arguments": "x" * 100000})
+
+
+def test_cluster_ids_can_not_be_used_up_by_reserving(queue: DirectQueue) -> None:
+    queue.set("max_reserved_clusters", 5)
+    with pytest.raises(psycopg.Error, match="has 5 cluster ids reserved and not used"):
+        queue.rows("SELECT count(fetchwork.reserve_cluster()) FROM generate_series(1, 1000000)")
+    reserved = [queue.scalar("reserve_cluster") for _ in range(5)]
+    with pytest.raises(psycopg.Error, match="has 5 cluster ids reserved and not used"):
+        queue.scalar("reserve_cluster")
+    # one that is used makes room, and so do those whose time is over
+    assert (
+        queue.scalar("submit_cluster", common=GOOD_AD, procs=[Jsonb({})], cluster=reserved[0]) == reserved[0]
+    )
+    queue.scalar("reserve_cluster")
+    queue.connection.execute(
+        "UPDATE fetchwork.cluster_reservation SET reserved_at = now() - interval '2 hours'"
+    )
+    with pytest.raises(psycopg.Error, match="was not reserved"):
+        queue.scalar("submit_cluster", common=GOOD_AD, procs=[Jsonb({})], cluster=reserved[1])
+    queue.scalar("reserve_cluster")
+    assert queue.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 1
+
+
+def test_only_who_reserved_a_cluster_id_may_use_it(queue: DirectQueue) -> None:
+    reserved = queue.scalar("reserve_cluster")
+    queue.connection.execute("UPDATE fetchwork.cluster_reservation SET role = 'another'")
+    with pytest.raises(psycopg.Error, match="was not reserved"):
+        queue.scalar("submit_cluster", common=GOOD_AD, procs=[Jsonb({})], cluster=reserved)
+
+
+GOOD_AD = {"Cmd": "/bin/true", "Owner": "alice"}

@@ -73,9 +73,13 @@ BEGIN
     ELSE
         shared := fetchwork.checked_ad(common);
         common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
-        IF cluster > (SELECT s.last_value FROM fetchwork.cluster_id AS s)
-            OR EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = submit_cluster.cluster)
-        THEN
+        DELETE FROM fetchwork.cluster_reservation AS r
+        WHERE r.cluster_id = submit_cluster.cluster
+            AND r.role = fetchwork.invoker()
+            AND r.reserved_at >= now() - make_interval(
+                secs => fetchwork.setting_value('cluster_reservation')::double precision
+            );
+        IF cluster IS NOT NULL AND NOT FOUND THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'FWINV',
                 MESSAGE = format(

@@ -100,7 +100,10 @@ BEGIN
         VALUES (
             taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot,
             -- a cast of what is too small or large for a real would end the claim
-            coalesce(least(greatest(weights[i], 1e-6), 1e9), claim.weight),
+            CASE
+                WHEN weights[i] IS NULL THEN claim.weight
+                ELSE least(greatest(weights[i], 1e-6), 1e9)
+            END,
             make_interval(secs => lease_s),
             clock_timestamp() + make_interval(secs => offer_s)
         )

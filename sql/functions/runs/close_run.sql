@@ -12,6 +12,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
+DECLARE
+    -- the same for the history and for the charge
+    closed_at timestamptz := clock_timestamp();
 BEGIN
     DELETE FROM fetchwork.run AS r
     WHERE r.run_id = live.run_id;
@@ -25,13 +28,13 @@ BEGIN
         (SELECT a.owner FROM fetchwork.autocluster AS a WHERE a.autocluster_id = live.autocluster_id),
         live.host_id, live.state,
         close_run.outcome, close_run.reason, live.weight, live.token, live.slot,
-        live.claimed_at, live.accepted_at, live.started_at, clock_timestamp(), live.starter,
+        live.claimed_at, live.accepted_at, live.started_at, closed_at, live.starter,
         coalesce(fetchwork.integer_of(close_run.report -> 'JobPid'), live.job_pid), live.usage,
         close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput'
     );
     IF live.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)
-        VALUES (live.autocluster_id, live.weight * extract(epoch FROM clock_timestamp() - live.started_at));
+        VALUES (live.autocluster_id, live.weight * extract(epoch FROM closed_at - live.started_at));
         UPDATE fetchwork.job AS j
         SET facts = j.facts || fetchwork.run_facts(
             live, close_run.outcome, close_run.reason,
