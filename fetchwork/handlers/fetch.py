@@ -111,7 +111,7 @@ class FetchAttempt:
             answer = await self._take_first(page, matched.problems, without_account, exclusive)
             if answer is not None:
                 return Look(answer)
-            if len(page) < AUTOCLUSTERS_A_CLAIM:
+            if not page or (len(page) < AUTOCLUSTERS_A_CLAIM and not matched.postponed):
                 break
             taken = {id(one.choice) for one in page}
             choices = [choice for choice in choices if id(choice) not in taken]

@@ -8,11 +8,16 @@ ITEM_CPU_S = 0.2
 #: seconds of CPU that the items of one submitter get in each period
 SUBMITTER_CPU_S = 2.0
 PERIOD_S = 10.0
+#: seconds of CPU that one submitter gets before the others in one look at a slot; the rest waits for them
+SLICE_S = 0.05
+#: seconds of CPU for all that waited for others in one look; what is left waits for the next
+LATE_S = 0.25
 #: once a request has taken so many seconds of CPU, no submitter gets more of it than the second figure
 LONG_REQUEST_S = 4.0
 LONG_SHARE_S = 0.1
-#: how long a strike lasts
+#: how long a strike lasts, and the seconds in each period that what is not proven then gets
 STRIKE_S = 60.0
+DOUBTFUL_S = 0.5
 #: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed
 REQUEST_S = 15.0
 #: bytes of address space beyond what a worker has when it begins

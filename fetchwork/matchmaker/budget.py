@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from fetchwork.matchmaker.bounds import ITEM_CPU_S, PERIOD_S, STRIKE_S, SUBMITTER_CPU_S
+from fetchwork.matchmaker.bounds import DOUBTFUL_S, ITEM_CPU_S, PERIOD_S, STRIKE_S, SUBMITTER_CPU_S
 
 #: autoclusters that are remembered as proven
 MAX_PROVEN = 100_000
@@ -51,6 +51,10 @@ class Budget:
         """Whether the autocluster was evaluated to the end before."""
         return autocluster in self._proven
 
-    def comes_last(self, submitter: str, autocluster: int) -> bool:
-        """Whether it waits behind the others: not proven, and of a submitter with a strike."""
+    def has_time_for_doubtful(self, submitter: str) -> bool:
+        """Whether what is doubtful of a submitter may be tried in this period."""
+        return self._spent.get(submitter, 0.0) < DOUBTFUL_S
+
+    def is_doubtful(self, submitter: str, autocluster: int) -> bool:
+        """Whether it may well end a worker: not proven, and of a submitter with a strike."""
         return self._strikes.get(submitter, 0.0) > time.monotonic() and autocluster not in self._proven

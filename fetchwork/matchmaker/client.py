@@ -7,13 +7,13 @@ import itertools
 import logging
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from fetchwork.errors import ClassAdError
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker import mark
-from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S
+from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, SLICE_S
 from fetchwork.matchmaker.budget import Budget
 from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Seen
 from fetchwork.matchmaker.policy import Verdict
@@ -29,6 +29,14 @@ JOBS_A_REQUEST = 20
 #: autoclusters that are explained in one request
 ADS_A_REQUEST = 1000
 TOO_LONG = f"evaluating it takes more than {ITEM_CPU_S} s of CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Indices of a look's autoclusters: those to try first, and those to try if none of them fits."""
+
+    first: list[int]
+    doubtful: list[int]
 
 
 class Matchmaker:
@@ -56,7 +64,7 @@ class Matchmaker:
             ends = 0
             suspects: set[int] = set()
             while True:
-                ordered = [self._ordered(look, ads, answer, ends < ENDS_A_REQUEST) for look in looks]
+                ordered = [self._ordered(look, ads, answer, ends) for look in looks]
                 try:
                     reply = await self._match(looks, ordered, ads)
                 except WorkerEnded as ended:
@@ -73,13 +81,19 @@ class Matchmaker:
                         suspects.add(ended.item)
                         await self._try_alone(looks, ads, ended.item, answer)
                     continue
-                self._learn(reply, looks, ordered)
+                self._learn(reply)
                 answer.problems = {int(number): text for number, text in reply["problems"].items()}
                 for look in reply["looks"]:
                     answer.faults.update(dict(look["failed"]))
                     matches = tuple(Match(index, rank, weight) for index, rank, weight in look["fit"])
                     answer.seen.append(
-                        Seen(matches, look["yielded"], tuple(look["skipped"]), look["problem"])
+                        Seen(
+                            matches,
+                            look["yielded"],
+                            tuple(look["skipped"]),
+                            look["postponed"],
+                            look["problem"],
+                        )
                     )
                 return answer
 
@@ -152,21 +166,23 @@ class Matchmaker:
 
     # -- matching
 
-    def _ordered(
-        self, look: Look, ads: Mapping[int, Autocluster], answer: Answer, all_of_them: bool
-    ) -> list[int]:
-        """Indices of a look's autoclusters; what is not proven, of a submitter with a strike, comes last.
+    def _ordered(self, look: Look, ads: Mapping[int, Autocluster], answer: Answer, ends: int) -> _Order:
+        """Indices of a look's autoclusters; ``ends`` workers have ended over the request.
 
-        Without ``all_of_them`` only those that are proven: enough workers have ended over this request.
+        After two, or without time left for its submitter, what is doubtful is left out; after some more, all
+        that is not proven.
         """
-        first: list[int] = []
-        last: list[int] = []
+        order = _Order([], [])
         for index, number in enumerate(look.autoclusters):
-            if number in answer.faults or not (all_of_them or self._budget.is_proven(number)):
+            if number in answer.faults:
                 continue
-            comes_last = self._budget.comes_last(ads[number].submitter, number)
-            (last if comes_last else first).append(index)
-        return first + last
+            submitter = ads[number].submitter
+            if self._budget.is_doubtful(submitter, number):
+                if ends <= 1 and self._budget.has_time_for_doubtful(submitter):
+                    order.doubtful.append(index)
+            elif ends < ENDS_A_REQUEST or self._budget.is_proven(number):
+                order.first.append(index)
+        return order
 
     def _blame(self, ad: Autocluster, ended: WorkerEnded, answer: Answer) -> None:
         reason = _problem_of(ended)
@@ -188,23 +204,21 @@ class Matchmaker:
         self.processes.drop_worker()
         alone = [Look(look.slot, [number], (), 1) for look in looks if number in look.autoclusters]
         try:
-            await self._match(alone, [[0]] * len(alone), ads)
+            await self._match(alone, [_Order([0], [])] * len(alone), ads)
         except WorkerEnded as ended:
             self._blame(ads[number], ended, answer)
         self.processes.drop_worker()
 
-    def _learn(self, reply: Json, looks: Sequence[Look], ordered: list[list[int]]) -> None:
+    def _learn(self, reply: Json) -> None:
         self._sent.difference_update(reply["evicted"])
         for submitter, seconds in reply["spent"].items():
             self._budget.spend(submitter, seconds)
-        for look, indices, seen in zip(looks, ordered, reply["looks"], strict=True):
-            if not seen["skipped"]:
-                self._budget.prove(look.autoclusters[index] for index in indices[: seen["looked"]])
+        self._budget.prove(reply["tried"])
 
     async def _match(
-        self, looks: Sequence[Look], ordered: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
+        self, looks: Sequence[Look], ordered: Sequence[_Order], ads: Mapping[int, Autocluster]
     ) -> Json:
-        """Ask for these looks, with all that the worker does not have; ``ordered`` has indices of each."""
+        """Ask for these looks, with all that the worker does not have; ``ordered`` is of each."""
         if not self.processes.has_worker or self._worker != self.processes.worker:
             self._sent.clear()
             self._slots.clear()
@@ -218,7 +232,10 @@ class Matchmaker:
                 self._slots[text] = next(self._numbers)
                 new_slots.append((self._slots[text], _text(text)))
         pairs = list(zip(looks, ordered, strict=True))
-        missing = {look.autoclusters[index] for look, indices in pairs for index in indices} - self._sent
+        wanted = {
+            look.autoclusters[index] for look, order in pairs for index in (*order.first, *order.doubtful)
+        }
+        missing = wanted - self._sent
         request = {
             "op": "match",
             "ads": [
@@ -231,11 +248,13 @@ class Matchmaker:
             "looks": [
                 {
                     "slot": self._slots[look.slot],
-                    "autoclusters": [(index, look.autoclusters[index]) for index in indices],
+                    "autoclusters": [(index, look.autoclusters[index]) for index in order.first],
+                    "doubtful": [(index, look.autoclusters[index]) for index in order.doubtful],
+                    "slice_s": SLICE_S,
                     "others": [self._slots[text] for text in look.others],
                     "limit": look.limit,
                 }
-                for look, indices in pairs
+                for look, order in pairs
             ],
         }
         reply = await self.processes.ask(request)

@@ -40,6 +40,8 @@ class Seen:
     yielded: bool = False
     #: submitters who have used up their time: the rest of theirs was not looked at
     skipped: tuple[str, ...] = ()
+    #: what may be costly was not looked at, because something else fits or there was no time
+    postponed: bool = False
     #: why the slot's ad can't be read
     problem: str | None = None
 
@@ -58,6 +60,11 @@ class Answer:
     def left_to_others(self) -> bool:
         """Whether some jobs were left to other slots, which they prefer."""
         return any(seen.yielded for seen in self.seen)
+
+    @property
+    def postponed(self) -> bool:
+        """Whether there is more to look at, which may be costly."""
+        return any(seen.postponed for seen in self.seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ whatever type, becomes that item's problem in the answer, and the next item is l
 from __future__ import annotations
 
 import json
+import math
 import signal
 import socket
 import time
@@ -26,6 +27,7 @@ from fetchwork.matchmaker.bounds import (
     AD_BYTES,
     ANSWER_BYTES,
     KEPT_BYTES,
+    LATE_S,
     LONG_REQUEST_S,
     LONG_SHARE_S,
     REQUEST_S,
@@ -35,13 +37,63 @@ from fetchwork.matchmaker.printing import Run, build
 Json = dict[str, Any]
 
 
+class _Kept:
+    """An autocluster that the worker was sent; it is read when it is put against a slot first."""
+
+    __slots__ = ("owner", "problem", "request", "submitter", "text")
+
+    def __init__(self, submitter: str, owner: str, text: str) -> None:
+        self.submitter, self.owner, self.text = submitter, owner, text
+        self.request: JobRequest | None = None
+        #: why it can't be read
+        self.problem: str | None = None
+
+    def read(self) -> None:
+        """Make ``request`` of the text, or find the problem."""
+        try:
+            self.request = _request_of(self.text, self.owner)
+        except Exception as error:
+            self.problem = _sentence(error)
+
+
+class _Attempt:
+    """What a look at one slot has come to so far."""
+
+    def __init__(self, slot: SlotView, others: list[SlotView], limit: int) -> None:
+        self.slot, self.others, self.limit = slot, others, limit
+        #: rank, index, autocluster
+        self.fitting: list[tuple[float, int, int]] = []
+        self.failed: list[list[Any]] = []
+        self.skipped: set[str] = set()
+        self.yielded = False
+        #: it has come to what waited for the others
+        self.is_late = False
+
+    @property
+    def enough(self) -> bool:
+        """Whether as much fits as was asked for."""
+        return len(self.fitting) >= self.limit and not self.slot.ranks
+
+    def put(self, index: int, number: int, request: JobRequest) -> None:
+        """Put an autocluster against the slot; raises whatever its evaluation raises."""
+        rank = self.slot.rank_if_fits(number, request)
+        if rank is None:
+            return
+        if request.rank is not None and outranked(request, self.slot, self.others):
+            self.yielded = True
+        else:
+            self.fitting.append((rank, index, number))
+
+
 class Worker:
     """One worker; it ends when its socket does, or by a signal of the kernel."""
 
     def __init__(self, at: mark.Mark) -> None:
         self._at = at
-        self._autoclusters: OrderedDict[int, tuple[JobRequest | None, str | None, str, int]] = OrderedDict()
+        self._autoclusters: OrderedDict[int, _Kept] = OrderedDict()
         self._kept = 0
+        #: autoclusters that were put against a slot
+        self._tried: set[int] = set()
         self._slots: OrderedDict[int, SlotView | str] = OrderedDict()
         self._operations = {
             "match": self.match,
@@ -65,32 +117,30 @@ class Worker:
     def match(self, request: Json) -> Json:
         """Put autoclusters against slots: see ``client.Matchmaker.look``."""
         for number, submitter, owner, text in request["ads"]:
-            self._read_autocluster(number, submitter, owner, text)
+            self._autoclusters[number] = _Kept(submitter, owner, text)
+            self._kept += len(text)
         for number in request["old_slots"]:
             self._slots.pop(number, None)
         for number, text in request["slots"]:
             self._read_slot(number, text)
         budgets: dict[str, float] = request["budgets"]
         spent: dict[str, float] = {}
-        looks = [self._look(look, budgets, spent) for look in request["looks"]]
+        tried: list[int] = []
+        looks = [self._look(look, budgets, spent, tried) for look in request["looks"]]
         self._at.end()
         problems = {
             number: problem
             for look in request["looks"]
-            for _, number in look["autoclusters"]
-            if (problem := self._autoclusters[number][1]) is not None
+            for _, number in (*look["autoclusters"], *look.get("doubtful", ()))
+            if (problem := self._autoclusters[number].problem) is not None
         }
-        return {"looks": looks, "spent": spent, "problems": problems, "evicted": self._evict()}
-
-    def _read_autocluster(self, number: int, submitter: str, owner: str, text: str) -> None:
-        self._at.begin(mark.AUTOCLUSTER, number)
-        request, problem = None, None
-        try:
-            request = _request_of(text, owner)
-        except Exception as error:
-            problem = _sentence(error)
-        self._autoclusters[number] = (request, problem, submitter, len(text))
-        self._kept += len(text)
+        return {
+            "looks": looks,
+            "spent": spent,
+            "problems": problems,
+            "tried": tried,
+            "evicted": self._evict(),
+        }
 
     # -- explanations
 
@@ -121,54 +171,93 @@ class Worker:
         except Exception as error:
             self._slots[number] = _sentence(error)
 
-    def _look(self, look: Json, budgets: dict[str, float], spent: dict[str, float]) -> Json:
+    def _look(self, look: Json, budgets: dict[str, float], spent: dict[str, float], tried: list[int]) -> Json:
         slot = self._slots[look["slot"]]
         if isinstance(slot, str):
-            return {"fit": [], "failed": [], "yielded": False, "skipped": [], "looked": 0, "problem": slot}
+            return {
+                "fit": [],
+                "failed": [],
+                "yielded": False,
+                "skipped": [],
+                "postponed": False,
+                "problem": slot,
+            }
         others = [other for number in look["others"] if isinstance(other := self._slots[number], SlotView)]
-        limit: int = look["limit"]
-        fitting: list[tuple[float, int, int]] = []
-        failed: list[list[Any]] = []
-        skipped: set[str] = set()
-        yielded = False
-        looked = 0
-        clock = time.thread_time()
-        for looked, (index, number) in enumerate(look["autoclusters"], 1):  # noqa: B007
-            request, problem, submitter, _ = self._autoclusters[number]
-            if problem is not None:
-                # whoever gets such a job holds it, with the reason
-                fitting.append((0.0, index, number))
-            elif spent.get(submitter, 0.0) > self._share(budgets.get(submitter, 0.0), spent):
-                skipped.add(submitter)
+        attempt = _Attempt(slot, others, look["limit"])
+        own: dict[str, float] = {}
+        late: list[tuple[int, int]] = []
+        for index, number in look["autoclusters"]:
+            submitter = self._autoclusters[number].submitter
+            if own.get(submitter, 0.0) > look.get("slice_s", math.inf):
+                late.append((index, number))
                 continue
-            else:
-                assert request is not None
-                self._at.begin(mark.MATCH, number)
-                try:
-                    rank = slot.rank_if_fits(number, request)
-                    if rank is not None:
-                        if request.rank is not None and outranked(request, slot, others):
-                            yielded = True
-                        else:
-                            fitting.append((rank, index, number))
-                except Exception as error:
-                    failed.append([number, _sentence(error)])
-                before, clock = clock, time.thread_time()
-                spent[submitter] = spent.get(submitter, 0.0) + clock - before
-            if len(fitting) >= limit and not slot.ranks:
+            seconds = self._try(attempt, index, number, budgets, spent, tried)
+            own[submitter] = own.get(submitter, 0.0) + seconds
+            if attempt.enough:
                 break
+        # what may be costly comes after all that is not, and what was never tried before what did not fit
+        late.sort(key=lambda pair: pair[1] in self._tried)
+        late += look.get("doubtful", ())
+        left = LATE_S
+        postponed = False
+        for index, number in late:
+            if (attempt.fitting and not attempt.is_late) or left <= 0.0:
+                postponed = True
+                break
+            attempt.is_late = True
+            left -= self._try(attempt, index, number, budgets, spent, tried)
+            if attempt.enough:
+                break
+        fitting = attempt.fitting
         if slot.ranks:
             # stable: what the slot ranks the same stays in the order of preference
             fitting.sort(key=lambda fit: -fit[0])
-            del fitting[limit:]
+            del fitting[attempt.limit :]
         return {
-            "fit": self._weighed(slot, fitting, failed),
-            "failed": failed,
-            "yielded": yielded,
-            "skipped": sorted(skipped),
-            "looked": looked,
+            "fit": self._weighed(slot, fitting, attempt.failed),
+            "failed": attempt.failed,
+            "yielded": attempt.yielded,
+            "skipped": sorted(attempt.skipped),
+            "postponed": postponed,
             "problem": None,
         }
+
+    def _try(
+        self,
+        attempt: _Attempt,
+        index: int,
+        number: int,
+        budgets: dict[str, float],
+        spent: dict[str, float],
+        tried: list[int],
+    ) -> float:
+        """Put one autocluster against the slot; returns the seconds of CPU that it took."""
+        kept = self._autoclusters[number]
+        submitter = kept.submitter
+        if kept.problem is None and spent.get(submitter, 0.0) > self._share(
+            budgets.get(submitter, 0.0), spent
+        ):
+            attempt.skipped.add(submitter)
+            return 0.0
+        began = time.thread_time()
+        if kept.request is None and kept.problem is None:
+            self._at.begin(mark.AUTOCLUSTER, number)
+            kept.read()
+        if kept.request is None:
+            # whoever gets such a job holds it, with the reason
+            attempt.fitting.append((0.0, index, number))
+        else:
+            self._at.begin(mark.MATCH, number)
+            try:
+                attempt.put(index, number, kept.request)
+            except Exception as error:
+                attempt.failed.append([number, _sentence(error)])
+        if number not in self._tried:
+            self._tried.add(number)
+            tried.append(number)
+        seconds = time.thread_time() - began
+        spent[submitter] = spent.get(submitter, 0.0) + seconds
+        return seconds
 
     def _share(self, budget: float, spent: dict[str, float]) -> float:
         """The seconds that one submitter may have spent: less once the request has taken long."""
@@ -181,7 +270,7 @@ class Worker:
         self._at.begin(mark.SLOT, 0)
         weights = SlotWeights(slot.ad)
         for rank, index, number in fitting:
-            request = self._autoclusters[number][0]
+            request = self._autoclusters[number].request
             weight = 1.0
             if request is not None:
                 self._at.begin(mark.MATCH, number)
@@ -197,8 +286,8 @@ class Worker:
         """Forget what was read first, down to the bound; returns which."""
         evicted = []
         while self._kept > KEPT_BYTES:
-            number, (_, _, _, size) = self._autoclusters.popitem(last=False)
-            self._kept -= size
+            number, kept = self._autoclusters.popitem(last=False)
+            self._kept -= len(kept.text)
             evicted.append(number)
         return evicted
 

@@ -26,7 +26,7 @@ def submit_text(database: Database) -> Callable[[str], str | None]:
     def submit_text(ad: str) -> str | None:
         whole = f'{{"Cmd": "/bin/true", "Owner": "{MALLORY}", ' + ad.lstrip().removeprefix("{")
         with contextlib.suppress(FetchworkError, ValueError):
-            rows = database.query("SELECT fetchwork.submit_cluster(common => %s::jsonb) AS c", [whole])
+            rows = database.query("SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[]) AS c", [whole])
             return f"{rows[0]['c']}.0"
         return None
 

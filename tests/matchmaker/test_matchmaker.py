@@ -103,6 +103,31 @@ async def test_many_hostile_ads_of_one_submitter_wait_behind_the_others(matchmak
     assert len(answer.faults) == 1
 
 
+async def test_doubtful_ads_are_not_tried_where_another_job_fits(matchmaker: Matchmaker) -> None:
+    hostile = HOSTILE["regexp that backtracks"]
+    waiting = {
+        number: Autocluster(number, "mallory", "mallory", "default", hostile) for number in range(1, 101)
+    }
+    waiting[2000] = Autocluster(2000, "bob", "bob", "default", PLAIN)
+    look = Look(SLOT, [*range(1, 101), 2000])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [2000]
+    assert len(answer.faults) == 1
+    assert answer.postponed
+
+
+async def test_looks_of_nothing_but_costly_ads_end_few_workers(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = HOSTILE["regexp that backtracks"]
+    monkeypatch.setattr("fetchwork.matchmaker.budget.PERIOD_S", 1e6)
+    waiting = ads(*[hostile] * 100)
+    for _ in range(20):
+        await matchmaker.look([Look(SLOT, list(waiting))], waiting)
+    # half a second's worth of them
+    assert matchmaker.processes.ended == 3
+
+
 async def test_slow_ads_use_up_their_submitters_time_only(
     matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from fetchwork.hook.spool import Spool
-from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
+from fetchwork.hook.wire import HOOKS, Reply, Request, RequestReader, encode_reply
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
+from tests.waiting import PATIENCE_S
 
 SCALE = 20.0
 
@@ -37,18 +38,20 @@ class Agent:
         sock = outgoing.get_extra_info("socket")
         pid = int.from_bytes(sock.getsockopt(1, 17, 12)[:4], "little")  # SOL_SOCKET, SO_PEERCRED
         reader = RequestReader()
-        while data := await incoming.read(65536):
-            reader.feed(data)
-            while (request := reader.next_request()) is not None:
-                async with self.changed:
-                    self.asked.append(request)
-                    self.pids.append(pid)
-                    self.changed.notify_all()
-                reply = self._answer(request)
-                if reply is None:
-                    outgoing.close()
-                    return
-                outgoing.write(encode_reply(reply))
+        # a hook may be gone before it has read its answer
+        with contextlib.suppress(ConnectionError):
+            while data := await incoming.read(65536):
+                reader.feed(data)
+                while (request := reader.next_request()) is not None:
+                    async with self.changed:
+                        self.asked.append(request)
+                        self.pids.append(pid)
+                        self.changed.notify_all()
+                    reply = self._answer(request)
+                    if reply is None:
+                        outgoing.close()
+                        return
+                    outgoing.write(encode_reply(reply))
         outgoing.close()
 
     def _answer(self, request: Request) -> Reply | None:
@@ -63,7 +66,7 @@ class Agent:
 
     async def until(self, *names: str, count: int = 1) -> None:
         """Wait until each of these was asked so often."""
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(PATIENCE_S), self.changed:
             await self.changed.wait_for(lambda: all(self.names().count(name) >= count for name in names))
 
     def ads(self, name: str) -> list[TextAd]:
@@ -344,7 +347,7 @@ async def test_partitionable_slot_is_cut_and_given_back(agent: Agent, start: Cal
     # as Claimed/Idle it asked for a job of its own size
     own = [ad for ad in agent.ads("fetch_work") if ad.text("SlotType") == "Dynamic"]
     assert own[0].expression("Cpus") == "2"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(host.slots) > 1:
             await asyncio.sleep(0.01)
     assert host.slots[0].cpus == 4
@@ -446,9 +449,14 @@ async def test_two_thousand_slots_are_busy_in_one_process(
 ) -> None:
     allow_connections()
     slots = 2000
-    agent.jobs = [job(100_000, ClusterId=str(number)) for number in range(slots)]
-    host = start(slots=slots, timing={"starter_initial_update_interval_s": NEVER})
-    async with asyncio.timeout(30):
+    agent.jobs = [job(100_000, ClusterId=str(number), JobLeaseDuration="1000000") for number in range(slots)]
+    # all hooks of all slots run in this process: on a busy machine theirs is no fair measure of an agent
+    host = start(
+        slots=slots,
+        timing={"starter_initial_update_interval_s": NEVER},
+        deadlines_s=dict.fromkeys(HOOKS, PATIENCE_S),
+    )
+    async with asyncio.timeout(2 * PATIENCE_S):
         while host.ledger.running < slots:
             await asyncio.sleep(0.05)
         assert len(host.busy()) == slots

@@ -1,0 +1,199 @@
+"""How soon a plain job starts while thousands of hostile ads of another submitter wait.
+
+    make bench-hostile
+    python tests/benchmarks/bench_hostile.py --hostile 10000 --jobs 50
+
+One simulated host with a real agent, on a server of its own. Plain jobs are submitted one after the other,
+each a while after the one before has started, so that idle slots look at whatever else there is; the time
+from the submission to the start is measured: first with nothing else in the queue, then from the moment that
+another submitter's hostile ads are there, all at once.
+Those are the ads that once ended every fetch, each in many variants, and ads made by chance; their submitter
+is the first to be looked at where the shares are the same. What of them runs after all takes no time.
+
+The last line is the slowest start beside the hostile ads; the goal is 2 s.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+
+from fetchwork.db import schema
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
+from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.hooks import connect_to
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.matchmaker.hostile import HOSTILE, made_by_chance
+
+#: the hostile one's name comes before the other's
+MALLORY, BOB = "daemon", "nobody"
+SLOTS = 8
+PATIENCE_S = 120.0
+SUBMIT = "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[])"
+
+
+def hostile_ads(count: int, seed: int) -> list[str]:
+    """Ads as JSON: each fourth a variant of one that once ended every fetch, the others made by chance."""
+    names = sorted(HOSTILE)
+    ads = []
+    for number in range(count):
+        if number % 4:
+            text = json.dumps(made_by_chance(seed * 1_000_000 + number))
+        else:
+            text = HOSTILE[names[number // 4 % len(names)]]
+        # requests are part of what makes an autocluster, so each of them is one
+        own = f'{{"Cmd": "/bin/true", "Iwd": "/", "Owner": "{MALLORY}", "RequestDisk": {number + 1},'
+        ads.append(f'{own} "SimulatedSeconds": 0.01, {text.lstrip().removeprefix("{")}')
+    return ads
+
+
+class Bench:
+    """A queue, a host, and when its jobs started."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.conninfo = conninfo
+        self.connection = psycopg.connect(conninfo, autocommit=True)
+        self.ledger = Ledger()
+
+    def submit_hostile(self, ads: list[str]) -> Counter[str]:
+        """Put them in at once; how many were taken, and for how many reasons others were refused."""
+        refused: Counter[str] = Counter()
+        with self.connection.transaction():
+            for ad in ads:
+                # PostgreSQL itself takes no string with a NUL, and refuses what is no JSON
+                with contextlib.suppress(ValueError):
+                    try:
+                        with self.connection.transaction():
+                            self.connection.execute(SUBMIT, [ad])
+                        refused["taken"] += 1
+                    except psycopg.Error as error:
+                        refused[f"refused {error.sqlstate}"] += 1
+        return refused
+
+    def waiting(self) -> int:
+        """Autoclusters that wait."""
+        row = self.connection.execute(
+            "SELECT count(DISTINCT autocluster_id) FROM fetchwork.demand"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def states(self) -> dict[int, int]:
+        """The hostile one's jobs in the queue by JobStatus."""
+        rows = self.connection.execute(
+            "SELECT job_status, count(*) FROM fetchwork.job WHERE owner = %s GROUP BY 1 ORDER BY 1", [MALLORY]
+        )
+        return dict(rows.fetchall())
+
+    def ran(self) -> int:
+        """Runs of the hostile one's jobs, those on record alone."""
+        row = self.connection.execute(
+            "SELECT count(*) FROM fetchwork.job_history WHERE owner = %s", [MALLORY]
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    async def start_one(self) -> float:
+        """Seconds from the submission of a plain job to its start."""
+        ad = json.dumps({"Cmd": "/bin/true", "Iwd": "/", "Owner": BOB, "SimulatedSeconds": 0.05})
+        asked = time.time()
+        row = self.connection.execute(SUBMIT, [ad]).fetchone()
+        assert row is not None
+        seen = 0
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for execution in self.ledger.executions[seen:]:
+                    if execution.job == f"{row[0]}.0":
+                        return execution.started - asked
+                seen = len(self.ledger.executions)
+                await asyncio.sleep(0.005)
+
+    async def start_many(self, jobs: int, rest_s: float) -> list[float]:
+        """The times of so many plain jobs, one after the other."""
+        times = []
+        for _ in range(jobs):
+            times.append(await self.start_one())
+            await asyncio.sleep(rest_s)
+        return times
+
+    async def run(
+        self, directory: Path, jobs: int, rest_s: float, hostile: list[str]
+    ) -> tuple[list[float], list[float]]:
+        """Measure without and with the hostile ads."""
+        agent = AgentProcess(
+            directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
+        )
+        host = None
+        try:
+            await agent.start()
+            host = Host(
+                agent.name,
+                connect_to(agent.socket),
+                [SlotSpec()] * SLOTS,
+                spool=agent.spool,
+                behaviour=BEHAVIOURS["25.14"],
+                timing=Timing(unclaimed_delay_s=1.0, polling_interval_s=1.0),
+                ledger=self.ledger,
+            )
+            host.start()
+            await self.start_one()
+            alone = await self.start_many(jobs, rest_s)
+            told = await asyncio.to_thread(self.submit_hostile, hostile)
+            print(f"hostile ads: {dict(told)}, {self.waiting()} autoclusters wait", file=sys.stderr)
+            beside = await self.start_many(jobs, rest_s)
+            print("beside them: " + " ".join(f"{seconds:.2f}" for seconds in beside), file=sys.stderr)
+            print(f"hostile jobs by JobStatus: {self.states()}, ran: {self.ran()}", file=sys.stderr)
+        finally:
+            if host is not None:
+                await host.vanish()
+            await agent.stop()
+            ended = agent.log.read_text().count("autocluster_ended_matchmaker")
+            print(f"autoclusters that ended the matchmaker: {ended}", file=sys.stderr)
+        return alone, beside
+
+
+def told(times: list[float]) -> str:
+    """Median and the slowest."""
+    return f"median {statistics.median(times):.2f} s, slowest {max(times):.2f} s"
+
+
+def main() -> None:
+    """Run it and print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--hostile", type=int, default=4000, help="ads of the hostile submitter")
+    parser.add_argument("--jobs", type=int, default=20, help="plain jobs, without and with them")
+    parser.add_argument("--rest", type=float, default=1.0, help="seconds between two plain jobs")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        server = PostgresServer(directory / "postgres")
+        server.start()
+        try:
+            server.create_database("queue")
+            schema.init(server.conninfo("queue"))
+            bench = Bench(server.conninfo("queue"))
+            ads = hostile_ads(options.hostile, options.seed)
+            alone, beside = asyncio.run(bench.run(directory, options.jobs, options.rest, ads))
+            bench.connection.close()
+        finally:
+            server.stop("immediate")
+    print(f"submit to start, without hostile ads: {told(alone)}")
+    print(f"submit to start, beside {options.hostile} hostile ads: {told(beside)}")
+    print(f"plain start s: {max(beside):.2f}")
+
+
+if __name__ == "__main__":
+    main()
