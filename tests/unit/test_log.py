@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import log
+import fetchwork.log as log  # noqa: PLR0402  # the package has another log, of the bindings
 
 TOKEN = "edc2d9bf-cff4-4e01-a708-e7f96af06707"
 
