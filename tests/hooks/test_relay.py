@@ -2,6 +2,7 @@
 
 import csv
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.hook.wire import HOOKS, Reply
-from tests.hooks.conftest import Hooks, StartAgent
+from fetchwork.hook.wire import HOOKS, Reply, encode_reply
+from tests.hooks.conftest import Hooks, StandIn, StartAgent
 
 from .conftest import ADS
 
@@ -212,9 +213,17 @@ def test_a_job_that_has_gone_needs_no_signal(
     assert hooks.run("update_job_info", stdin=b"JobPid = %d\n" % job.pid).returncode == 0
 
 
-def test_a_hook_takes_no_longer_than_the_agent(hooks: Hooks, agent: StartAgent) -> None:
-    agent(Reply())
-    hooks.run("fetch_work")
+def test_a_hook_ends_while_the_agent_keeps_the_connection(hooks: Hooks, agent: StartAgent) -> None:
+    def behave(stand_in: StandIn, connection: socket.socket) -> None:
+        stand_in.read(connection)
+        connection.sendall(encode_reply(Reply()))
+        # until the test is over
+        stand_in.over.wait()
+
+    agent(behave)
+    done = hooks.run("fetch_work")
+    # no deadline ended it: it would have said so
+    assert (done.returncode, done.stderr) == (0, b"")
     assert not os.listdir(hooks.spool)
 
 

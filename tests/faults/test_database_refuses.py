@@ -1,0 +1,160 @@
+"""A database that is there and takes nothing: read-only, without a free connection, on a full disk.
+
+Each begins while jobs run, and lasts until their results are known to wait in the spool. Agents survive,
+the jobs go on to their ends, what they told is delivered afterwards, and nothing runs twice.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fetchwork.db import schema
+from fetchwork.pool.postgres import PostgresServer
+from tests.faults.conftest import SETTINGS
+from tests.faults.harness import Site
+
+SLOTS = 4
+EXIT_CODE = 7
+DISK_MIB = 160
+
+Refusing = Callable[[Site], AbstractAsyncContextManager[None]]
+
+
+def _alter_system(site: Site, *statements: str) -> None:
+    with site.connection() as connection:
+        # whatever the fault is, the superuser's session may undo it
+        connection.execute("SET default_transaction_read_only = off")
+        for statement in (*statements, "SELECT pg_reload_conf()"):
+            connection.execute(statement)
+
+
+@contextlib.asynccontextmanager
+async def read_only(site: Site) -> AsyncIterator[None]:
+    """Every transaction is read-only unless it says otherwise."""
+    _alter_system(site, "ALTER SYSTEM SET default_transaction_read_only = on")
+    try:
+        yield
+    finally:
+        _alter_system(site, "ALTER SYSTEM RESET default_transaction_read_only")
+
+
+@contextlib.asynccontextmanager
+async def no_connection(site: Site) -> AsyncIterator[None]:
+    """Sessions of others take all that there are, also those that the agents lose."""
+    held: list[psycopg.Connection] = []
+    over = asyncio.Event()
+
+    def hold_all(first: psycopg.Connection) -> None:
+        first.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE application_name LIKE 'fetchwork%'"
+        )
+        with contextlib.suppress(psycopg.OperationalError):
+            while True:
+                held.append(psycopg.connect(site.conninfo, connect_timeout=5))
+
+    async def keep_all(first: psycopg.Connection) -> None:
+        while not over.is_set():
+            await asyncio.to_thread(hold_all, first)
+            await asyncio.sleep(0.1)
+
+    with site.connection() as first:
+        holding = asyncio.create_task(keep_all(first))
+        try:
+            yield
+        finally:
+            over.set()
+            await holding
+            for each in held:
+                each.close()
+
+
+@contextlib.asynccontextmanager
+async def full_disk(site: Site) -> AsyncIterator[None]:
+    """A file takes what is left of the file system that the server's data is on."""
+    filler = site.server.directory / "filler"
+
+    def fill() -> None:
+        with contextlib.suppress(OSError), filler.open("ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(b"\0" * size)
+
+    over = asyncio.Event()
+
+    async def keep_full() -> None:
+        # what the server gives back is taken too
+        while not over.is_set():
+            await asyncio.to_thread(fill)
+            await asyncio.sleep(0.05)
+
+    filling = asyncio.create_task(keep_full())
+    try:
+        yield
+    finally:
+        over.set()
+        await filling
+        filler.unlink()
+
+
+async def refused_and_delivered(site: Site, refusing: Refusing) -> None:
+    """Jobs run when the database begins to refuse, and end while it does; others wait."""
+    host = await site.add_host(slots=SLOTS)
+    site.submit([3.0] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
+    await site.until_running(SLOTS)
+    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == SLOTS)
+    pid = host.agent.pid
+    async with refusing(site):
+        await site.until(lambda: site.ledger.counts["job_exit exit"] >= SLOTS)
+        # the first jobs have ended, and told it to nobody but the spool
+        await site.until(lambda: len(site.left_in_spool()) >= SLOTS)
+        assert site.ledger.running == 0
+    await site.until_done()
+    await site.until(lambda: not site.left_in_spool())
+    assert (host.agent.running, host.agent.pid) == (True, pid)
+    once = "SELECT count(*) FROM fetchwork.job_history WHERE exit_code = %s AND num_starts = 1"
+    assert site.value(once, EXIT_CODE) == 2 * SLOTS
+    assert len(site.ledger.executions) == 2 * SLOTS
+    assert site.faults() == []
+    assert site.overlaps() == []
+
+
+async def test_read_only_database_gets_all_results_afterwards(site: Site) -> None:
+    await refused_and_delivered(site, read_only)
+
+
+async def test_database_without_a_free_connection_gets_all_results_afterwards(site: Site) -> None:
+    await refused_and_delivered(site, no_connection)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+async def test_database_on_a_full_disk_gets_all_results_afterwards(
+    public_directory: Callable[[], Path],
+) -> None:
+    directory = public_directory()
+    disk = directory / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "fetchwork-test", disk], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted: {mounted.stderr.decode().strip()}")
+    disk.chmod(0o755)
+    server = PostgresServer(disk / "postgres", settings=SETTINGS, durable=False)
+    try:
+        server.start()
+        server.create_database("site")
+        schema.init(server.conninfo("site"))
+        async with Site(server, server.conninfo("site"), public_directory()) as site:
+            await refused_and_delivered(site, full_disk)
+    finally:
+        server.stop("immediate")
+        subprocess.run(["umount", "-l", disk], check=True)
