@@ -122,7 +122,8 @@ def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) ->
         "TotalError": 0,
         "TotalAlreadyDone": sum(status in states.done for status in selection.named),
         "TotalPermissionDenied": 0,
-        "TotalJobAds": total["jobs"],
+        # of an empty list HTCondor asks no schedd
+        "TotalJobAds": total["jobs"] if ids_of(spec) != [] else 0,
         "TotalChangedAds": int(number > 0),
     }
 

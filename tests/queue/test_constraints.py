@@ -122,7 +122,7 @@ def some_jobs(slots: DirectQueue) -> None:
         ad = {"Colour" if number % 2 else "colour": value, "Owner": ("alice", "Alice", "bob")[number % 3]}
         if value is not True and value is not False and not isinstance(value, list | dict):
             ad["Other"] = value
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0 and value != 2**53 + 1:
             ad["RequestMemory"] = value
         if number % 4 == 0:
             ad["JobStatus"] = 5
