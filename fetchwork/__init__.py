@@ -21,11 +21,10 @@ _BINDINGS = (
         "SubsystemType",
         "TransactionFlag",
         "TransactionFlags",
-        "classad",
         "disable_debug",
         "enable_debug",
     ),
-    *("enable_log", "log", "param", "platform", "reload_config", "set_subsystem", "version"),
+    *("enable_log", "param", "platform", "reload_config", "set_subsystem", "version"),
 )
 _HOMES = {
     **dict.fromkeys(_BINDINGS, "fetchwork.classad.bindings"),
@@ -46,8 +45,8 @@ _ABSENT = {
     "CredTypes": "fetched work has no credentials",
     "SecurityContext": "the database's roles decide what a program may do",
     "RemoteParam": "settings are in the database; see the command db setting",
-    "DAGMan": "see the command dag",
-    "dags": "see the command dag",
+    "DAGMan": "fetched work has no DAGs",
+    "dags": "fetched work has no DAGs",
     "send_command": "there are no daemons to send a command to",
     "send_alive": "there are no daemons to send a command to",
     "ping": "there are no daemons to send a command to",

@@ -33,7 +33,6 @@ classad = htcondor2.classad
 disable_debug = htcondor2.disable_debug
 enable_debug = htcondor2.enable_debug
 enable_log = htcondor2.enable_log
-log = htcondor2.log
 param = htcondor2.param
 platform = htcondor2.platform
 reload_config = htcondor2.reload_config

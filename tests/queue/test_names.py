@@ -14,8 +14,8 @@ from tests.direct_queue import DirectQueue
 NAMES = """
     AdType AdTypes Collector DaemonType DaemonTypes FileTransferEventType HTCondorException JobAction JobEvent
     JobEventLog JobEventType JobStatus LogLevel PersonalPool QueryOpt QueryOpts Schedd Submit SubmitMethod
-    SubmitResult SubsystemType TransactionFlag TransactionFlags classad disable_debug enable_debug enable_log
-    log param personal platform reload_config set_subsystem version
+    SubmitResult SubsystemType TransactionFlag TransactionFlags disable_debug enable_debug enable_log
+    param personal platform reload_config set_subsystem version
 """
 
 
