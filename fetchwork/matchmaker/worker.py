@@ -201,7 +201,9 @@ class Worker:
         left = LATE_S
         postponed = False
         for index, number in late:
-            if (attempt.fitting and not attempt.is_late) or left <= 0.0:
+            # a slot that ranks jobs wants the best of all
+            found = bool(attempt.fitting) and not attempt.is_late and not slot.ranks
+            if found or left <= 0.0:
                 postponed = True
                 break
             attempt.is_late = True
