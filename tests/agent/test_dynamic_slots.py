@@ -22,7 +22,7 @@ async def hooks(conninfo: str, request: pytest.FixtureRequest) -> AsyncIterator[
     hooks = Hooks(conninfo, runs=watched if request.param == "agent" else None)
     yield hooks
     await watched.close()
-    await hooks.context.session.database.close()
+    await hooks.context.session.close()
 
 
 @pytest.mark.parametrize("answered", [True, False])
