@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fetchwork.agent import client
+from fetchwork.errors import AgentUnavailable
 from fetchwork.hook.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
 from tests.faults.harness import OWNER, Site
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_async
 
 #: what may come on top of an agent that has done nothing yet
 MOST_MEMORY_MIB = 120
@@ -152,7 +154,15 @@ async def test_thousands_of_connections_are_refused_and_forgotten(agent: AgentPr
     finally:
         for _, outgoing in streams:
             outgoing.close()
-    await agent.status()
+
+    def serves() -> bool:
+        with contextlib.suppress(AgentUnavailable):
+            client.status(agent.socket)
+            return True
+        return False
+
+    # it hears of the ends one by one
+    await until_async(serves, "the agent's answer")
 
 
 async def test_account_without_trust_gets_few_connections(agent: AgentProcess, stranger: Actor) -> None:

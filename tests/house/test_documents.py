@@ -24,7 +24,14 @@ _COMMAND = re.compile(
 )
 
 #: paths that only look like the repository's
-_OTHERS = {"fetchwork/pool", "fetchwork/1", "fetchwork/NAME", "fetchwork/_config-examples"}
+_OTHERS = {
+    "fetchwork/pool",
+    "fetchwork/1",
+    "fetchwork/NAME",
+    "fetchwork/_config-examples",
+    # made by a test, and in no clone
+    "tests/house/messages.txt",
+}
 
 
 def named(document: Path) -> Iterator[str]:
