@@ -34,6 +34,7 @@ GRANT SELECT ON
     fetchwork.rests,
     fetchwork.hosts,
     fetchwork.totals,
+    fetchwork.demand_now,
     fetchwork.batches,
     fetchwork.autoclusters,
     fetchwork.submitters,

@@ -169,6 +169,7 @@
 \ir views/rests.sql
 \ir views/hosts.sql
 \ir views/totals.sql
+\ir views/demand_now.sql
 \ir views/batches.sql
 \ir views/autoclusters.sql
 \ir views/submitters.sql

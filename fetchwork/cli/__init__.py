@@ -41,6 +41,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "The pool": {
         "slots": "Show the slots that fetch jobs.",
+        "demand": "Show what idle jobs ask for.",
         "match": "Show which waiting jobs a slot would get.",
         "submitters": "Show who uses how much, and who is next.",
         "prio": "Set a submitter's priority factor or limit.",

@@ -132,3 +132,44 @@ def totals(by: TotalsBy | None = None, *, empty: bool = False) -> Steps[list[Jso
         """  # noqa: S608 - constants
     )
     return list(rows)
+
+
+class DemandLine(TypedDict):
+    """A line of ``fetchwork demand``: idle jobs that ask for the same; None where they do not ask."""
+
+    queue: str
+    request_cpus: float | None
+    request_memory_mib: int | None
+    request_disk_kib: int | None
+    request_gpus: float | None
+    #: the expression, None where there is none
+    requirements: str | None
+    idle: int
+    autoclusters: int
+    #: when the one that has waited longest was submitted, in seconds; None where all of them are deferred
+    oldest_qdate: int | None
+
+
+_DEMAND = """
+SELECT
+    fetchworkqueue AS queue, requestcpus AS request_cpus, requestmemory AS request_memory_mib,
+    requestdisk AS request_disk_kib, requestgpus AS request_gpus, requirements, idlejobs AS idle,
+    autoclusters, oldestqdate AS oldest_qdate
+FROM fetchwork.demand_now
+WHERE %s::text [] IS NULL OR fetchworkqueue = ANY (%s::text [])
+ORDER BY idlejobs DESC, oldestqdate
+"""
+
+
+def demand(queues: list[str] | None = None) -> Steps[list[DemandLine]]:
+    """What the idle jobs of some queues (None: of all) ask for, most jobs first."""
+    rows = yield Ask(_DEMAND, [queues, queues])
+    for row in rows:
+        if isinstance(row["requirements"], str):
+            row["requirements"] = _unwrapped(row["requirements"])
+    return cast(list[DemandLine], rows)
+
+
+def _unwrapped(text: str) -> str:
+    """An expression out of HTCondor's JSON form."""
+    return text.removeprefix("/Expr(").removesuffix(")/") if text.startswith("/Expr(") else text

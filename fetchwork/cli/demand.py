@@ -1,0 +1,79 @@
+"""``fetchwork demand``: what idle jobs ask for."""
+
+from __future__ import annotations
+
+import time
+from typing import IO
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue.session import Session
+
+
+@click.command()
+@click.argument("queues", metavar="[QUEUE]...", nargs=-1)
+@click.option(
+    "--slot-ad",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Print how many slots with this ad (condor_status -long, '-' for standard input) they would fill.",
+)
+@options.json_option
+@options.connected
+def cli(session: Session, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as_json: bool) -> None:
+    """Show what idle jobs ask for, most jobs first: what to start more slots for.
+
+    OLDEST is how long the first of them has waited, as days+hours:minutes:seconds. With --slot-ad, slots and
+    jobs are put against each other as an agent does it; of a partitionable slot the jobs share the resources.
+    Programs read the view fetchwork.demand_now.
+
+    \b
+    Example:
+      fetchwork demand
+      fetchwork demand default
+      fetchwork demand --slot-ad pilot.ad
+    """
+    named = list(queues) or None
+    if slot_ad is not None:
+        _print_fill(session, slot_ad.read(), named, as_json)
+        return
+    from fetchwork.queue import summaries
+
+    lines = session.run(summaries.demand(named))
+    if as_json:
+        output.print_json(lines)
+        return
+    now = time.time()
+    output.table(
+        ("QUEUE", "CPUS", "MEMORY", "DISK", "GPUS", "IDLE", "OLDEST", "REQUIREMENTS"),
+        [
+            [
+                line["queue"],
+                output.number(line["request_cpus"]) if line["request_cpus"] is not None else None,
+                line["request_memory_mib"],
+                line["request_disk_kib"],
+                output.number(line["request_gpus"]) if line["request_gpus"] is not None else None,
+                line["idle"],
+                output.run_time(now - line["oldest_qdate"]) if line["oldest_qdate"] is not None else None,
+                line["requirements"],
+            ]
+            for line in lines
+        ],
+        right=(1, 2, 3, 4, 5, 6),
+    )
+
+
+def _print_fill(session: Session, text: bytes, queues: list[str] | None, as_json: bool) -> None:
+    from fetchwork.classad.ads import parse_old
+    from fetchwork.explain.demand import REASONS, fill
+
+    filled = fill(session.database, parse_old(text), queues)
+    if as_json:
+        output.print_json(filled.to_json())
+        return
+    slots = "1 slot" if filled.slots == 1 else f"{filled.slots} slots"
+    jobs = "1 idle job" if filled.jobs == 1 else f"{filled.jobs} idle jobs"
+    output.echo(f"{jobs} would fill {slots} like this one")
+    for name, number in filled.passed_over.items():
+        output.echo(f"{number:>6} idle {'job' if number == 1 else 'jobs'} {REASONS[name]}")

@@ -1,0 +1,164 @@
+"""How many slots like a given one the idle jobs would fill: what to start, for whoever starts machines.
+
+The slot need not exist: its ad may be a pilot's that is only planned. An autocluster counts if slot and jobs
+accept each other, evaluated as an agent does. Of an undivided slot each job fills one; of a partitionable one
+the jobs share it by what they request, packed in the order of their size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fetchwork.classad.ads import print_old
+from fetchwork.classad.values import ClassAd
+from fetchwork.db.calls import AutoclusterAd, Record
+from fetchwork.db.database import Database
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.slotstate import slot_resources
+from fetchwork.matchmaker.client import Matchmaker
+from fetchwork.matchmaker.messages import Explanation
+
+#: why idle jobs would not run on such a slot; the first that is true counts
+REASONS = {
+    "resources": "ask for more than the slot has",
+    "job_refuses": "reject the slot by their Requirements",
+    "slot_refuses": "are rejected by the slot's START or Requirements",
+    "costly": "are too costly to evaluate",
+}
+
+_IDLE = """
+SELECT
+    t.autoclusterid AS autocluster_id, t.idle::bigint AS idle,
+    a.submitter, a.owner, a.fetchworkqueue AS queue, a.ad,
+    coalesce(a.requestcpus, 1)::float8 AS cpus, coalesce(a.requestmemory, 1)::float8 AS memory_mib,
+    coalesce(a.requestdisk, 1)::float8 AS disk_kib, coalesce(a.requestgpus, 0)::float8 AS gpus
+FROM fetchwork.totals AS t
+JOIN fetchwork.autoclusters AS a ON a.autoclusterid = t.autoclusterid
+WHERE t.idle > 0 AND (%s::text [] IS NULL OR t.fetchworkqueue = ANY (%s::text []))
+"""
+
+#: what one job takes, or one slot has: Cpus, MiB of Memory, KiB of Disk, GPUs
+Size = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle(Record):
+    """The idle jobs of an autocluster, and what each requests."""
+
+    autocluster_id: int
+    idle: int
+    cpus: float
+    memory_mib: float
+    disk_kib: float
+    gpus: float
+
+    @property
+    def size(self) -> Size:
+        return self.cpus, self.memory_mib, self.disk_kib, self.gpus
+
+
+@dataclass(slots=True)
+class Fill:
+    """How many slots the idle jobs would fill."""
+
+    #: slots that would have work
+    slots: int = 0
+    #: idle jobs that may run on such a slot
+    jobs: int = 0
+    #: idle jobs that may not, by reason
+    passed_over: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """As ``--json`` prints it."""
+        return dataclasses.asdict(self)
+
+
+def fill(database: Database, slot: ClassAd, queues: list[str] | None = None) -> Fill:
+    """How many slots with the ad ``slot`` the idle jobs of some queues (None: of all) would fill."""
+    rows = database.query(_IDLE, [queues, queues])
+    idle = [_Idle.from_row(row) for row in rows]
+    autoclusters = Autoclusters(len(rows) + 1)
+    autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
+    explained = asyncio.run(_explained(slot, autoclusters, [each.autocluster_id for each in idle]))
+    passed_over: Counter[str] = Counter()
+    matching: Counter[Size] = Counter()
+    for each in idle:
+        reason = explained[each.autocluster_id].reason
+        if reason is None:
+            matching[each.size] += each.idle
+        else:
+            passed_over[reason] += each.idle
+    jobs = matching.total()
+    partitionable = slot.get("SlotType") == "Partitionable" or slot.get("PartitionableSlot") is True
+    return Fill(
+        slots=packed(matching, _size_of(slot)) if partitionable else jobs,
+        jobs=jobs,
+        passed_over={name: passed_over[name] for name in REASONS if passed_over[name]},
+    )
+
+
+async def _explained(slot: ClassAd, autoclusters: Autoclusters, numbers: list[int]) -> dict[int, Explanation]:
+    """What stands against each autocluster on the slot, evaluated where other people's ads do no harm."""
+    matchmaker = Matchmaker()
+    known = {number: each for number in numbers if (each := autoclusters.get(number)) is not None}
+    try:
+        return await matchmaker.explain(print_old(slot).encode(), known)
+    finally:
+        await matchmaker.close()
+
+
+def _size_of(slot: ClassAd) -> Size:
+    """What the slot has; what its ad does not say bounds nothing."""
+    left = slot_resources(slot)
+    cpus, memory, disk, gpus = left["cpus"], left["memory_mib"], left["disk_kib"], left["gpus"]
+    return (
+        math.inf if cpus is None else cpus,
+        math.inf if memory is None else memory,
+        math.inf if disk is None else disk,
+        gpus or 0.0,
+    )
+
+
+def packed(jobs: Counter[Size], slot: Size) -> int:
+    """How many slots the jobs, counted by size, fill if each slot takes the largest that still fit.
+
+    Slots that would be filled alike are counted at once, so a million jobs cost what their sizes cost. Each
+    job fits an empty slot.
+    """
+    left = {size: number for size, number in jobs.items() if number}
+    slots = 0
+    while left:
+        room = slot
+        taken: dict[Size, int] = {}
+        for size in sorted(left, reverse=True):
+            number = min(left[size], _times(room, size))
+            if number:
+                taken[size] = number
+                room = (
+                    room[0] - number * size[0],
+                    room[1] - number * size[1],
+                    room[2] - number * size[2],
+                    room[3] - number * size[3],
+                )
+        if not taken:
+            # larger than the whole slot, though the slot's expressions let them in: one each
+            return slots + sum(left.values())
+        alike = min(left[size] // number for size, number in taken.items())
+        slots += alike
+        for size, number in taken.items():
+            left[size] -= alike * number
+            if not left[size]:
+                del left[size]
+    return slots
+
+
+def _times(room: Size, size: Size) -> int:
+    """How often a size fits into the room; sys.maxsize where nothing bounds it."""
+    most = min((room[n] / size[n] for n in range(len(size)) if size[n] > 0), default=math.inf)
+    # not one less for a hair's breadth of rounding
+    return int(most + 1e-9) if most < sys.maxsize else sys.maxsize
