@@ -96,9 +96,11 @@ SELECT j.autocluster_id, 0, nextval('fetchwork.position'), j.cluster_id, j.proc_
 INSERT INTO fetchwork.job_history (
     cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, q_date, completed_at, first_start_at, last_start_at,
     num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost, wall_s, user_cpu_s, sys_cpu_s,
-    exit_by_signal, exit_code, slot, owner, queue, ad)
+    exit_by_signal, exit_code, slot, owner, queue, facts, ad)
 SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1, now(), now() - make_interval(secs => c.cluster_id), now(), now(),
-    1, 1, 0, 0, 0, 0, 60, 1, 1, false, 0, 'slot1@ep', c.ad ->> 'Owner', 'default', jsonb_build_object('Args', n::text)
+    1, 1, 0, 0, 0, 0, 60, 1, 1, false, 0, 'slot1@ep', c.ad ->> 'Owner', 'default',
+    '{{"LastJobStatus": 2, "LastMatchTime": 1700000000, "LastRemoteHost": "slot1@ep", "LastRemoteWallClockTime": 60.0, "CommittedTime": 60}}',
+    jsonb_build_object('Args', n::text)
 FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
 WHERE c.cluster_id > {jobs} / {cluster};
 
