@@ -16,7 +16,8 @@ class Position:
     A short answer is asked for as a whole, page by page. The views keep other owners' rows back, and
     PostgreSQL would read and sort all of such a view for each page of a long answer. So a long answer is
     read in pieces, which are ranges of an index: the view's edge function says where a piece ends. Pieces
-    grow while little is found in them and shrink when there is much.
+    grow while little is found in them and shrink when there is much. Of a few rows that are wanted, the first
+    piece has as many: a view's columns are computed for a whole piece.
     """
 
     #: rows in one answer
@@ -24,27 +25,33 @@ class Position:
     SHORT = 20 * PAGE
     SMALLEST, LARGEST = PAGE, 64 * PAGE
 
-    def __init__(self, view: View, *, whole: bool) -> None:
+    def __init__(self, view: View, *, whole: bool, wanted: int | None) -> None:
         self._view = view
         self._whole = whole
         self._pages = 0
-        self._size = self.SMALLEST
+        self._size = self.SMALLEST if wanted is None else max(1, min(self.SMALLEST, wanted))
+        self._guess = 0
         self._after: Key | None = None
         self._from: Key = view.beginning
         self._until: Key | None = None
         self.order = ", ".join(f"{name} DESC" if view.descending else name for name in view.order)
 
     @classmethod
-    def begin(cls, view: View, selection: Constraint) -> Steps[Position]:
-        """At the beginning; the planner's guess of the answer's length decides how it is read."""
+    def begin(cls, view: View, selection: Constraint, wanted: int | None = None) -> Steps[Position]:
+        """At the beginning; the planner's guess of the answer's length decides how it is read.
+
+        ``wanted`` is how many rows will be enough, None for all.
+        """
         if view.edge is None:
-            return cls(view, whole=True)
+            return cls(view, whole=True, wanted=wanted)
         rows = yield Ask(
             f"EXPLAIN (FORMAT JSON) SELECT FROM {view.source} WHERE {selection.sql}",
             selection.params,
         )
         (plan,) = rows[0].values()
-        position = cls(view, whole=plan[0]["Plan"]["Plan Rows"] <= cls.SHORT)
+        guess = plan[0]["Plan"]["Plan Rows"]
+        position = cls(view, whole=guess <= cls.SHORT, wanted=wanted)
+        position._guess = guess
         if not position._whole:
             yield from position._next_piece()
         return position
@@ -65,6 +72,26 @@ class Position:
             params += self._until
         return " AND ".join(parts), params
 
+    def bound(self, selection: Constraint, size: int) -> Steps[None]:
+        """Find where the next page ends, if the answer is longer and is asked for as a whole.
+
+        A view's columns are computed for all rows that are sorted; so the keys are sorted alone first.
+        """
+        if not self._whole:
+            return
+        self._until = None
+        if self._guess < 2 * size:
+            return
+        behind, params = self.condition()
+        rows = yield Ask(
+            f"SELECT {', '.join(self._view.order)} FROM {self._view.source}"
+            f" WHERE {selection.sql} AND {behind}"
+            f" ORDER BY {self.order} OFFSET {size - 1} LIMIT 1",  # noqa: S608 - of this package's making
+            [*selection.params, *params],
+        )
+        if rows:
+            self._until = tuple(rows[0].values())
+
     def advance(self, rows: Sequence[Row], size: int) -> Steps[bool]:
         """Go on behind a page; the result says whether there can be more."""
         if len(rows) == size:
@@ -74,13 +101,17 @@ class Position:
             if self._whole and self._view.edge is not None and self._pages * self.PAGE > self.SHORT:
                 # the guess was wrong
                 self._whole = False
-                self._from = self._after[: len(self._view.beginning)]
+                self._from = self._after
                 yield from self._next_piece()
             return True
-        if self._whole or self._until is None:
+        if self._until is None:
             return False
+        if self._whole:
+            # rows of the page have gone since its end was looked up
+            self._after = self._until
+            return True
         self._after, self._from = None, self._until
-        self._size = min(self.LARGEST, self._size * 2)
+        self._size = min(self.LARGEST, self._size * 4)
         yield from self._next_piece()
         return True
 

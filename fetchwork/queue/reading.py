@@ -39,11 +39,12 @@ def ads(
     if evaluates:
         from fetchwork.classad.jsonform import from_json
     left = limit if limit >= 0 else None
-    position = yield from Position.begin(view, selection)
+    position = yield from Position.begin(view, selection, left if selection.exact else None)
     while left is None or left > 0:
         size = Position.PAGE
         if left is not None and selection.exact:
             size = min(size, left)
+        yield from position.bound(selection, size)
         behind, more = position.condition()
         # columns, views and conditions are of this package's making; values travel apart
         page = f"""

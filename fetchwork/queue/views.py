@@ -160,8 +160,8 @@ HISTORY = View(
     },
     order=("completed_at", "clusterid", "procid"),
     expressions={**_DERIVED, "ExitStatus": "coalesce(exitcode, 0)"},
-    edge=lambda key, n: calls.history_edge(before=key[0], n=n),
-    beginning=("infinity",),
+    edge=lambda key, n: calls.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
+    beginning=("infinity", 2**31 - 1, 2**31 - 1),
     descending=True,
     inner=_JOB_AD,
 )

@@ -575,7 +575,8 @@ CREATE INDEX job_run ON fetchwork.job (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX job_owner ON fetchwork.job (owner);
 CREATE INDEX job_not_before ON fetchwork.job (not_before) WHERE not_before IS NOT NULL;
 CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
-CREATE INDEX job_held ON fetchwork.job (owner) WHERE job_status = 5;
+-- the jobs that people ask for are not the many that wait
+CREATE INDEX job_not_idle ON fetchwork.job (job_status, owner) WHERE job_status <> 1;
 CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 
 -- One narrow row for each job that may be claimed now. A claim deletes it and touches no row of "job".
@@ -708,7 +709,7 @@ CREATE TABLE fetchwork.job_history_default PARTITION OF fetchwork.job_history DE
 
 CREATE INDEX job_history_job ON fetchwork.job_history (cluster_id, proc_id);
 CREATE INDEX job_history_owner ON fetchwork.job_history (owner, completed_at);
-CREATE INDEX job_history_at ON fetchwork.job_history (completed_at);
+CREATE INDEX job_history_at ON fetchwork.job_history (completed_at, cluster_id, proc_id);
 
 -- To find the jobs of an event log by the log's path. Only rows that have the attribute are in them, so other
 -- jobs pay nothing.

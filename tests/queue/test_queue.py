@@ -1,5 +1,6 @@
 """The Python API has the names and the meaning of HTCondor's bindings."""
 
+import itertools
 import tracemalloc
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 
 import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
+from fetchwork.classad.constraint import Constraint
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
+from fetchwork.queue.ask import Steps
+from fetchwork.queue.paging import Position
 from fetchwork.queue.synchronous import session_of
 from tests.by_name import call
 from tests.direct_queue import DirectQueue
@@ -155,6 +159,25 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert ids(queue.history(match=5)) == last[:5]
     assert [ad["Outcome"] for ad in queue.runs()] == ["completed", "completed"]
     assert [ad["RemoteHost"] for ad in queue.runs("ExitCode == 0")] == ["slot2@h1"]
+
+
+def test_no_job_is_missed_when_others_leave_while_a_page_is_read(
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's end is looked up first; the page then has fewer rows than that."""
+    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
+    slots.submit_many([{"JobPrio": n} for n in range(20)])
+    slots.connection.execute("ANALYZE")
+    bound = Position.bound
+    leaving = iter(["1.1", "1.4"])
+
+    def bound_and_leave(self: Position, selection: Constraint, size: int) -> Steps[None]:
+        yield from bound(self, selection, size)
+        for job in itertools.islice(leaving, 1):
+            slots.act("remove", job)
+
+    monkeypatch.setattr(Position, "bound", bound_and_leave)
+    assert ids(queue.xquery()) == [f"1.{n}" for n in range(20) if n not in (1, 4)]
 
 
 def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -> None:

@@ -35,6 +35,7 @@ HOT = {
     "runs of a job": "SELECT * FROM fetchwork.runs WHERE ClusterId = 1 AND ProcId = 7",
     "events of a job": "SELECT * FROM fetchwork.events WHERE ClusterId = 5 AND ProcId = 7 ORDER BY EventId",
     "held jobs of an owner": "SELECT * FROM fetchwork.job WHERE owner = 'o3' AND job_status = 5",
+    "the last ended jobs": "SELECT * FROM fetchwork.history_edge('infinity', 1, 1, 20)",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
 }
@@ -47,3 +48,11 @@ def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
         plan = "\n".join(row[0] for row in full.rows(f"EXPLAIN {statement}"))
         for table in BIG:
             assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), f"{name}:\n{plan}"
+
+
+@pytest.mark.parametrize("status", [2, 5])
+def test_an_owners_few_jobs_are_found_without_reading_all_that_wait(full: DirectQueue, status: int) -> None:
+    plan = full.rows(
+        f"EXPLAIN SELECT * FROM fetchwork.jobs WHERE owner = ANY (ARRAY['o3']) AND jobstatus = {status}"
+    )
+    assert "job_not_idle" in "\n".join(row[0] for row in plan)

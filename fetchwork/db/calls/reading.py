@@ -36,7 +36,11 @@ class JobEdge(Record):
 class HistoryEdge(Record):
     """The last of a number of ended jobs, the newest first."""
 
+    COLUMNS: ClassVar[Mapping[str, str]] = {"cluster_id": "clusterid", "proc_id": "procid"}
+
     completed_at: datetime
+    cluster_id: int
+    proc_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,9 @@ def job_edge(*, cluster: int, proc: int, n: int) -> Call[JobEdge | None]:
     return first_of(JobEdge, "job_edge", {"cluster": cluster, "proc": proc, "n": n})
 
 
-def history_edge(*, before: datetime | str, n: int) -> Call[HistoryEdge | None]:
-    """Where ``n`` jobs that ended before this time end; None if there are fewer."""
-    return first_of(HistoryEdge, "history_edge", {"before": before, "n": n})
+def history_edge(*, before: datetime | str, cluster: int, proc: int, n: int) -> Call[HistoryEdge | None]:
+    """Where ``n`` jobs that ended before this one end; None if there are fewer."""
+    return first_of(HistoryEdge, "history_edge", {"before": before, "cluster": cluster, "proc": proc, "n": n})
 
 
 def run_edge(*, before: int, n: int) -> Call[RunEdge | None]:
