@@ -83,12 +83,15 @@ class Position:
         if self._guess < 2 * size:
             return
         behind, params = self.condition()
-        rows = yield Ask(
-            f"SELECT {', '.join(self._view.order)} FROM {self._view.source}"
-            f" WHERE {selection.sql} AND {behind}"
-            f" ORDER BY {self.order} OFFSET {size - 1} LIMIT 1",  # noqa: S608 - of this package's making
-            [*selection.params, *params],
-        )
+        end = f"""
+            SELECT {", ".join(self._view.order)}
+            FROM {self._view.source}
+            WHERE {selection.sql} AND {behind}
+            ORDER BY {self.order}
+            OFFSET {size - 1}
+            LIMIT 1
+        """  # noqa: S608 - of this package's making
+        rows = yield Ask(end, [*selection.params, *params])
         if rows:
             self._until = tuple(rows[0].values())
 
