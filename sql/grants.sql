@@ -6,14 +6,17 @@
 --                       comes back asks for its host's runs (host_runs), and a member of this role
 --                       may give any name. Agents that must not see each other's jobs need databases of
 --                       their own
+-- fetchwork_access_point  sees everything but tokens; may have the rights of any one account, and of root's
+--                       never, for a transaction (act_for): it knows by itself who asks
 -- fetchwork_admin       all of that, limits, factors, grants
 --
---                                          submitter   reader   agent   admin
---     views                                    x          x       x       x
---     functions that views and readers call    x          x       x       x
---     functions of people                      x                          x
---     functions of agents                                         x       x
---     functions of administrators                                         x
+--                                          submitter   reader   agent   access point   admin
+--     views                                    x          x       x          x           x
+--     functions that views and readers call    x          x       x          x           x
+--     functions of people                      x                             x           x
+--     functions of agents                                         x                      x
+--     functions of access points                                             x
+--     functions of administrators                                                        x
 --
 -- A function that is in no list is called by other functions only.
 
@@ -21,7 +24,8 @@ REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 
-GRANT USAGE ON SCHEMA fetchwork TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+GRANT USAGE ON SCHEMA fetchwork TO
+    fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- Views, and two tables without anything of the users: the schema's version and the rules for attributes.
 GRANT SELECT ON
@@ -43,7 +47,7 @@ GRANT SELECT ON
     fetchwork.settings,
     fetchwork.migration,
     fetchwork.attribute
-TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- What the views call with the rights of the reader, and what readers of the views call beside them.
 GRANT EXECUTE ON FUNCTION
@@ -52,6 +56,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.sees_all,
     fetchwork.is_admin,
     fetchwork.own_owners,
+    fetchwork.acting_for,
+    fetchwork.asker,
     -- values in views and in constraints
     fetchwork.job_id,
     fetchwork.parse_job_id,
@@ -73,7 +79,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.run_edge,
     fetchwork.waiting_autoclusters,
     fetchwork.prospects
-TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_admin;
+TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- What people do with jobs; each function asks which Owners the caller may name.
 GRANT EXECUTE ON FUNCTION
@@ -81,12 +87,14 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.submit_many,
     fetchwork.submit_cluster,
     fetchwork.reserve_cluster,
+    fetchwork.note_submission,
+    fetchwork.submitted_as,
     fetchwork.hold,
     fetchwork.release,
     fetchwork.remove,
     fetchwork.vacate,
     fetchwork.edit
-TO fetchwork_submitter, fetchwork_admin;
+TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
 -- What agents do, and hooks in direct mode; a run is named by its id and its token.
 GRANT EXECUTE ON FUNCTION
@@ -125,6 +133,11 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.preempt,
     fetchwork.maintain_tables
 TO fetchwork_agent, fetchwork_admin;
+
+-- What an access point does, for the account that asks it.
+GRANT EXECUTE ON FUNCTION
+    fetchwork.act_for
+TO fetchwork_access_point;
 
 -- What administrators do; each function asks once more.
 GRANT EXECUTE ON FUNCTION

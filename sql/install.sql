@@ -9,9 +9,12 @@
 
 -- functions/access: Who is asking, whose jobs that role sees and changes, and who administers.
 \ir functions/access/invoker.sql
+\ir functions/access/acting_for.sql
+\ir functions/access/asker.sql
 \ir functions/access/sees_all.sql
 \ir functions/access/is_admin.sql
 \ir functions/access/own_owners.sql
+\ir functions/access/act_for.sql
 \ir functions/access/require_admin.sql
 \ir functions/access/grant_owner.sql
 \ir functions/access/revoke_owner.sql
@@ -69,6 +72,8 @@
 \ir functions/jobs/ensure_batch.sql
 \ir functions/jobs/reserve_cluster.sql
 \ir functions/jobs/submit_cluster.sql
+\ir functions/jobs/note_submission.sql
+\ir functions/jobs/submitted_as.sql
 \ir functions/jobs/submit.sql
 \ir functions/jobs/submit_many.sql
 \ir functions/jobs/whole_ad.sql

@@ -106,6 +106,13 @@ async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg
     return connection
 
 
+def acting(sql: str, params: Sequence[object], owner: str | None) -> tuple[Statement, list[object]]:
+    """A statement with the rights of ``owner`` alone, and its parameters: one message, one transaction."""
+    if owner is None:
+        return sql, list(params)
+    return f"SELECT fetchwork.act_for(%s); {sql}", [owner, *params]
+
+
 def timed(sql: str, params: Sequence[object], timeout_s: float | None) -> tuple[Statement, list[object]]:
     """A statement that the server ends after ``timeout_s``, and its parameters."""
     if timeout_s is None:

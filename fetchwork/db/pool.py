@@ -38,7 +38,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.db.calls.call import Call, Row
-from fetchwork.db.connection import Statement, connect_async, is_stale, timed, with_defaults
+from fetchwork.db.connection import Statement, acting, connect_async, is_stale, timed, with_defaults
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
@@ -110,18 +110,35 @@ class AsyncDatabase:
         while self._idle:
             await self._discard(self._idle.pop())
 
-    async def run(self, call: Call[T], *, timeout_s: float | None = None, again: bool = True) -> T:
+    async def run(
+        self,
+        call: Call[T],
+        *,
+        timeout_s: float | None = None,
+        again: bool = True,
+        acting_for: str | None = None,
+    ) -> T:
         """The result of a call of a SQL function (``fetchwork.db.calls``).
 
         With ``again`` a call whose connection broke is repeated on another within its time: right wherever
-        the same call twice does what it does once.
+        the same call twice does what it does once. ``acting_for``: with the rights of this account alone.
         """
-        return call.read(await self.query(*call.statement(), timeout_s=timeout_s, again=again))
+        statement = call.statement()
+        return call.read(
+            await self.query(*statement, timeout_s=timeout_s, again=again, acting_for=acting_for)
+        )
 
     async def query(
-        self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None, again: bool = True
+        self,
+        sql: str,
+        params: Sequence[object] = (),
+        *,
+        timeout_s: float | None = None,
+        again: bool = True,
+        acting_for: str | None = None,
     ) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""
+        sql, params = acting(sql, params, acting_for)
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         try:
             async with asyncio.timeout(_left(end)):

@@ -37,7 +37,8 @@ DECLARE
     wanted text;
 BEGIN
     FOREACH wanted IN ARRAY ARRAY[
-        'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader'
+        'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader',
+        'fetchwork_access_point'
     ] LOOP
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
@@ -93,6 +94,8 @@ VALUES
         'so many cluster ids may a role have reserved and not used'),
     ('cluster_reservation', 3600, 'seconds',
         'a reserved cluster id that was not used is lost so long after'),
+    ('submission_days', 7, 'days',
+        'so long a submission that is repeated with its key is known as the first one'),
     ('max_attribute_bytes', 1048576, 'bytes',
         'longest attribute of a job that is submitted'),
     ('max_job_bytes', 4194304, 'bytes',
@@ -464,7 +467,7 @@ CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY DEFAULT nextval('fetchwork.cluster_id'),
     ad jsonb NOT NULL,                          -- what the ads of its jobs have in common
     procs integer NOT NULL DEFAULT 0,           -- how many it was submitted with (TotalSubmitProcs)
-    submitted_by text NOT NULL,                 -- database role
+    submitted_by text NOT NULL,                 -- database role, and the account that it acted for
     submitted_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -479,6 +482,18 @@ CREATE TABLE fetchwork.cluster_reservation (
 COMMENT ON TABLE fetchwork.cluster_reservation IS 'ids from reserve_cluster that no cluster has yet';
 
 CREATE INDEX cluster_reservation_role ON fetchwork.cluster_reservation (role, reserved_at);
+
+CREATE TABLE fetchwork.submission (
+    owner text NOT NULL,
+    key text NOT NULL,                          -- chosen by who submitted
+    cluster_id integer NOT NULL,
+    submitted_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (owner, key)
+);
+
+COMMENT ON TABLE fetchwork.submission IS 'keys of submissions, by which one that is repeated is known';
+
+CREATE INDEX submission_at ON fetchwork.submission (owner, submitted_at);
 
 CREATE TABLE fetchwork.batch (
     batch_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

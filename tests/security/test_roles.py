@@ -1,8 +1,7 @@
 """Each role tries everything that it must not do: as alice, bob (submitters), a reader, an agent, and one without any role."""
 
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -10,111 +9,8 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.by_name import call
-from tests.direct_queue import EXITED, DirectQueue
-from tests.kept import kept_database
-
-ROLES = {
-    "fw_alice": "fetchwork_submitter",
-    "fw_bob": "fetchwork_submitter",
-    "fw_reader": "fetchwork_reader",
-    "fw_agent": "fetchwork_agent",
-    "fw_admin": "fetchwork_admin",
-    "fw_nobody": None,
-}
-PASSWORD = "of-the-tests"
-
-SECRET = "environment-of-bob"
-
-
-@pytest.fixture(scope="session")
-def _with_roles() -> set[int]:
-    """Ports of the servers that have the roles already."""
-    return set()
-
-
-@pytest.fixture
-def login(postgres: PostgresServer, _with_roles: set[int]) -> Iterator[Callable[[str], DirectQueue]]:
-    """Sessions that log in as one of the roles: not SET ROLE of a superuser, who may set it back."""
-    if postgres.port not in _with_roles:
-        for role, member_of in ROLES.items():
-            postgres.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
-            if member_of:
-                postgres.query(f"GRANT {member_of} TO {role}")
-        _with_roles.add(postgres.port)
-    opened: list[psycopg.Connection] = []
-
-    def connect(role: str) -> DirectQueue:
-        their = postgres.conninfo("kept", user=role, password=PASSWORD)
-        opened.append(psycopg.connect(their, autocommit=True))
-        return DirectQueue(opened[-1])
-
-    yield connect
-    for connection in opened:
-        connection.close()
-
-
-@pytest.fixture
-def root(postgres: PostgresServer) -> Iterator[DirectQueue]:
-    """The superuser's own session."""
-    with psycopg.connect(kept_database(postgres), autocommit=True) as connection:
-        queue = DirectQueue(connection)
-        yield queue
-        queue.check()
-
-
-@pytest.fixture
-def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
-    """alice and bob may submit as themselves, and have: 1.x is alice's, 2.x bob's; .0 has ended, .1 runs, .2 waits."""
-    for name in ("alice", "bob"):
-        root.call("grant_owner", role=f"fw_{name}", owner=name)
-        login(f"fw_{name}").submit_many(
-            [{"Args": f"{SECRET} {n}", "SubmitEventNotes": SECRET} for n in range(3)],
-            {
-                "Cmd": "/bin/true",
-                "Owner": name,
-                "JobBatchName": f"batch-{name}",
-                "Requirements": f'/Expr(Secret == "{SECRET}")/',
-                "Secret": name,
-            },
-        )
-    for n, kind in enumerate(root.candidates(root.host())):
-        for ends in (True, False):
-            (row,) = root.call(
-                "claim",
-                host_id=root.host(),
-                slot=f"slot{n}{ends:d}@h1",
-                autoclusters=[kind["autocluster_id"]],
-                prios=[0],
-                hints=[0],
-                limited=[False],
-            )
-            of_run = {"run_id": row["run_id"], "token": row["token"]}
-            root.call("start", **of_run, starter="1:1")
-            if ends:
-                root.call("finish", **of_run, hook_reason="exit", report={**EXITED, "ExitCode": 0})
-    return root
-
-
-def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
-    """Run it, and hear the refusal."""
-    with pytest.raises(psycopg.Error) as caught:
-        queue.rows(statement, *parameters)
-    # not because the statement itself is wrong
-    assert caught.value.sqlstate in ("42501", "FWDEN", "FWNOT", "FWINV"), caught.value
-    return str(caught.value)
-
-
-VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches"]
-
-
-def owners_seen(queue: DirectQueue, view: str) -> set[str]:
-    """Whose rows one sees."""
-    if view == "events":
-        return {
-            "alice" if cluster == 1 else "bob"
-            for (cluster,) in queue.rows("SELECT ClusterId FROM fetchwork.events")
-        }
-    return {owner for (owner,) in queue.rows(f"SELECT Owner FROM fetchwork.{view}")}
+from tests.direct_queue import DirectQueue
+from tests.security.roles import PASSWORD, ROLES, SECRET, VIEWS, denied, owners_seen
 
 
 def test_a_submitter_sees_his_own_jobs_and_nobody_elses(
@@ -126,7 +22,7 @@ def test_a_submitter_sees_his_own_jobs_and_nobody_elses(
         assert owners_seen(login("fw_bob"), view) == {"bob"}, view
 
 
-@pytest.mark.parametrize("role", ["fw_reader", "fw_agent", "fw_admin"])
+@pytest.mark.parametrize("role", ["fw_reader", "fw_agent", "fw_point", "fw_admin"])
 def test_readers_agents_and_administrators_see_all_jobs(
     busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
 ) -> None:
@@ -275,7 +171,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
-    "invoker", "sees_all", "is_admin", "own_owners", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "default_attributes", "value_type",
+    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "default_attributes", "value_type",
     "can_be_undefined", "event_window", "log_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects",
 }  # fmt: skip
 OF_SUBMITTERS = {
@@ -283,6 +179,8 @@ OF_SUBMITTERS = {
     "submit_many",
     "submit_cluster",
     "reserve_cluster",
+    "note_submission",
+    "submitted_as",
     "hold",
     "release",
     "remove",
@@ -294,6 +192,7 @@ OF_AGENTS = {
     "withdraw", "heartbeat", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
 }  # fmt: skip
+OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
 }  # fmt: skip
@@ -317,6 +216,7 @@ def test_each_function_is_for_those_whom_it_is_for(
         "fw_bob": FOR_EVERYONE | OF_SUBMITTERS,
         "fw_reader": FOR_EVERYONE,
         "fw_agent": FOR_EVERYONE | OF_AGENTS,
+        "fw_point": FOR_EVERYONE | OF_SUBMITTERS | OF_ACCESS_POINTS,
         "fw_admin": FOR_EVERYONE | OF_SUBMITTERS | OF_AGENTS | OF_ADMINISTRATORS,
         "fw_nobody": set(),
     }

@@ -10,6 +10,7 @@ A function here touches nothing. It returns a ``Call``, which a ``Database`` or 
 """
 
 from fetchwork.db.calls.administration import (
+    act_for,
     grant_owner,
     revoke_owner,
     set_limit,
@@ -33,11 +34,13 @@ from fetchwork.db.calls.jobs import (
     SubmittedJob,
     edit,
     hold,
+    note_submission,
     release,
     remove,
     reserve_cluster,
     submit_cluster,
     submit_many,
+    submitted_as,
     vacate,
 )
 from fetchwork.db.calls.maintenance import (
@@ -115,6 +118,7 @@ __all__ = [
     "UnwantedRun",
     "WaitingAutocluster",
     "accept",
+    "act_for",
     "apply_policy",
     "autocluster_ads",
     "beat",
@@ -134,6 +138,7 @@ __all__ = [
     "maintain_queue",
     "maintain_tables",
     "named_jobs",
+    "note_submission",
     "policy_jobs",
     "preempt",
     "prospects",
@@ -158,6 +163,7 @@ __all__ = [
     "starter_gone",
     "submit_cluster",
     "submit_many",
+    "submitted_as",
     "take_leader_task",
     "vacate",
     "waiting_autoclusters",

@@ -1,4 +1,4 @@
-"""Calls by which an administrator sets queues, submitters, limits, grants and settings."""
+"""Calls about rights, and those by which an administrator sets queues, submitters, limits and settings."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def set_setting(*, name: str, value: float) -> Call[None]:
 def grant_owner(*, role: str, owner: str) -> Call[None]:
     """Let a role submit jobs that run as an account."""
     return done("grant_owner", {"role": role, "owner": owner})
+
+
+def act_for(*, owner: str) -> Call[None]:
+    """Have the rights of one account until the end of the transaction, and no others."""
+    return done("act_for", {"owner": owner})
 
 
 def revoke_owner(*, role: str, owner: str) -> Call[bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,16 @@ def submit_cluster(
             "cluster": cluster,
         },
     )
+
+
+def note_submission(*, owner: str, key: str, cluster: int) -> Call[None]:
+    """Note under which key a submission can be asked for; JobStateConflict where the key is used."""
+    return done("note_submission", {"owner": owner, "key": key, "cluster": cluster})
+
+
+def submitted_as(*, owner: str, key: str) -> Call[int | None]:
+    """The cluster that was submitted under a key, or None."""
+    return value_of("submitted_as", {"owner": owner, "key": key})
 
 
 def submit_many(*, ads: Sequence[JsonObject], common: JsonObject | None = None) -> Call[list[SubmittedJob]]:

@@ -1,5 +1,6 @@
--- The Owners that this role may name, so whose jobs it sees and changes. SECURITY DEFINER: people can't read
--- owner_grant. A session learns nothing of a role that it is not a member of.
+-- The Owners that this role may name, so whose jobs it sees and changes: those granted to it, or the one
+-- account that it acts for. SECURITY DEFINER: people can't read owner_grant. A session learns nothing of a
+-- role that it is not a member of.
 CREATE OR REPLACE FUNCTION fetchwork.own_owners(role name)
 RETURNS text[]
 LANGUAGE sql
@@ -7,9 +8,15 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT coalesce(array_agg(DISTINCT g.owner), '{}')
-    FROM fetchwork.owner_grant AS g
-    JOIN pg_catalog.pg_roles AS r ON r.rolname = g.role
-    WHERE pg_has_role(own_owners.role, r.oid, 'USAGE')
-        AND pg_has_role(session_user, own_owners.role, 'MEMBER');
+    SELECT CASE
+        WHEN NOT pg_has_role(session_user, own_owners.role, 'MEMBER') THEN '{}'
+        WHEN fetchwork.acting_for(own_owners.role) IS NOT NULL THEN
+            ARRAY[fetchwork.acting_for(own_owners.role)]
+        ELSE (
+            SELECT coalesce(array_agg(DISTINCT g.owner), '{}')
+            FROM fetchwork.owner_grant AS g
+            JOIN pg_catalog.pg_roles AS r ON r.rolname = g.role
+            WHERE pg_has_role(own_owners.role, r.oid, 'USAGE')
+        )
+    END;
 END;

@@ -1,11 +1,16 @@
--- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and the
--- members of fetchwork_admin, fetchwork_reader and fetchwork_agent.
+-- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and the members of
+-- fetchwork_admin, fetchwork_reader, fetchwork_agent and fetchwork_access_point, which writes everybody's
+-- event logs; none of them while it acts for an account.
 CREATE OR REPLACE FUNCTION fetchwork.sees_all(role name)
 RETURNS boolean
 LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
-RETURN pg_has_role(role, 'fetchwork_reader', 'USAGE')
-    OR pg_has_role(role, 'fetchwork_agent', 'USAGE')
-    OR pg_has_role(role, 'fetchwork_admin', 'USAGE')
-    OR pg_has_role(role, (SELECT nspowner FROM pg_namespace WHERE nspname = 'fetchwork'), 'USAGE');
+RETURN fetchwork.acting_for(role) IS NULL
+    AND (
+        pg_has_role(role, 'fetchwork_reader', 'USAGE')
+        OR pg_has_role(role, 'fetchwork_agent', 'USAGE')
+        OR pg_has_role(role, 'fetchwork_access_point', 'USAGE')
+        OR pg_has_role(role, 'fetchwork_admin', 'USAGE')
+        OR pg_has_role(role, (SELECT nspowner FROM pg_namespace WHERE nspname = 'fetchwork'), 'USAGE')
+    );

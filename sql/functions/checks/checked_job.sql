@@ -72,7 +72,12 @@ BEGIN
         -- the share that is charged: of USER in GROUP.USER, or of the name alone
         charged := substring(ad ->> 'AccountingGroup' FROM '[^.]*$');
         IF NOT charged = ANY (fetchwork.own_owners(role))
-            AND EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged)
+            AND (
+                EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged)
+                -- an account that only an access point acts for
+                OR EXISTS (SELECT FROM fetchwork.job AS j WHERE j.owner = charged)
+                OR EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.owner = charged)
+            )
         THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'FWDEN',

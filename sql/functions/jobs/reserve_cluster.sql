@@ -1,7 +1,7 @@
 -- A cluster id for submit_cluster, for ads that hold the id themselves ($(ClusterId) in a file name). Only
--- the role that reserved it may use it, and only for a while (setting cluster_reservation). An id that is not
--- used leaves a gap, which does no harm; so that no role uses all ids up, it may have some reserved at a time
--- (setting max_reserved_clusters).
+-- who reserved it (asker) may use it, and only for a while (setting cluster_reservation). An id that is not
+-- used leaves a gap, which does no harm; so that nobody uses all ids up, each may have some reserved at a
+-- time (setting max_reserved_clusters).
 -- Errors: FWDEN (too many).
 CREATE OR REPLACE FUNCTION fetchwork.reserve_cluster()
 RETURNS integer
@@ -10,7 +10,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    asking name := fetchwork.invoker();
+    asking text := fetchwork.asker();
     maximum bigint := fetchwork.setting_value('max_reserved_clusters');
     reserved integer;
 BEGIN

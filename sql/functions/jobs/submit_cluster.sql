@@ -24,6 +24,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
+    asking text := fetchwork.asker();
     new_cluster integer;
     first_proc integer := 0;
     shared jsonb;
@@ -53,7 +54,7 @@ BEGIN
             (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
         INTO new_cluster, shared, first_proc
         FROM fetchwork.cluster AS c
-        WHERE c.cluster_id = submit_cluster.cluster AND c.submitted_by = role AND c.submitted_at = now();
+        WHERE c.cluster_id = submit_cluster.cluster AND c.submitted_by = asking AND c.submitted_at = now();
         IF first_proc IS NULL THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'FWINV',
@@ -75,7 +76,7 @@ BEGIN
         common_on_hold := coalesce(fetchwork.attribute_of(common, 'jobstatus') = '5', false);
         DELETE FROM fetchwork.cluster_reservation AS r
         WHERE r.cluster_id = submit_cluster.cluster
-            AND r.role = fetchwork.invoker()
+            AND r.role = asking
             AND r.reserved_at >= now() - make_interval(
                 secs => fetchwork.setting_value('cluster_reservation')::double precision
             );
@@ -89,7 +90,7 @@ BEGIN
                 );
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
-        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, cardinality(procs), role)
+        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, cardinality(procs), asking)
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;

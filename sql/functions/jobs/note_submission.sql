@@ -1,0 +1,49 @@
+-- Notes in the transaction of a submission under which key its caller knows it, so that a caller who heard
+-- no answer can ask again with the same key: submitted_as tells the cluster, and a second submission with
+-- the key is refused, even one that runs at the same time.
+--
+-- A key is its owner's alone, and is kept for the setting submission_days.
+-- Errors: FWDEN (an Owner that the caller may not name), FWCON (the key is used).
+-- Locks: the key, until commit; so of two submissions with one key one waits, and is refused.
+CREATE OR REPLACE FUNCTION fetchwork.note_submission(owner text, key text, cluster integer)
+RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+BEGIN
+    IF NOT fetchwork.is_admin(role) AND NOT note_submission.owner = ANY (fetchwork.own_owners(role)) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format('role %L may not submit as Owner %L', role, note_submission.owner);
+    END IF;
+    IF note_submission.key = '' OR octet_length(note_submission.key) > 250 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'the key of a submission is empty or too long; allowed: 1 to 250 bytes';
+    END IF;
+    INSERT INTO fetchwork.submission AS s (owner, key, cluster_id)
+    VALUES (note_submission.owner, note_submission.key, note_submission.cluster)
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWCON',
+            MESSAGE = format('submission %L has been made', note_submission.key);
+    END IF;
+    -- one's own old ones, a few at a time
+    DELETE FROM fetchwork.submission AS s
+    WHERE (s.owner, s.key) IN (
+        SELECT o.owner, o.key
+        FROM fetchwork.submission AS o
+        WHERE o.owner = note_submission.owner
+            AND o.submitted_at < now() - make_interval(
+                days => fetchwork.setting_value('submission_days')::integer
+            )
+        ORDER BY o.submitted_at
+        LIMIT 10
+        FOR UPDATE SKIP LOCKED
+    );
+END
+$$;

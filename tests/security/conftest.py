@@ -1,0 +1,80 @@
+"""Sessions of each role, and a queue with jobs of two owners."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from fetchwork.pool.postgres import PostgresServer
+from tests.direct_queue import EXITED, DirectQueue
+from tests.kept import kept_database
+from tests.security.roles import PASSWORD, ROLES, SECRET
+
+
+@pytest.fixture(scope="session")
+def _with_roles() -> set[int]:
+    """Ports of the servers that have the roles already."""
+    return set()
+
+
+@pytest.fixture
+def login(postgres: PostgresServer, _with_roles: set[int]) -> Iterator[Callable[[str], DirectQueue]]:
+    """Sessions that log in as one of the roles: not SET ROLE of a superuser, who may set it back."""
+    if postgres.port not in _with_roles:
+        for role, member_of in ROLES.items():
+            postgres.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+            if member_of:
+                postgres.query(f"GRANT {member_of} TO {role}")
+        _with_roles.add(postgres.port)
+    opened: list[psycopg.Connection] = []
+
+    def connect(role: str) -> DirectQueue:
+        their = postgres.conninfo("kept", user=role, password=PASSWORD)
+        opened.append(psycopg.connect(their, autocommit=True))
+        return DirectQueue(opened[-1])
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def root(postgres: PostgresServer) -> Iterator[DirectQueue]:
+    """The superuser's own session."""
+    with psycopg.connect(kept_database(postgres), autocommit=True) as connection:
+        queue = DirectQueue(connection)
+        yield queue
+        queue.check()
+
+
+@pytest.fixture
+def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
+    """alice and bob may submit as themselves, and have: 1.x is alice's, 2.x bob's; .0 has ended, .1 runs, .2 waits."""
+    for name in ("alice", "bob"):
+        root.call("grant_owner", role=f"fw_{name}", owner=name)
+        login(f"fw_{name}").submit_many(
+            [{"Args": f"{SECRET} {n}", "SubmitEventNotes": SECRET} for n in range(3)],
+            {
+                "Cmd": "/bin/true",
+                "Owner": name,
+                "JobBatchName": f"batch-{name}",
+                "Requirements": f'/Expr(Secret == "{SECRET}")/',
+                "Secret": name,
+            },
+        )
+    for n, kind in enumerate(root.candidates(root.host())):
+        for ends in (True, False):
+            (row,) = root.call(
+                "claim",
+                host_id=root.host(),
+                slot=f"slot{n}{ends:d}@h1",
+                autoclusters=[kind["autocluster_id"]],
+                prios=[0],
+                hints=[0],
+                limited=[False],
+            )
+            of_run = {"run_id": row["run_id"], "token": row["token"]}
+            root.call("start", **of_run, starter="1:1")
+            if ends:
+                root.call("finish", **of_run, hook_reason="exit", report={**EXITED, "ExitCode": 0})
+    return root
