@@ -104,9 +104,10 @@
 \ir functions/runs/run_owner.sql
 \ir functions/runs/run_facts.sql
 \ir functions/runs/close_run.sql
-\ir functions/runs/record_eviction.sql
 \ir functions/runs/termination.sql
+\ir functions/runs/slot_resources.sql
 \ir functions/runs/requested_resources.sql
+\ir functions/runs/record_eviction.sql
 \ir functions/runs/could_not_start.sql
 \ir functions/runs/give_up_offer.sql
 \ir functions/runs/lose_run.sql

@@ -175,6 +175,11 @@ INVARIANTS = {
         FROM known AS k
         FULL JOIN replayed AS r USING (cluster_id, proc_id)
         WHERE k.job_status IS DISTINCT FROM r.status
+            -- the event of a hold or removal comes when the run has ended
+            AND NOT (
+                k.job_status IN (3, 5) AND r.status IN (2, 7)
+                AND EXISTS (SELECT FROM fetchwork.run AS w WHERE w.cluster_id = k.cluster_id AND w.proc_id = k.proc_id)
+            )
     """,
 }
 

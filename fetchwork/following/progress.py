@@ -48,7 +48,7 @@ class Progress:
 
     @property
     def ended(self) -> int:
-        """Those that have left the queue, or are being removed."""
+        """Those that have left the queue: a removed job does so when its run has ended."""
         return self.succeeded + self.failed + self.removed
 
     def counts(self) -> dict[str, int]:
@@ -122,10 +122,9 @@ def snapshot(session: Session, jobs: Sequence[str]) -> Progress:
         named = [cluster, proc, proc]
         # a cluster may have a million jobs
         for row in session.database.stream(_IN_QUEUE, named, itersize=10_000):
-            if row["jobstatus"] != JobStatus.REMOVED:
-                progress.waiting[cluster, row["procid"]] = row["jobstatus"]
-            else:
-                progress.removed += 1
+            # of a removed job the run still ends
+            status = row["jobstatus"] if row["jobstatus"] != JobStatus.REMOVED else JobStatus.RUNNING
+            progress.waiting[cluster, row["procid"]] = status
         (ended,) = session.database.query(_ENDED, named)
         progress.succeeded += ended["succeeded"]
         progress.failed += ended["failed"]

@@ -70,14 +70,14 @@ class JobEvent(Mapping[str, Any]):
 
     __slots__ = (
         "_attributes",
+        "_cluster",
+        "_cursor",
         "_epoch",
         "_info",
         "_lower",
+        "_proc",
         "_run_id",
-        "cluster",
-        "cursor",
-        "proc",
-        "type_number",
+        "_type_number",
     )
 
     def __init__(self, line: str) -> None:
@@ -86,12 +86,32 @@ class JobEvent(Mapping[str, Any]):
         xid, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
             "\t", 7
         )
-        self.cursor = f"{xid}.{event_id}"
-        self.type_number = int(type_number)
-        self.cluster = int(cluster)
-        self.proc = int(proc)
+        self._cursor = f"{xid}.{event_id}"
+        self._type_number = int(type_number)
+        self._cluster = int(cluster)
+        self._proc = int(proc)
         self._attributes: Attributes | None = None
         self._lower: dict[str, str]
+
+    @property
+    def cursor(self) -> str:
+        """Its position in the stream: ``events(after=...)`` of it goes on behind it."""
+        return self._cursor
+
+    @property
+    def type_number(self) -> int:
+        """The number of its type, as HTCondor counts them."""
+        return self._type_number
+
+    @property
+    def cluster(self) -> int:
+        """The job's cluster."""
+        return self._cluster
+
+    @property
+    def proc(self) -> int:
+        """The job's process."""
+        return self._proc
 
     @property
     def run_id(self) -> int | None:
@@ -127,6 +147,7 @@ class JobEvent(Mapping[str, Any]):
         # most readers look at type and job only, so this waits until someone asks
         if self._attributes is None:
             moment = datetime.fromtimestamp(self.epoch, UTC).astimezone().replace(tzinfo=None)
+            info = json.loads(self._info[0]) if self._info else {}
             self._attributes = {
                 "MyType": MY_TYPES.get(self.type_number, "GenericEvent"),
                 "EventTypeNumber": self.type_number,
@@ -134,7 +155,8 @@ class JobEvent(Mapping[str, Any]):
                 "Proc": self.proc,
                 "Subproc": 0,
                 "EventTime": moment.isoformat(timespec="seconds"),
-                **(json.loads(self._info[0]) if self._info else {}),
+                **info,
+                **logentry.derived(self.type_number, info),
             }
             self._lower = {name.lower(): name for name in self._attributes}
         return self._attributes

@@ -16,6 +16,64 @@ from fetchwork.codes import EventType
 Event: TypeAlias = Mapping[str, Any]
 
 
+def derived(type_number: int, info: Event) -> dict[str, Any]:
+    """The attributes of HTCondor's that follow from what the database keeps of an event."""
+    if type_number not in _DERIVED:
+        return {}
+    return _DERIVED[type_number](info)
+
+
+def _of_submit(info: Event) -> dict[str, Any]:
+    return {"SubmitHost": _address(_text(info, "SubmitHost"))}
+
+
+def _of_execute(info: Event) -> dict[str, Any]:
+    more: dict[str, Any] = {"ExecuteHost": _address(_text(info, "ExecuteHost"))}
+    if props := info.get("ExecuteProps"):
+        from fetchwork.classad.jsonform import from_json
+
+        more["ExecuteProps"] = from_json(props)
+    return more
+
+
+def _of_eviction(info: Event) -> dict[str, Any]:
+    return {
+        "RunRemoteUsage": _usage_of(info.get("RunUserCpu"), info.get("RunSysCpu")),
+        "RunLocalUsage": _usage_of(0, 0),
+        # there is no file transfer
+        "SentBytes": 0.0,
+        "ReceivedBytes": 0.0,
+    }
+
+
+def _of_termination(info: Event) -> dict[str, Any]:
+    run = _of_eviction(info)
+    total = run["RunRemoteUsage"]
+    if "TotalUserCpu" in info:
+        total = _usage_of(info["TotalUserCpu"], info.get("TotalSysCpu"))
+    seconds = info.get("RunSeconds")
+    return {
+        **run,
+        "TotalRemoteUsage": total,
+        "TotalLocalUsage": run["RunLocalUsage"],
+        "TotalSentBytes": 0.0,
+        "TotalReceivedBytes": 0.0,
+        **({"TimeExecuteUsage": int(seconds)} if isinstance(seconds, int | float) else {}),
+    }
+
+
+def _usage_of(user_s: object, system_s: object) -> str:
+    return f"Usr {_days(user_s)}, Sys {_days(system_s)}"
+
+
+_DERIVED = {
+    EventType.SUBMIT: _of_submit,
+    EventType.EXECUTE: _of_execute,
+    EventType.JOB_EVICTED: _of_eviction,
+    EventType.JOB_TERMINATED: _of_termination,
+}
+
+
 def entry(type_number: int, job: tuple[int, int], epoch: float, event: Event) -> str:
     """An event (its attributes) as an entry of an event log, its last line ``...`` included."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
@@ -30,34 +88,38 @@ def _text(event: Event, name: str, default: str = "") -> str:
 
 def _submit(event: Event) -> str:
     notes = _text(event, "LogNotes")
-    return f"Job submitted from host: {_address(_text(event, 'SubmitHost'))}\n" + (
-        f"    {notes}\n" if notes else ""
-    )
+    return f"Job submitted from host: {_text(event, 'SubmitHost')}\n" + (f"    {notes}\n" if notes else "")
 
 
 def _execute(event: Event) -> str:
     slot = _text(event, "SlotName")
-    return f"Job executing on host: {_address(_text(event, 'ExecuteHost'))}\n" + (
-        f"\tSlotName: {slot}\n" if slot else ""
+    props = event.get("ExecuteProps") or {}
+    lines = [f"SlotName: {slot}"] if slot else []
+    lines += [f"{name} = {value}" for name, value in props.items() if isinstance(value, int | float)]
+    return f"Job executing on host: {_text(event, 'ExecuteHost')}\n" + "".join(
+        f"\t{line}\n" for line in lines
     )
 
 
 def _evicted(event: Event) -> str:
     again = bool(event.get("TerminatedAndRequeued", False))
-    first = "(0) Job terminated and was requeued" if again else "(0) Job was not checkpointed."
+    first = "(0) Job terminated and was requeued" if again else "(0) CPU times"
     lines = [f"\t{first}", *_usage(event, ("Run",)), *_bytes(("Run",))]
     if again:
         lines += _ending(event)
     if reason := _text(event, "Reason"):
         lines.append(f"\t{reason}")
+    lines += _resources(event)
     return "Job was evicted.\n" + "".join(f"{line}\n" for line in lines)
 
 
 def _terminated(event: Event) -> str:
     scopes = ("Run", "Total")
     lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes), *_resources(event)]
-    if event.get("TerminatedBySignal") is None and "EventTime" in event:
-        lines.append(f"\tJob terminated of its own accord at {event['EventTime']}.")
+    if "EventTime" in event:
+        signal = event.get("TerminatedBySignal")
+        how = f"exit-code {int(event.get('ReturnValue') or 0)}" if signal is None else f"signal {int(signal)}"
+        lines += ["", f"\tJob terminated of its own accord at {event['EventTime']} with {how}."]
     return "Job terminated.\n" + "".join(f"{line}\n" for line in lines)
 
 
@@ -71,6 +133,8 @@ def _resources(event: Event) -> list[str]:
         for title, tag in _RESOURCES
         if f"Request{tag}" in event
     ]
+    if "TimeExecuteUsage" in event:
+        rows.append(("TimeExecute (s)", _amount(event, "TimeExecuteUsage"), "", ""))
     if not rows:
         return []
     heading = f"\t{'Partitionable Resources':<23} : {'Usage':>8} {'Request':>8} {'Allocated':>9}"
@@ -94,12 +158,10 @@ def _ending(event: Event) -> list[str]:
 
 
 def _usage(event: Event, scopes: tuple[str, ...]) -> list[str]:
-    used = f"Usr {_days(event.get('RunUserCpu'))}, Sys {_days(event.get('RunSysCpu'))}"
-    none = f"Usr {_days(0)}, Sys {_days(0)}"
     return [
-        line
+        f"\t\t{event.get(f'{scope}{where}Usage', '')}  -  {scope} {where} Usage"
         for scope in scopes
-        for line in (f"\t\t{used}  -  {scope} Remote Usage", f"\t\t{none}  -  {scope} Local Usage")
+        for where in ("Remote", "Local")
     ]
 
 

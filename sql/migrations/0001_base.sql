@@ -242,6 +242,8 @@ FROM unnest(ARRAY[
     'NumCkpts', 'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',
     'NumHolds', 'NumHoldsByReason', 'NumJobMatches', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
     -- use
+    'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
+    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
     'ImageSize', 'MemoryUsage', 'ResidentSetSize', 'RemoteSysCpu', 'RemoteUserCpu', 'RemoteWallClockTime',
     'LastRemoteWallClockTime', 'CommittedTime',
     'CommittedSlotTime', 'CommittedSuspensionTime', 'CumulativeSlotTime', 'CumulativeRemoteSysCpu',

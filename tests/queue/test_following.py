@@ -106,6 +106,20 @@ def test_nothing_that_happens_around_the_snapshot_is_counted_twice(
     assert (last.total, last.succeeded, last.waiting) == (2, 2, {})
 
 
+def test_a_removed_job_that_runs_is_waited_for_until_it_has_ended(
+    fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removes, waits and cleans up must not race with the job."""
+    slots.submit()
+    run = slots.started()
+    slots.act("remove", "1.0", reason="enough")
+    told = fetchwork("wait", "1", "--timeout", "0")
+    assert (told.status, told.out) == (124, "1 jobs, 1 running\n")
+    when_it_waits(monkeypatch, lambda: slots.finish(run, ExitSignal=15, ExitBySignal=True, JobPid=7))
+    told = fetchwork("wait", "1")
+    assert (told.status, told.out) == (1, "1 jobs, 1 removed\n")
+
+
 def test_the_bar_is_drawn_on_a_terminal(conninfo: str, slots: DirectQueue) -> None:
     slots.submit()
     slots.finish(slots.started())

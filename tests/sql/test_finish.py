@@ -38,6 +38,7 @@ def test_an_exit_code_is_in_the_history(queue: DirectQueue, run: Claimed) -> Non
         "RunUserCpu": 1.5,
         "RunSysCpu": 0.5,
         "RequestCpus": 1,
+        "CpusUsage": 0.4,
     }
 
 
@@ -134,19 +135,83 @@ def test_a_job_removed_while_it_ran_is_removed_when_it_has_ended(queue: DirectQu
     assert queue.act("remove", run.job, reason="typo") == 1
     assert queue.status(run.job) == 3
     assert queue.rows("SELECT count(*) FROM fetchwork.jobs") == [(1,)]
+    # whoever waits for ABORTED cleans up behind the job
+    assert queue.events(run.job) == [0, 1]
+    queue.check()
     assert queue.finish(run, **KILLED) == "removed"
     assert queue.rows("SELECT JobStatus, LastReason FROM fetchwork.history") == [(3, "typo")]
-    assert queue.events(run.job) == [0, 1, 9]
+    assert queue.events(run.job) == [0, 1, 4, 9]
+    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 9") == {"Reason": "typo"}
     assert queue.value("SELECT count(*) FROM fetchwork.jobs") == 0
 
 
 def test_a_job_held_while_it_ran_is_held_when_it_has_ended(queue: DirectQueue, run: Claimed) -> None:
     assert queue.act("hold", run.job, reason="wait") == 1
     assert queue.status(run.job) == 5
+    assert queue.events(run.job) == [0, 1]
+    queue.check()
     assert queue.finish(run, "evict", **KILLED) == "held"
     assert queue.rows("SELECT JobStatus, HoldReason, RunId FROM fetchwork.jobs") == [(5, "wait", None)]
+    assert queue.events(run.job) == [0, 1, 4, 12]
+    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 12") == {
+        "HoldReason": "wait",
+        "HoldReasonCode": 1,
+        "HoldReasonSubCode": 0,
+    }
     queue.act("release", run.job)
     assert queue.claim() is not None
+
+
+@pytest.mark.parametrize(("action", "last"), [("hold", 12), ("remove", 9)])
+@pytest.mark.parametrize("lost", [True, False])
+def test_events_of_a_run_that_never_reports_have_the_same_order(
+    queue: DirectQueue, run: Claimed, action: str, last: int, lost: bool
+) -> None:
+    """Lost on the way to its end, or ended before it had a process."""
+    queue.act(action, run.job)
+    if lost:
+        assert queue.of(run, "starter_gone") is True
+    else:
+        assert queue.finish(run, "evict", x=1) == "withdrawn"
+    assert queue.events(run.job) == [0, 1, 4, last]
+    queue.check()
+
+
+@pytest.mark.parametrize("action", ["hold", "remove"])
+def test_an_offer_that_is_withdrawn_leaves_no_eviction(queue: DirectQueue, action: str) -> None:
+    job = queue.submit()
+    assert queue.claim() is not None
+    queue.act(action, job)
+    assert queue.events(job) == [0, 12 if action == "hold" else 9]
+    queue.check()
+
+
+def test_an_eviction_tells_what_the_run_had_used(queue: DirectQueue, run: Claimed) -> None:
+    queue.heartbeat(run, ResidentSetSize=3000, DiskUsage=28)
+    queue.act("vacate", run.job, reason="make room")
+    queue.finish(run, "evict", JobPid=1, ExitCode=0, JobDuration=4.0, RemoteUserCpu=1.0, RemoteSysCpu=1.0)
+    assert queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 4") == {
+        "Checkpointed": False,
+        "TerminatedAndRequeued": False,
+        "TerminatedNormally": False,
+        "Reason": "make room",
+        "RunSeconds": 4,
+        "RunUserCpu": 1,
+        "RunSysCpu": 1,
+        "RequestCpus": 1,
+        "CpusUsage": 0.5,
+        "MemoryUsage": 3,
+        "DiskUsage": 28,
+    }
+
+
+def test_a_job_that_ends_in_its_second_run_tells_what_it_used_in_all(
+    queue: DirectQueue, run: Claimed
+) -> None:
+    queue.finish(run, "evict", JobPid=1, JobDuration=4.0, RemoteUserCpu=1.0, RemoteSysCpu=2.0)
+    queue.finish(queue.started(), **EXITED, ExitCode=0, RemoteUserCpu=10.0, RemoteSysCpu=20.0)
+    info = queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 5")
+    assert (info["TotalUserCpu"], info["TotalSysCpu"], info["RunUserCpu"]) == (11, 22, 10)
 
 
 @pytest.mark.parametrize(("told", "outcome", "status"), [(True, "vacated", 1), (False, "completed", 4)])

@@ -40,6 +40,21 @@ def test_a_start_makes_the_job_running_with_an_event(queue: DirectQueue, run: Cl
     }
 
 
+def test_what_a_static_slot_has_is_told_with_the_start_and_the_end(queue: DirectQueue, run: Claimed) -> None:
+    queue.connection.execute(
+        'SELECT fetchwork.report_slots(1, \'[{"name": "slot1@h1", "cpus": 2, "memory_mib": 512, "disk_kib": 9000, "fetched_at": 1795225768}]\')'
+    )
+    assert queue.start(run, slot="slot1@h1") is None
+    resources = {"Cpus": 2, "Memory": 512, "Disk": 9000}
+    info = queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 1")
+    assert info["ExecuteProps"] == resources
+    facts = queue.value("SELECT facts FROM fetchwork.job")
+    assert {name: facts[f"{name}Provisioned"] for name in resources} == resources
+    queue.finish(run)
+    info = queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 5")
+    assert {name: info[name] for name in resources} == resources
+
+
 def test_a_start_is_the_accept_where_that_got_lost(queue: DirectQueue, run: Claimed) -> None:
     assert queue.start(run) is None
     assert queue.value("SELECT accepted_at IS NOT NULL FROM fetchwork.runs") is True

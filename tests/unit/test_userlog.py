@@ -105,6 +105,95 @@ def test_an_event_has_the_names_that_htcondor_gives_it(
     assert ours["EventTime"][:19] == theirs["EventTime"][:19]
 
 
+# what the database keeps with an event beside HTCondor's attributes
+OURS = {"RunSeconds", "RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunEnding"}
+WHOLE: list[tuple[int, dict[str, Any]]] = [
+    (0, {"SubmitHost": "fe80::1", "LogNotes": "a note"}),
+    (
+        1,
+        {
+            "ExecuteHost": "ep17",
+            "SlotName": "slot1@ep17",
+            "ExecuteProps": {"Cpus": 1, "Memory": 512, "Disk": 1000},
+        },
+    ),
+    (
+        4,
+        {
+            "Checkpointed": False,
+            "TerminatedAndRequeued": True,
+            "TerminatedNormally": True,
+            "ReturnValue": 3,
+            "Reason": "OnExitRemove is false",
+            "RunSeconds": 4.5,
+            "RunUserCpu": 1.5,
+            "RunSysCpu": 90061.5,
+        },
+    ),
+    (
+        4,
+        {
+            "Checkpointed": False,
+            "TerminatedAndRequeued": False,
+            "TerminatedNormally": False,
+            "Reason": "drained",
+            "RunSeconds": 4,
+            "RequestCpus": 1,
+            "RequestMemory": 128,
+            "MemoryUsage": 3,
+        },
+    ),
+    (
+        5,
+        {
+            "TerminatedNormally": True,
+            "ReturnValue": 3,
+            "RunSeconds": 4.5,
+            "RunUserCpu": 1.5,
+            "RunSysCpu": 2,
+            "TotalUserCpu": 62,
+            "TotalSysCpu": 3,
+            "RequestCpus": 1,
+            "RequestMemory": 128,
+            "RequestDisk": 1,
+            "Cpus": 2,
+            "Memory": 512,
+            "Disk": 1000,
+            "CpusUsage": 0.5,
+            "MemoryUsage": 3,
+            "DiskUsage": 28,
+        },
+    ),
+    (5, {"TerminatedNormally": False, "TerminatedBySignal": 9, "RunSeconds": 2}),
+    (12, {"HoldReason": "look", "HoldReasonCode": 3, "HoldReasonSubCode": 42, "RunEnding": True}),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "info"), [*WHOLE, *((n, i) for n, i, _ in CASES if n in (6, 9, 10, 11, 13))]
+)
+def test_an_event_has_exactly_the_attributes_that_htcondor_reads_from_its_text(
+    number: int, info: dict[str, Any], tmp_path: Path
+) -> None:
+    ours = event(number, **info)
+    (theirs,) = read_back(tmp_path, ours)
+    told = {name: value for name, value in ours.items() if name not in OURS}
+    if "ExecuteProps" in theirs:
+        assert dict(told.pop("ExecuteProps")) == dict(theirs["ExecuteProps"])
+    if number == 4:
+        # HTCondor writes the table there too, and does not read it
+        told = {name: value for name, value in told.items() if not name.startswith(("Request", "Memory"))}
+    assert {name: told[name] for name in told if name != "ExecuteProps"} == {
+        name: theirs[name] for name in theirs if name != "ExecuteProps"
+    }
+
+
+def test_an_event_s_attributes_can_not_be_set() -> None:
+    for name in ("type", "cluster", "proc", "timestamp", "cursor", "type_number", "run_id"):
+        with pytest.raises(AttributeError):
+            setattr(event(5), name, 1)
+
+
 def test_a_cursor_is_text_and_back() -> None:
     assert str(Cursor.parse(event(5).cursor)) == "812.4071"
     for wrong in ("", "812", "a.b", "1.2.3", "-1.2", f"{2**64}.1", f"1.{2**63}"):

@@ -1,20 +1,29 @@
 -- What becomes of a job whose run has just been closed without an end of the job itself: Idle and waiting
--- again, unless it was Held or Removed while the run lived. The caller has locked the job.
+-- again, unless it was Held or Removed while the run lived: then the event of that comes now, HELD (012) or
+-- ABORTED (009). The caller has locked the job, and has written the run's EVICTED.
 CREATE OR REPLACE FUNCTION fetchwork.back_to_idle(live fetchwork.run, reason text, delay interval DEFAULT '0')
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    status smallint;
+    job fetchwork.job;
 BEGIN
-    SELECT j.job_status
-    INTO status
+    SELECT j.*
+    INTO job
     FROM fetchwork.job AS j
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    IF status = 3 THEN
+    IF job.job_status = 3 THEN
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+        VALUES (9, live.cluster_id, live.proc_id, jsonb_build_object('Reason', live.end_reason));
         PERFORM fetchwork.retire_job(live.cluster_id, live.proc_id, 3::smallint, live.end_reason);
-    ELSIF status = 5 THEN
+    ELSIF job.job_status = 5 THEN
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+        VALUES (12, live.cluster_id, live.proc_id, jsonb_build_object(
+            'HoldReason', job.hold_reason,
+            'HoldReasonCode', job.hold_code,
+            'HoldReasonSubCode', job.hold_subcode
+        ));
         UPDATE fetchwork.job AS j
         SET run_id = NULL
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;

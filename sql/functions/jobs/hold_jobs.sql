@@ -1,5 +1,6 @@
--- Holds jobs, for hold() and for policy: takes them out of the queue, HELD events (012), asks for the end of
--- their runs. The caller has locked the jobs, none of which is Held or Removed.
+-- Holds jobs, for hold() and for policy: takes them out of the queue, asks for the end of their runs. HELD
+-- events (012) of jobs without a started run; that of a job with one comes at its end, behind EVICTED
+-- (back_to_idle), as in HTCondor. The caller has locked the jobs, none of which is Held or Removed.
 CREATE OR REPLACE FUNCTION fetchwork.hold_jobs(
     clusters integer [],
     procs integer [],
@@ -41,6 +42,7 @@ BEGIN
     SELECT h.autocluster_id, h.batch_id, count(*)
     FROM held AS h
     GROUP BY h.autocluster_id, h.batch_id;
+    PERFORM fetchwork.end_live_runs(clusters, procs, 'hold', hold_jobs.reason);
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT
         12, k.cluster_id, k.proc_id,
@@ -49,7 +51,10 @@ BEGIN
             'HoldReasonCode', hold_jobs.code,
             'HoldReasonSubCode', hold_jobs.subcode
         )
-    FROM unnest(clusters, procs) AS k (cluster_id, proc_id);
-    PERFORM fetchwork.end_live_runs(clusters, procs, 'hold', hold_jobs.reason);
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+    WHERE NOT EXISTS (
+        SELECT FROM fetchwork.run AS r
+        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+    );
 END
 $$;

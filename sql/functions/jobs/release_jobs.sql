@@ -1,6 +1,7 @@
 -- Releases held jobs, for release() and for policy; RELEASED events (013). A job whose run was asked to end
--- and has not yet is Running in name until that run's end brings it back to the queue; the others wait in
--- the order of the arrays. The caller has locked the jobs, all of which are Held.
+-- and has not yet is Running in name until that run's end brings it back to the queue, and its HELD (012),
+-- which would have come then, comes now; the others wait in the order of the arrays. The caller has locked
+-- the jobs, all of which are Held.
 CREATE OR REPLACE FUNCTION fetchwork.release_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -31,6 +32,17 @@ BEGIN
     SELECT coalesce(array_agg(e.cluster_id), '{}'), coalesce(array_agg(e.proc_id), '{}')
     INTO running_clusters, running_procs
     FROM ending AS e;
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    SELECT
+        12, j.cluster_id, j.proc_id,
+        jsonb_build_object(
+            'HoldReason', j.hold_reason,
+            'HoldReasonCode', j.hold_code,
+            'HoldReasonSubCode', j.hold_subcode,
+            'RunEnding', true
+        )
+    FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
+    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
     SELECT array_agg(w.cluster_id), array_agg(w.proc_id), array_agg(w.position)
     INTO waiting_clusters, waiting_procs, waiting_positions
     FROM (

@@ -1,6 +1,7 @@
--- Removes jobs, for remove() and for policy: ABORTED events (009). A job without a started run goes to
--- history at once, one with is Removed (X) until its run ends. The caller has locked the jobs, none of which
--- is Removed.
+-- Removes jobs, for remove() and for policy. A job without a started run goes to history at once, with an
+-- ABORTED event (009). One with is Removed (X) until its run ends, and only then come EVICTED and ABORTED
+-- (back_to_idle): whoever waits for that may then clean up. The caller has locked the jobs, none of which is
+-- Removed.
 CREATE OR REPLACE FUNCTION fetchwork.remove_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -14,9 +15,6 @@ DECLARE
     running_procs integer[];
 BEGIN
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
-    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-    SELECT 9, k.cluster_id, k.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
-    FROM unnest(clusters, procs) AS k (cluster_id, proc_id);
     PERFORM fetchwork.end_live_runs(clusters, procs, 'remove', remove_jobs.reason);
     SELECT array_agg(r.cluster_id), array_agg(r.proc_id)
     INTO running_clusters, running_procs
@@ -62,6 +60,11 @@ BEGIN
             r.wall_s, r.user_cpu_s, r.sys_cpu_s,
             r.owner, r.queue, coalesce(remove_jobs.reason, r.last_reason),
             r.facts || jsonb_build_object('LastJobStatus', r.job_status), r.ad
+        FROM removed AS r
+    ),
+    told AS (
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+        SELECT 9, r.cluster_id, r.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
         FROM removed AS r
     )
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed)

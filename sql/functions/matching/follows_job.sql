@@ -13,6 +13,8 @@ RETURN matched ?| ARRAY[
     'NumShadowStarts', 'NumJobMatches', 'JobRunCount', 'TotalSuspensions', 'LastSuspensionTime',
     'RemoteWallClockTime', 'LastRemoteWallClockTime', 'RemoteUserCpu', 'RemoteSysCpu', 'CommittedTime',
     'CommittedSlotTime', 'CumulativeSlotTime', 'CumulativeRemoteUserCpu', 'CumulativeRemoteSysCpu',
+    'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
+    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
     'ImageSize', 'MemoryUsage', 'ResidentSetSize',
     'JobStartDate', 'JobCurrentStartDate', 'LastMatchTime', 'LastRemoteHost', 'LastVacateTime',
     'VacateReason', 'LastHoldReason', 'LastHoldReasonCode', 'LastHoldReasonSubCode', 'ReleaseReason'

@@ -25,13 +25,8 @@ BEGIN
     SET num_not_started = j.num_not_started + 1, last_reason = could_not_start.reason
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
     RETURNING j.num_not_started, j.job_status INTO tries, status;
-    IF live.started_at IS NOT NULL AND status IN (2, 7) THEN
-        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-        VALUES (4, live.cluster_id, live.proc_id, live.run_id, jsonb_build_object(
-            'Checkpointed', false,
-            'TerminatedAndRequeued', false,
-            'Reason', could_not_start.reason
-        ));
+    IF live.started_at IS NOT NULL THEN
+        PERFORM fetchwork.record_eviction(live, could_not_start.reason);
     END IF;
     IF tries >= maximum AND status IN (1, 2, 7) THEN
         UPDATE fetchwork.job AS j

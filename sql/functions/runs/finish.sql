@@ -30,7 +30,6 @@ DECLARE
     has_status boolean := fetchwork.integer_of(report -> 'ExitCode') IS NOT NULL
         OR fetchwork.integer_of(report -> 'ExitSignal') IS NOT NULL;
     did_run boolean := has_status OR fetchwork.integer_of(report -> 'JobPid') IS NOT NULL;
-    status smallint;
     outcome fetchwork.run_outcome;
     reason text;
     run_s double precision;
@@ -71,13 +70,7 @@ BEGIN
             ELSE 'vacated'
         END;
         PERFORM fetchwork.close_run(live, outcome, live.end_reason, finish.report);
-        SELECT j.job_status
-        INTO status
-        FROM fetchwork.job AS j
-        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-        IF status IN (2, 7) THEN
-            PERFORM fetchwork.record_eviction(live, live.end_reason, finish.report);
-        END IF;
+        PERFORM fetchwork.record_eviction(live, live.end_reason, finish.report);
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
         RETURN outcome;
     END IF;

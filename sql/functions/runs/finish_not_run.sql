@@ -5,8 +5,6 @@ RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    status smallint;
 BEGIN
     IF live.end_requested IS NULL THEN
         PERFORM fetchwork.could_not_start(
@@ -23,11 +21,7 @@ BEGIN
         RETURN 'could_not_start';
     END IF;
     PERFORM fetchwork.close_run(live, 'withdrawn', live.end_reason, finish_not_run.report);
-    SELECT j.job_status
-    INTO status
-    FROM fetchwork.job AS j
-    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    IF status IN (2, 7) THEN
+    IF live.started_at IS NOT NULL THEN
         PERFORM fetchwork.record_eviction(live, live.end_reason, finish_not_run.report);
     END IF;
     PERFORM fetchwork.back_to_idle(live, live.end_reason);

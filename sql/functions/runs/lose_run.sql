@@ -14,21 +14,19 @@ BEGIN
     SET num_lost = j.num_lost + 1, last_reason = lose_run.reason
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
     RETURNING j.num_lost, j.job_status INTO losses, status;
-    IF status IN (2, 7) THEN
-        PERFORM fetchwork.record_eviction(live, lose_run.reason);
-        IF losses >= fetchwork.setting_value('max_lost') THEN
-            PERFORM fetchwork.hold_job(
-                live.cluster_id,
-                live.proc_id,
-                format('lost %s times, last: %s', losses, lose_run.reason),
-                26,
-                0
-            );
-            UPDATE fetchwork.job AS j
-            SET run_id = NULL
-            WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-            RETURN;
-        END IF;
+    PERFORM fetchwork.record_eviction(live, lose_run.reason);
+    IF status IN (2, 7) AND losses >= fetchwork.setting_value('max_lost') THEN
+        PERFORM fetchwork.hold_job(
+            live.cluster_id,
+            live.proc_id,
+            format('lost %s times, last: %s', losses, lose_run.reason),
+            26,
+            0
+        );
+        UPDATE fetchwork.job AS j
+        SET run_id = NULL
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+        RETURN;
     END IF;
     PERFORM fetchwork.back_to_idle(live, lose_run.reason);
 END

@@ -18,6 +18,12 @@ BEGIN ATOMIC
             'CommittedTime', CASE WHEN run_facts.outcome = 'completed' THEN ran.seconds::bigint END
         )
         || fetchwork.memory_use(used)
+        || jsonb_build_object(
+            'BlockReads', fetchwork.integer_of(used -> 'BlockReads'),
+            'BlockWrites', fetchwork.integer_of(used -> 'BlockWrites'),
+            'BlockReadKbytes', fetchwork.integer_of(used -> 'BlockReadKbytes'),
+            'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes')
+        )
         || CASE
             WHEN run_facts.outcome IN ('evicted', 'vacated', 'held', 'removed') THEN jsonb_build_object(
                 'LastVacateTime', extract(epoch FROM clock_timestamp())::bigint,

@@ -1,4 +1,5 @@
--- The attributes of a TERMINATED event, as JobEventLog names them.
+-- How a run went, for TERMINATED and EVICTED events: its time, its CPU time, and how its job ended. The names
+-- are those of JobEventLog where they are fetchwork's to give; fetchwork/queue/events.py makes the rest.
 CREATE OR REPLACE FUNCTION fetchwork.termination(report jsonb, run_s double precision)
 RETURNS jsonb
 LANGUAGE sql
