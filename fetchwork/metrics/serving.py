@@ -1,0 +1,40 @@
+"""``GET /metrics``, answered by threads beside the program."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+
+from fetchwork.errors import AgentUnavailable
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The address and port of 'ADDRESS:PORT', '[IPV6]:PORT' or ':PORT' (all addresses); raises ValueError."""
+    address, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError(
+            f"'{text}' is not an address; allowed: ADDRESS:PORT, such as 127.0.0.1:9118, or :PORT"
+        )
+    return address.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - asked for
+
+
+class Server:
+    """Serves a registry at an address until ``close``; AgentUnavailable if it can't listen there."""
+
+    def __init__(self, registry: CollectorRegistry, address: str, port: int) -> None:
+        try:
+            self._server, self._thread = start_http_server(port, address, registry)
+        except OSError as error:
+            raise AgentUnavailable(
+                f"cannot listen at '{address}:{port}': {error.strerror or error}"
+            ) from error
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    """What Prometheus would read now."""
+    return generate_latest(registry).decode()

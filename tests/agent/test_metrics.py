@@ -1,0 +1,107 @@
+"""What an agent tells Prometheus."""
+
+import asyncio
+import signal
+import socket
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fetchwork.agent import client
+from fetchwork.agent.metrics import HOOKS
+from fetchwork.hook.wire import Reply, Request
+from fetchwork.simulate.agents import AgentProcess
+from tests.agent.conftest import Submit, slot_ad
+from tests.metrics.names import documented
+from tests.waiting import PATIENCE_S
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def agent(conninfo: str, public_directory: Callable[[], Path], port: int) -> Iterator[AgentProcess]:
+    agent = AgentProcess(
+        public_directory(),
+        "vm",
+        conninfo,
+        agent={"metrics": f"127.0.0.1:{port}"},
+        keyword={"max_fetch_wait_s": 0},
+        keyword_name="FW",
+    )
+    yield agent
+    agent.signal(signal.SIGKILL)
+
+
+async def ask(agent: AgentProcess, name: str, body: bytes = b"") -> Reply:
+    return await asyncio.to_thread(client.ask, agent.socket, Request(name, body, keyword="FW"), PATIENCE_S)
+
+
+async def read(port: int) -> str:
+    def get() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+
+    return await asyncio.to_thread(get)
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (one.name, *(value for _, value in sorted(one.labels.items()))): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+async def test_answers_are_counted_by_hook_and_outcome(
+    agent: AgentProcess, port: int, submit: Submit
+) -> None:
+    await agent.start()
+    submit(cmd="/bin/true")
+    assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
+    assert not (await ask(agent, "fetch_work", slot_ad(Name="slot2@vm"))).body
+    # any account may send such a thing: it gets no label of its own
+    await ask(agent, "name_that_nobody_knows")
+    counted = samples(await read(port))
+    assert counted["HookRequests_total", "fetch_work", "offered"] == 1
+    assert counted["HookRequests_total", "fetch_work", "nothing"] == 1
+    hooks = {labels[0] for name, *labels in counted if name == "HookRequests_total"}
+    assert hooks <= {*HOOKS, "other"}
+    assert "name_that_nobody_knows" not in str(counted)
+    assert counted["HookTime_seconds_count", "fetch_work"] == 2
+    assert counted["DatabaseUp", "main"] == 1
+    assert counted["SpooledReports",] == 0
+
+
+async def test_the_document_lists_every_metric_of_an_agent(
+    agent: AgentProcess, port: int, submit: Submit
+) -> None:
+    await agent.start()
+    submit(cmd="/bin/true")
+    await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))
+    ends = {"counter": "_total", "info": "_info"}
+    shown = {
+        one.name + ends.get(one.type, "")
+        for one in text_string_to_metric_families(await read(port))
+        if not one.name.endswith("_created")
+    }
+    assert shown == documented("agent")
+
+
+async def test_a_port_that_is_taken_keeps_no_agent_from_its_work(
+    agent: AgentProcess, port: int, submit: Submit
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        await agent.start()
+        submit(cmd="/bin/true")
+        assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
+        assert "metrics_not_served" in agent.log.read_text()
