@@ -8,6 +8,7 @@
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
 #   make lint       formatting, rules, types, of Python and of SQL
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
+#   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
 #   make lock       choose the newest allowed versions of all dependencies anew
 
@@ -24,7 +25,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # where the environment says so, hundreds of processes would each compile the package anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-all test-lowest lint lock postgres soak
+.PHONY: demo check test test-all test-lowest lint lock postgres soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -55,6 +56,9 @@ lint: $(INSTALLED)
 
 bench-%: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py
+
+fuzz-hooks:
+	@SECONDS=$(or $(SECONDS),600) tests/hooks/fuzz/run
 
 soak: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/soak.py

@@ -27,6 +27,8 @@ TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")
 #: how the reason begins of tests that miss their HTCondor
 NOT_TESTED = "not tested with the HTCondor"
+#: the reason of tests that miss a C compiler
+WITHOUT_COMPILER = "not tested: the compiled hooks, as there is no C compiler 'cc'"
 
 # a test has its own database, so it waits for nobody: what hangs is a defect, and is ended
 SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "UTC"}
@@ -89,13 +91,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A missing HTCondor is one of the last things that are read, and not only one skip among others."""
+    """A missing HTCondor or compiler is one of the last things that are read, not one skip among others."""
     reasons = {str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")}
-    missing = sorted(reason for reason in reasons if NOT_TESTED in reason)
-    if missing:
-        terminalreporter.section("HTCONDOR IS MISSING", sep="!", red=True, bold=True)
-        for reason in missing:
-            terminalreporter.line(reason, red=True)
+    for what, begin in (("HTCONDOR", NOT_TESTED), ("A C COMPILER", WITHOUT_COMPILER)):
+        missing = sorted(reason for reason in reasons if begin in reason)
+        if missing:
+            terminalreporter.section(f"{what} IS MISSING", sep="!", red=True, bold=True)
+            for reason in missing:
+                terminalreporter.line(reason, red=True)
 
 
 # tests/condor by thirds of its time; what shares the fixture "pool" is in the first, the rest in the last

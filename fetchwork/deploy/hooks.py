@@ -7,6 +7,8 @@ not be able to enter the environment that fetchwork itself is installed in.
     DIR/hook.conf         keyword, socket, spool; the settings of direct mode
     DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
 
+Compiled hooks take the place of the six, which then are DIR/fetch_work.py ...: they do what is rare.
+
 Installing again while slots run is safe: every file is replaced by renaming, the modules all at once.
 """
 
@@ -22,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fetchwork.config import HostConfig
+from fetchwork.deploy.compiled import compile_hook, is_compiled
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS
@@ -33,6 +36,7 @@ MODULES = (
     "hook/__init__.py",
     "hook/wire.py",
     "hook/client.py",
+    "hook/handover.py",
     "hook/jobcheck.py",
     "hook/jobtail.py",
     "hook/direct.py",
@@ -63,13 +67,18 @@ def install(
     direct_config: Path | str | None = None,
     deadline_s: float | None = None,
     job_exit_deadline_s: float | None = None,
+    compiled: bool | None = None,
+    compiler_options: tuple[str, ...] | None = None,
 ) -> list[Path]:
     """Install the hooks of one keyword into ``directory`` and return the executables.
 
-    ``python`` starts them (default: /usr/bin/python3). Raises ConfigError with every setting that can't work,
-    FetchworkError where the file system refuses.
+    ``python`` starts them (default: /usr/bin/python3), or what the ``compiled`` ones leave to it; None: what
+    is in the directory stays compiled. Raises ConfigError with every setting that can't work, FetchworkError
+    where the file system or the compiler refuses.
     """
     directory = Path(directory)
+    if compiled is None:
+        compiled = is_compiled(directory)
     interpreter = Path(python or "/usr/bin/python3")
     settings = {
         "keyword": keyword,
@@ -86,13 +95,18 @@ def install(
     try:
         _make_directories(directory)
         _install_modules(directory, interpreter)
-        written = []
-        for name in HOOKS:
-            text = (_hooks_source() / name).read_text()
-            _, _, rest = text.partition("\n")
-            _replace(directory / name, f"#!{interpreter} -IS\n{rest}", 0o755)
-            written.append(directory / name)
         _replace(directory / "hook.conf", _conf_text(settings), 0o644)
+        written = [directory / name for name in HOOKS]
+        for path in written:
+            text = (_hooks_source() / path.name).read_text()
+            _, _, rest = text.partition("\n")
+            script = path.with_name(f"{path.name}.py") if compiled else path
+            _replace(script, f"#!{interpreter} -IS\n{rest}", 0o755)
+        if compiled:
+            _install_compiled(directory, compiler_options)
+        else:
+            for path in written:
+                path.with_name(f"{path.name}.py").unlink(missing_ok=True)
     except OSError as exc:
         raise FetchworkError(
             f"cannot install hooks in '{directory}': {exc.strerror}: '{exc.filename}'"
@@ -100,7 +114,9 @@ def install(
     return written
 
 
-def install_host(config: HostConfig, *, python: Path | str | None = None) -> dict[str, list[Path]]:
+def install_host(
+    config: HostConfig, *, python: Path | str | None = None, compiled: bool | None = None
+) -> dict[str, list[Path]]:
     """Install every keyword of a host file, and make the agent's spool; return the executables by keyword."""
     spool, account = config.agent.spool, config.agent.user
     try:
@@ -118,6 +134,7 @@ def install_host(config: HostConfig, *, python: Path | str | None = None) -> dic
             socket=config.socket,
             spool=spool,
             python=python,
+            compiled=compiled,
             direct_python=config.agent.venv / "bin/python",
             direct_config=config.host.file,
             deadline_s=keyword.max_fetch_wait_s + _WAIT_MARGIN_S if keyword.max_fetch_wait_s > 30 else None,
@@ -217,6 +234,20 @@ def _install_modules(directory: Path, interpreter: Path) -> None:
     for old in directory.glob("lib-*"):
         if old != target:
             shutil.rmtree(old)
+
+
+def _install_compiled(directory: Path, options: tuple[str, ...] | None) -> None:
+    """Build the compiled hook and lay it in place of each hook: one file with six names."""
+    built = directory / f".compiled-{os.getpid()}"
+    try:
+        compile_hook(built, options)
+        built.chmod(0o755)
+        for name in HOOKS:
+            new = directory / f".{name}-{os.getpid()}"
+            new.hardlink_to(built)
+            new.rename(directory / name)
+    finally:
+        built.unlink(missing_ok=True)
 
 
 def _run(interpreter: Path, code: str, *args: str) -> str:

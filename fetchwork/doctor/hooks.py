@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.config import HostConfig
+from fetchwork.deploy import compiled
 from fetchwork.deploy.check import Locator, check_hooks, check_leftovers, check_socket, check_spool
 from fetchwork.deploy.render import HOOKS
 from fetchwork.doctor.line import Line, failed, ok, warned
@@ -33,15 +34,41 @@ def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
 
 
 def _interpreters(directory: Path, keyword: str, locate: Locator) -> Iterator[Line]:
-    missing = {}
+    """Whether what runs the hooks is there: the interpreter, or this version's build of the compiled ones."""
+    problems = {}
+    languages = set()
+    again = f"fetchwork hooks install -c '{locate.path}'"
     for hook in HOOKS:
         path = directory / hook.lower()
-        if problem := _interpreter_problem(path):
-            missing[problem] = path
-    for problem, path in missing.items():
-        yield failed("hooks", f"'{path}' can't run: {problem}", f"fetchwork hooks install -c '{locate.path}'")
-    if not missing:
-        yield ok("hooks", f"{keyword}: {directory}")
+        build = _build_of(path)
+        languages.add("in Python" if build is None else "compiled")
+        # what the compiled one becomes where there is more to do
+        script = path if build is None else path.with_name(f"{path.name}.py")
+        if problem := _interpreter_problem(script):
+            problems[problem] = failed("hooks", f"'{script}' can't run: {problem}", again)
+        if build is not None and (problem := _build_problem(build)):
+            # the agent still understands an older build of its own protocol
+            line = warned if build.protocol == compiled.this_build().protocol else failed
+            problems[problem] = line("hooks", f"'{path}' {problem}", f"{again} --compiled")
+    if len(languages) > 1:
+        problems["mixed"] = failed("hooks", f"'{directory}': some hooks are compiled, some are not", again)
+    yield from problems.values()
+    if not problems:
+        yield ok("hooks", f"{keyword}: {directory}, {languages.pop()}")
+
+
+def _build_of(path: Path) -> compiled.Build | None:
+    try:
+        return compiled.build_of(path)
+    except OSError:
+        return None
+
+
+def _build_problem(build: compiled.Build) -> str | None:
+    ours = compiled.this_build()
+    if build.protocol != ours.protocol:
+        return f"speaks {build.protocol}, and the agent of this version speaks {ours.protocol}"
+    return None if build == ours else "was compiled from another version of fetchwork"
 
 
 def _interpreter_problem(path: Path) -> str | None:

@@ -17,6 +17,9 @@ answered the first. So a dead or deaf agent costs them half of their time, and d
 
 Direct mode gets its settings by environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
 FETCHWORK_DEADLINE_MS, and for prepare_job FETCHWORK_CHECK. The timer goes on in it: it ends with SIGALRM.
+
+This is the reference of the compiled hook (client.c), which becomes this one wherever there is more to do
+than to ask an agent that answers; it says in a ``Handover`` what it has done.
 """
 
 import posix
@@ -36,6 +39,10 @@ from time import monotonic, sleep
 
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
 from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fetchwork.hook.handover import Handover
 
 # seconds: for the whole hook, and of them for the agent where direct mode may follow it. HTCondor kills
 # JOB_EXIT after 30; FETCH_WORK waits in the agent until there is work.
@@ -60,7 +67,14 @@ def main(name: str, home: str) -> None:
         _open_standard_descriptors()
         # the directory that the hook was called from tells its keyword; a hook called by a symbolic link
         # from somewhere else belongs to the directory that the link points to
-        status = _Hook(name, (_called_from(), home)).run()
+        called_from, _, file = sys.argv[0].rpartition("/")
+        handover = None
+        if file.endswith(".py"):
+            from fetchwork.hook.handover import take
+
+            handover = take()
+            called_from = handover.called_from if handover else called_from
+        status = _Hook(name, (called_from, home), handover).run()
     except FetchworkError as exc:
         status = _give_up(name, str(exc))
     except BaseException as exc:
@@ -69,17 +83,13 @@ def main(name: str, home: str) -> None:
         posix._exit(status)
 
 
-def _called_from() -> str:
-    return sys.argv[0].rpartition("/")[0]
-
-
 class _Hook:
-    def __init__(self, name: str, directories: tuple[str, ...]) -> None:
+    def __init__(self, name: str, directories: tuple[str, ...], handover: "Handover | None") -> None:
         self.name = name
-        self.start = monotonic()
+        self.handover = handover
+        self.start = handover.start if handover else monotonic()
         self.total_s, self.agent_s = _DEADLINES[name]
-        self.end = self.start + self.total_s
-        _set_timer(self.total_s + _GRACE_S)
+        self._set_end()
         self.conf = _read_conf(directories)
         for key in (name + "_deadline_s", "deadline_s"):
             if key in self.conf:
@@ -99,17 +109,27 @@ class _Hook:
         if self.name == "fetch_work" or wanted < self.total_s:
             self.agent_s *= wanted / self.total_s
             self.total_s = wanted
-            self.end = self.start + wanted
-            _set_timer(wanted + _GRACE_S)
+            self._set_end()
+
+    def _set_end(self) -> None:
+        self.end = self.start + self.total_s
+        # a hook that takes over may have to begin after its end
+        _set_timer(max(0.0, self.end - monotonic()) + _GRACE_S)
 
     def run(self) -> int:
-        self.body = _read_stdin(self.end)
+        handover = self.handover
+        if handover and handover.state == "failed":
+            raise FetchworkError(handover.cause)
+        # what was handed over is there, however late it is
+        self.body = _read_stdin(max(self.end, monotonic() + 1.0) if handover else self.end)
         if self.name == "prepare_job":
             from fetchwork.hook.jobcheck import find_problem
 
             self.check = one_line(find_problem(self.body))
         elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
             self._add_output()
+        if handover and handover.state == "refused":
+            return self._undelivered(handover.cause)
         # a host file that holds a password is closed to job users: they need the agent
         may_go_direct = "direct_python" in self.conf and posix.access(
             self.conf.get("direct_config", ""), posix.R_OK
@@ -126,6 +146,9 @@ class _Hook:
         )
         link = _Link(agent_end)
         try:
+            if handover and handover.state != "afresh":
+                link.connected = handover.state == "connected"
+                raise AgentUnavailable(handover.cause)
             reply = link.ask(self.conf["socket"], request)
         except FetchworkError as exc:
             wanted = self.name != "fetch_work" or not (link.connected or _is_busy(self.body))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 from fetchwork import config
 from fetchwork.cli import run
 from fetchwork.db import schema
-from fetchwork.deploy import UNIT_FILE, render
+from fetchwork.deploy import UNIT_FILE, compiled, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, daemons, database, hooks
 from fetchwork.process import Process
+from tests.conftest import WITHOUT_COMPILER
 from tests.doctor.conftest import TestHost
 from tests.waiting import until
 
@@ -177,6 +179,50 @@ def test_hook_without_its_interpreter(host: TestHost) -> None:
     line = only(host.failures())
     assert "interpreter '/nowhere/" in line.text
     assert f"fetchwork hooks install -c '{host.file}'" in line.remedy
+
+
+@pytest.fixture
+def compiled_host(host: TestHost) -> TestHost:
+    if shutil.which("cc") is None:
+        pytest.skip(WITHOUT_COMPILER)
+    hookinstall.install_host(config.load(host.file), compiled=True)
+    return host
+
+
+def test_compiled_hooks_are_told(compiled_host: TestHost) -> None:
+    (line,) = [line for line in compiled_host.diagnose() if line.subject == "hooks"]
+    assert (line.verdict, line.text) == ("ok", f"FETCHWORK: {compiled_host.hooks}, compiled")
+
+
+def test_compiled_hook_of_another_version(compiled_host: TestHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = compiled.this_build()
+    monkeypatch.setattr(compiled, "this_build", lambda: ours._replace(build="0123456789abcdef"))
+    (line,) = [line for line in compiled_host.diagnose() if line.subject == "hooks"]
+    assert line.verdict == "warn"
+    assert line.text.endswith("was compiled from another version of fetchwork")
+    assert line.remedy == f"fetchwork hooks install -c '{compiled_host.file}' --compiled"
+
+
+def test_compiled_hook_of_another_protocol(compiled_host: TestHost) -> None:
+    data = (compiled_host.hooks / "job_exit").read_bytes()
+    assert data.count(b"protocol=fetchwork/1 ") == 1
+    (compiled_host.hooks / "job_exit").write_bytes(
+        data.replace(b"protocol=fetchwork/1 ", b"protocol=fetchwork/0 ")
+    )
+    line = only(compiled_host.failures())
+    assert line.text.endswith("speaks fetchwork/0, and the agent of this version speaks fetchwork/1")
+
+
+def test_compiled_hook_without_its_hook_in_python(compiled_host: TestHost) -> None:
+    (compiled_host.hooks / "job_exit.py").unlink()
+    line = only(compiled_host.failures())
+    assert line.text == f"'{compiled_host.hooks}/job_exit.py' can't run: no such file or directory"
+
+
+def test_hooks_of_both_sorts(compiled_host: TestHost) -> None:
+    (compiled_host.hooks / "job_exit.py").rename(compiled_host.hooks / "job_exit")
+    line = only(compiled_host.failures())
+    assert line.text == f"'{compiled_host.hooks}': some hooks are compiled, some are not"
 
 
 def test_hooks_of_another_keyword_in_the_directory(host: TestHost) -> None:

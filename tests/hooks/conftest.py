@@ -15,7 +15,16 @@ import pytest
 
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
+from tests.conftest import WITHOUT_COMPILER
 
+#: an error that a sanitizer finds makes the hook print much text, which no test takes
+SANITIZED = (
+    "-g",
+    "-O1",
+    "-Werror",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+)
 ADS = Path(__file__).parent.parent / "data" / "ads"
 
 
@@ -131,10 +140,22 @@ class Hooks:
         return done
 
 
+@pytest.fixture(scope="session", params=["python", "compiled"])
+def language(request: pytest.FixtureRequest) -> str:
+    """What the hooks are written in: the same tests for both."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
-def _installed(public_directory: Callable[[], Path]) -> Path:
+def _installed(public_directory: Callable[[], Path], language: str) -> Path:
     home = public_directory()
-    hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere")
+    compiled = language == "compiled"
+    if compiled and shutil.which("cc") is None:
+        pytest.skip(WITHOUT_COMPILER)
+    options = SANITIZED if compiled else None
+    hookinstall.install(
+        home / "hooks", keyword="FW", socket="/nowhere", compiled=compiled, compiler_options=options
+    )
     return home
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from click.testing import CliRunner, Result
 from fetchwork import config
 from fetchwork.cli.agent import cli as agent_cli
 from fetchwork.cli.hooks import cli
+from fetchwork.deploy import compiled
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import Locator, check_socket
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.following.logfiles import default_state
 from fetchwork.hook.wire import HOOKS
+from tests.conftest import WITHOUT_COMPILER
 
 ROOT = os.geteuid() == 0
 
@@ -149,6 +152,70 @@ def test_a_directory_that_job_users_can_not_enter_is_refused(home: Path) -> None
 def test_an_interpreter_that_is_none_is_told(home: Path) -> None:
     with pytest.raises(FetchworkError, match="'/bin/false' is not a working Python 3"):
         hookinstall.install(home / "hooks", keyword="FW", socket="/x", python="/bin/false")
+
+
+# -- compiled
+
+compiler = pytest.mark.skipif(shutil.which("cc") is None, reason=WITHOUT_COMPILER)
+
+
+@compiler
+def test_compiled_hooks_are_one_file_beside_the_hooks_in_python(home: Path) -> None:
+    target = home / "hooks"
+    paths = hookinstall.install(target, keyword="FW", socket="/nowhere", compiled=True)
+    assert [path.name for path in paths] == list(HOOKS)
+    assert len({path.stat().st_ino for path in paths}) == 1
+    for path in paths:
+        assert compiled.build_of(path) == compiled.this_build()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o755
+        assert path.with_name(f"{path.name}.py").read_text().startswith("#!/usr/bin/python3 -IS\n")
+    assert not list(target.rglob(".*"))
+    run = subprocess.run([paths[0]], capture_output=True, input=b"")
+    message = b"fetchwork fetch_work: cannot connect to agent socket '/nowhere': No such file or directory\n"
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", message)
+
+
+@compiler
+def test_hooks_change_from_python_to_compiled_and_back(home: Path) -> None:
+    target = home / "hooks"
+    is_compiled = False
+    for asked in (None, True, None, True, False, None):
+        is_compiled = is_compiled if asked is None else asked
+        hookinstall.install(target, keyword="FW", socket="/nowhere", compiled=asked)
+        assert (compiled.build_of(target / "job_exit") is not None) is is_compiled
+        assert len(list(target.glob("*.py"))) == (6 if is_compiled else 0)
+        assert (
+            b"cannot connect" in subprocess.run([target / "job_exit"], capture_output=True, input=b"").stderr
+        )
+
+
+@pytest.mark.parametrize("name", HOOKS)
+@compiler
+def test_a_compiled_hook_without_its_hook_in_python_fails_as_htcondor_reads_it(home: Path, name: str) -> None:
+    hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere", compiled=True)
+    (home / f"hooks/{name}.py").unlink()
+    run = subprocess.run([home / "hooks" / name], capture_output=True, input=b"")
+    assert run.returncode == (0 if name == "fetch_work" else 1)
+    assert run.stdout.startswith(b"HookStatusCode = 350\n" if name == "prepare_job" else b"")
+    cause = f"cannot start '{home}/hooks/{name}.py': No such file or directory\n"
+    assert run.stderr.decode().endswith(cause)
+
+
+def test_without_a_compiler_it_says_what_is_missing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -O9")
+    done = CliRunner().invoke(cli, ["install", "--compiled", "--config", str(host_file(home))])
+    assert isinstance(done.exception, FetchworkError)
+    assert str(done.exception).startswith(
+        "compiled hooks need a C compiler, and there is no 'no-such-compiler'"
+    )
+
+
+@compiler
+def test_a_compiler_that_fails_is_quoted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "cc --no-such-option")
+    with pytest.raises(FetchworkError, match=r"'cc' cannot compile '.*client.c': .*no-such-option"):
+        hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere", compiled=True)
+    assert not list((home / "hooks").glob(".*"))
 
 
 # -- the command

@@ -97,7 +97,7 @@ def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks: Hooks, 
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: str) -> None:
+def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: str, language: str) -> None:
     agent(Reply())
 
     def imported(*command: str) -> set[str]:
@@ -121,7 +121,26 @@ def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: s
     }
     if name == "prepare_job":
         allowed |= {"fetchwork.hook.jobcheck", "_stat"}
-    assert imported(str(hooks.directory / name)) - imported("-c", "pass") == allowed
+    script = hooks.directory / name
+    if language == "compiled":
+        # what it becomes where there is more to do
+        script = script.with_name(f"{name}.py")
+        allowed |= {"fetchwork.hook.handover"}
+    assert imported(str(script)) - imported("-c", "pass") == allowed
+
+
+@pytest.mark.parametrize(("file", "argv"), CAPTURES, ids=[file for file, _ in CAPTURES])
+def test_a_compiled_hook_starts_no_python_where_the_agent_answers(
+    hooks: Hooks, agent: StartAgent, file: str, argv: str, language: str
+) -> None:
+    if language != "compiled":
+        pytest.skip("of the compiled hooks")
+    for script in hooks.directory.glob("*.py"):
+        script.write_text("#!/bin/false\n")
+    agent(Reply(b"x = 1\n", exit=3, stderr="a remark"))
+    args = [] if argv == "(none)" else [argv]
+    done = hooks.run(hook_of(file), *args, stdin=(ADS / file).read_bytes())
+    assert (done.returncode, done.stdout) == (3, b"x = 1\n")
 
 
 # -- the directory that a hook belongs to

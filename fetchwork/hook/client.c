@@ -1,0 +1,972 @@
+/* The hooks as one compiled program: what client.py does where an agent answers, without an interpreter.
+ *
+ * It speaks PROTOCOL.md. `fetchwork hooks install --compiled` builds it, and lays it in place of each hook;
+ * the hook in Python, which is the reference, then stands beside it as NAME.py.
+ *
+ * Theory of operation
+ * -------------------
+ * Nearly every call of a hook goes well: read stdin, ask the agent, print its answer. That is done here. For
+ * everything else (no agent, direct mode, a report for the spool, a job with a problem, the end of a job's
+ * output, anything odd in hook.conf or in an answer) this program becomes the hook in Python by exec, and
+ * tells it in FETCHWORK_HANDOVER what has happened so far: the hook's deadline goes on, the agent is not
+ * asked a second time, and what people read is written in one place. handover.py is the other side.
+ *
+ * So the checks of prepare_job say here only "certainly no problem" or "let Python look".
+ *
+ * It needs POSIX, and of Linux memfd_create and AT_EXECFN. Each wait is a poll against one deadline of the
+ * monotonic clock; behind them stands an interval timer, which goes on after exec.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VERSION "fetchwork/1"
+#ifndef BUILD
+#define BUILD "none"
+#endif
+
+enum {
+    MAX_HEAD = 8 * 1024,
+    MAX_BODY = 16 * 1024 * 1024,
+    MAX_CONF = 65536,
+    MAX_CAUSE = MAX_HEAD,
+    /* pipes take this much without blocking once they are writable (PIPE_BUF) */
+    PIPE_CHUNK = 4096,
+};
+
+/* how long after its deadline a hook that did not notice it is ended by a signal */
+static const double GRACE_S = 2.0;
+
+/* what `fetchwork doctor` looks for in the executable */
+static const char marker[] __attribute__((used)) = "fetchwork-hook protocol=" VERSION " build=" BUILD;
+
+struct text {
+    const char *at;
+    size_t length;
+};
+
+/* a hook, and its seconds: in all, and of them for the agent where direct mode may follow it */
+struct kind {
+    const char *name;
+    double total_s, agent_s;
+};
+
+static const struct kind KINDS[] = {
+    {"fetch_work", 75.0, 75.0},   {"reply_fetch", 10.0, 5.0},     {"evict_claim", 10.0, 5.0},
+    {"prepare_job", 20.0, 10.0},  {"update_job_info", 15.0, 8.0}, {"job_exit", 20.0, 8.0},
+};
+
+static struct {
+    struct kind kind;
+    int argc;
+    char **argv;
+    double start, end;
+    /* the directory that the hook was called from, and the one that it is installed in */
+    char called_from[PATH_MAX], home[PATH_MAX];
+    char *body;
+    size_t size, capacity;
+    /* stdin was read to its end, so whoever comes next gets it from `body` */
+    bool read;
+} hook;
+
+/* of hook.conf; NULL: not there */
+static struct {
+    const char *keyword, *socket, *direct_python, *direct_config, *deadline_s, *own_deadline_s;
+} conf;
+
+static _Noreturn void hand_over(const char *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* -- time and text */
+
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
+}
+
+static void set_timer(double seconds)
+{
+    struct itimerval timer = {{0, 0}, {0, 0}};
+    timer.it_value.tv_sec = (time_t)seconds;
+    timer.it_value.tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6);
+    signal(SIGALRM, SIG_DFL);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Wait until `fd` is ready; false at the deadline. */
+static bool wait_for(int fd, short events, double end)
+{
+    for (;;) {
+        double left = end - now();
+        if (left <= 0)
+            return false;
+        struct pollfd waiter = {fd, events, 0};
+        int ready = poll(&waiter, 1, (int)(left * 1000) + 1);
+        if (ready > 0)
+            return true;
+        if (ready < 0 && errno != EINTR)
+            return false;
+    }
+}
+
+static bool equals(struct text text, const char *word)
+{
+    return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;
+}
+
+static bool starts_with(struct text text, const char *word)
+{
+    return text.length >= strlen(word) && memcmp(text.at, word, strlen(word)) == 0;
+}
+
+static bool is_plain(const char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+/* Up to the next `stop`, which is taken off `rest` too; false where nothing is left. */
+static bool next_part(struct text *rest, char stop, struct text *part)
+{
+    if (rest->at == NULL)
+        return false;
+    const char *end = memchr(rest->at, stop, rest->length);
+    part->at = rest->at;
+    part->length = end ? (size_t)(end - rest->at) : rest->length;
+    rest->at = end ? end + 1 : NULL;
+    rest->length -= part->length + (end ? 1 : 0);
+    return true;
+}
+
+/* The next character of UTF-8, which is taken off `text`; -1, and nothing taken, where it is none. */
+static long next_character(struct text *text)
+{
+    static const long LEAST[] = {0, 0x80, 0x800, 0x10000};
+    unsigned char first = (unsigned char)text->at[0];
+    int more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : (first & 0xf0) == 0xe0 ? 2
+               : first >= 0xf0 && first < 0xf5                  ? 3
+                                                                : -1;
+    if (more < 0 || (size_t)more >= text->length)
+        return -1;
+    long character = more == 0 ? first : first & (0x3f >> more);
+    for (int at = 1; at <= more; at++) {
+        unsigned char next = (unsigned char)text->at[at];
+        if ((next & 0xc0) != 0x80)
+            return -1;
+        character = character << 6 | (next & 0x3f);
+    }
+    bool surrogate = character >= 0xd800 && character < 0xe000;
+    if (character < LEAST[more] || character > 0x10ffff || surrogate)
+        return -1;
+    text->at += more + 1;
+    text->length -= (size_t)more + 1;
+    return character;
+}
+
+static bool is_utf8(struct text text)
+{
+    while (text.length)
+        if (next_character(&text) < 0)
+            return false;
+    return true;
+}
+
+/* What moves the cursor, breaks the line or can't be seen; Python's isprintable() knows some more. */
+static bool is_odd(long character)
+{
+    static const long RANGES[][2] = {
+        {0, 0x1f},         {0x7f, 0xa0},     {0xad, 0xad},     {0x600, 0x605},    {0x61c, 0x61c},
+        {0x1680, 0x1680},  {0x180e, 0x180e}, {0x2000, 0x200f}, {0x2028, 0x202f},  {0x205f, 0x206f},
+        {0x3000, 0x3000},  {0xe000, 0xf8ff}, {0xfeff, 0xfeff}, {0xfff0, 0xfffb},  {0xe0000, 0x10ffff},
+    };
+    for (size_t at = 0; at < sizeof RANGES / sizeof *RANGES; at++)
+        if (character >= RANGES[at][0] && character <= RANGES[at][1])
+            return true;
+    return false;
+}
+
+/* `text` as one line of at most `limit` characters, with what is odd as spaces; `out` takes 4 bytes of each. */
+static char *one_line(struct text text, size_t limit, char *out)
+{
+    size_t count = 0, cut = 0, length = 0;
+    while (text.length && count <= limit) {
+        const char *from = text.at;
+        long character = next_character(&text);
+        if (count == limit - 3)
+            cut = length;
+        if (character < 0) {
+            text.at++;
+            text.length--;
+            out[length++] = '?';
+        } else if (is_odd(character)) {
+            out[length++] = ' ';
+        } else {
+            memcpy(out + length, from, (size_t)(text.at - from));
+            length += (size_t)(text.at - from);
+        }
+        count++;
+    }
+    if (count > limit) {
+        memcpy(out + cut, "...", 3);
+        length = cut + 3;
+    }
+    out[length] = '\0';
+    return out;
+}
+
+/* -- leaving */
+
+static void complain(const char *cause)
+{
+    char text[2 * MAX_CAUSE], line[4 * 500 + 8];
+    snprintf(text, sizeof text, "fetchwork %s: %s", hook.kind.name, cause);
+    one_line((struct text){text, strlen(text)}, 500, line);
+    strcat(line, "\n");
+    if (wait_for(2, POLLOUT, now() + 0.2) && write(2, line, strlen(line)) < 0)
+        return;
+}
+
+/* Only where the hook in Python can't be started: fail in the direction that HTCondor reads correctly. */
+static _Noreturn void give_up(const char *cause)
+{
+    complain(cause);
+    if (strcmp(hook.kind.name, "prepare_job") == 0) {
+        /* the fence: a run that can't be confirmed does not start */
+        static const char status[] =
+            "HookStatusCode = 350\nHookStatusMessage = \"fetchwork: the hook in Python can't be started\"\n";
+        if (wait_for(1, POLLOUT, now() + 1.0) && write(1, status, sizeof status - 1) < 0)
+            _exit(1);
+    }
+    _exit(strcmp(hook.kind.name, "fetch_work") == 0 ? 0 : 1);
+}
+
+/* Make `body` the stdin of whoever comes next. */
+static bool put_back_stdin(void)
+{
+    int fd = memfd_create("stdin", MFD_CLOEXEC);
+    for (size_t at = 0; fd >= 0 && at < hook.size;) {
+        ssize_t put = write(fd, hook.body + at, hook.size - at);
+        if (put <= 0)
+            return false;
+        at += (size_t)put;
+    }
+    return fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
+}
+
+/* Become the hook in Python. `state` tells it where to go on:
+ *     afresh       nothing was asked yet
+ *     unconnected  the agent can't have seen the request
+ *     connected    it may have
+ *     refused      it answered that it can't: no other way will do
+ *     failed       there is nothing more to try
+ */
+static _Noreturn void hand_over(const char *state, const char *format, ...)
+{
+    static char cause[MAX_CAUSE], value[PATH_MAX + MAX_CAUSE + 100], program[PATH_MAX + 32];
+    va_list more;
+    va_start(more, format);
+    vsnprintf(cause, sizeof cause, format, more);
+    va_end(more);
+    snprintf(program, sizeof program, "%s/%s.py", hook.home, hook.kind.name);
+    /* the cause is last: it alone may hold anything */
+    snprintf(value, sizeof value, "%s\n%.6f\n%s\n%s", state, hook.start, hook.called_from, cause);
+    if (setenv("FETCHWORK_HANDOVER", value, 1) == 0 && (!hook.read || put_back_stdin())) {
+        hook.argv[0] = program;
+        execv(program, hook.argv);
+    }
+    snprintf(value, sizeof value, "%s%scannot start '%s': %s", cause, *cause ? "; " : "", program,
+             strerror(errno));
+    give_up(value);
+}
+
+/* -- hook.conf */
+
+static const char *strip(char *text)
+{
+    text += strspn(text, " \t\r");
+    size_t length = strlen(text);
+    while (length && strchr(" \t\r", text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+/* Read what hook.conf says; false where it holds what is for Python to read. */
+static bool parse_conf(char *text, size_t length)
+{
+    char own[64];
+    snprintf(own, sizeof own, "%s_deadline_s", hook.kind.name);
+    const struct {
+        const char *key, **value;
+    } known[] = {
+        {"keyword", &conf.keyword},
+        {"socket", &conf.socket},
+        {"direct_python", &conf.direct_python},
+        {"direct_config", &conf.direct_config},
+        {"deadline_s", &conf.deadline_s},
+        {own, &conf.own_deadline_s},
+    };
+    memset(&conf, 0, sizeof conf);
+    for (size_t at = 0; at < length; at++)
+        if ((text[at] < ' ' && !strchr("\t\n\r", text[at])) || text[at] > '~' || text[at] == '\0')
+            return false;
+    text[length] = '\0';
+    for (char *line = text; line; ) {
+        char *next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        char *value = strchr(line, '=');
+        if (value && *line != '#') {
+            *value++ = '\0';
+            const char *key = strip(line), *stripped = strip(value);
+            for (size_t at = 0; at < sizeof known / sizeof *known; at++)
+                if (strcmp(key, known[at].key) == 0)
+                    *known[at].value = stripped;
+        }
+        line = next;
+    }
+    return conf.keyword && conf.socket && is_plain(conf.keyword) && *conf.keyword && *conf.socket;
+}
+
+static void read_conf(void)
+{
+    static char text[MAX_CONF + 1];
+    const char *directories[] = {hook.called_from, hook.home};
+    for (size_t at = 0; at < 2; at++) {
+        char path[PATH_MAX + 16];
+        snprintf(path, sizeof path, "%s/hook.conf", directories[at]);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+            continue;
+        ssize_t length = fd < 0 ? -1 : read(fd, text, MAX_CONF);
+        if (length < 0 || !parse_conf(text, (size_t)length))
+            break;
+        close(fd);
+        return;
+    }
+    hand_over("afresh", "%s", "");
+}
+
+static void set_deadline(void)
+{
+    const char *text = conf.own_deadline_s ? conf.own_deadline_s : conf.deadline_s;
+    if (text) {
+        /* what Python may read otherwise it reads itself */
+        char *end;
+        double wanted = strtod(text, &end);
+        if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text) || *end || wanted < 1.0 ||
+            wanted > 86400.0)
+            hand_over("afresh", "%s", "");
+        /* only FETCH_WORK may wait longer than by default: the others keep someone waiting */
+        if (strcmp(hook.kind.name, "fetch_work") == 0 || wanted < hook.kind.total_s) {
+            hook.kind.agent_s *= wanted / hook.kind.total_s;
+            hook.kind.total_s = wanted;
+        }
+    }
+    hook.end = hook.start + hook.kind.total_s;
+    set_timer(hook.kind.total_s + GRACE_S);
+}
+
+/* -- stdin */
+
+static void read_stdin(void)
+{
+    for (;;) {
+        if (hook.size == hook.capacity) {
+            hook.capacity = hook.capacity ? 2 * hook.capacity : 65536;
+            hook.body = realloc(hook.body, hook.capacity);
+            if (!hook.body)
+                hand_over("failed", "cannot read stdin: %s", strerror(ENOMEM));
+        }
+        if (!wait_for(0, POLLIN, hook.end))
+            hand_over("failed", "stdin does not end");
+        ssize_t got = read(0, hook.body + hook.size, hook.capacity - hook.size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            hand_over("failed", "cannot read stdin: %s", strerror(errno));
+        if (got == 0)
+            break;
+        hook.size += (size_t)got;
+        if (hook.size > MAX_BODY)
+            hand_over("failed", "stdin is larger than %d bytes", MAX_BODY);
+    }
+    hook.read = true;
+}
+
+/* -- the job, as its user sees it before its start (jobcheck.py) */
+
+enum { CMD, IWD, IN, OUT, ERR, ARGUMENTS, ENVIRONMENT, WANTDOCKER, WANTCONTAINER, WANTED };
+
+static const char *const WANTED_NAMES[WANTED] = {
+    "cmd", "iwd", "in", "out", "err", "arguments", "environment", "wantdocker", "wantcontainer",
+};
+
+/* a job's attributes: text, or NULL where there is none or it is an expression */
+struct job {
+    char *literals[WANTED];
+    bool given[WANTED];
+};
+
+/* The value as text; NULL for an expression. False where Python should read it. */
+static bool read_literal(struct text value, char **literal)
+{
+    while (value.length && value.at[value.length - 1] == '\r')
+        value.length--;
+    *literal = NULL;
+    if (memchr(value.at, '\0', value.length) || starts_with(value, "eval(\""))
+        return false;
+    bool number = value.length > 0;
+    for (size_t at = 0; at < value.length; at++)
+        number = number && value.at[at] >= '0' && value.at[at] <= '9';
+    bool quoted = value.length >= 2 && value.at[0] == '"' && value.at[value.length - 1] == '"';
+    if (!quoted && !number && !equals(value, "true") && !equals(value, "false")) {
+        /* Python knows other digits */
+        for (size_t at = 0; at < value.length; at++)
+            if (value.at[at] & 0x80)
+                return false;
+        return true;
+    }
+    if (quoted)
+        value = (struct text){value.at + 1, value.length - 2};
+    char *out = *literal = malloc(value.length + 1);
+    if (!out)
+        return false;
+    for (size_t at = 0; at < value.length; at++)
+        /* in old syntax a backslash is itself, but before a quote */
+        if (value.at[at] != '\\' || at + 1 == value.length || value.at[at + 1] != '"')
+            *out++ = value.at[at];
+    *out = '\0';
+    return true;
+}
+
+static bool read_job(struct text ad, struct job *job)
+{
+    struct text line;
+    while (next_part(&ad, '\n', &line)) {
+        const char *equals_sign = memmem(line.at, line.length, " = ", 3);
+        size_t name = equals_sign ? (size_t)(equals_sign - line.at) : 0;
+        for (int at = 0; name && at < WANTED; at++)
+            if (strlen(WANTED_NAMES[at]) == name && strncasecmp(line.at, WANTED_NAMES[at], name) == 0) {
+                free(job->literals[at]);
+                job->given[at] = true;
+                if (!read_literal((struct text){line.at + name + 3, line.length - name - 3}, &job->literals[at]))
+                    return false;
+            }
+    }
+    return true;
+}
+
+static void join(const char *directory, const char *path, char *out, size_t size)
+{
+    if (*path == '/')
+        snprintf(out, size, "%s", path);
+    else
+        snprintf(out, size, "%s/%s", directory, path);
+}
+
+static bool has_interpreter(const char *path)
+{
+    char head[257];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* executable, but not readable: a program may be so */
+    if (fd < 0)
+        return true;
+    ssize_t length = read(fd, head, sizeof head - 1);
+    close(fd);
+    if (length < 0)
+        return false;
+    head[length] = '\0';
+    if (strncmp(head, "#!", 2) != 0)
+        return true;
+    char *word = head + 2 + strspn(head + 2, " \t\r\v\f");
+    word[strcspn(word, " \t\r\v\f\n")] = '\0';
+    struct stat status;
+    return *word != '/' || stat(word, &status) == 0;
+}
+
+static bool may_be_written(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0)
+        return !S_ISDIR(status.st_mode) && access(path, W_OK) == 0;
+    if (errno != ENOENT)
+        return false;
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        return false;
+    slash[slash == parent ? 1 : 0] = '\0';
+    return stat(parent, &status) == 0 && access(parent, W_OK | X_OK) == 0;
+}
+
+static bool files_are_fine(const struct job *job, const char *iwd, bool in_container)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    for (int at = 0; at < WANTED; at++)
+        if (job->literals[at] && at != ARGUMENTS && at != ENVIRONMENT &&
+            strlen(job->literals[at]) + strlen(iwd) + 2 > sizeof path)
+            return false;
+    if (stat(iwd, &status) != 0 || !S_ISDIR(status.st_mode) || access(iwd, X_OK) != 0)
+        return false;
+    if (!in_container && (job->literals[CMD] || !job->given[CMD])) {
+        if (!job->given[CMD] || !*job->literals[CMD])
+            return false;
+        join(iwd, job->literals[CMD], path, sizeof path);
+        if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || access(path, X_OK) != 0 ||
+            !has_interpreter(path))
+            return false;
+    }
+    if (job->literals[IN] && *job->literals[IN]) {
+        join(iwd, job->literals[IN], path, sizeof path);
+        if (stat(path, &status) != 0 || S_ISDIR(status.st_mode) || access(path, R_OK) != 0)
+            return false;
+    }
+    for (int at = OUT; at <= ERR; at++)
+        if (job->literals[at] && *job->literals[at]) {
+            join(iwd, job->literals[at], path, sizeof path);
+            if (!may_be_written(path))
+                return false;
+        }
+    return true;
+}
+
+static bool quotes_balance(const char *text)
+{
+    bool balanced = true;
+    for (; text && *text; text++)
+        balanced ^= *text == '\'';
+    return balanced;
+}
+
+/* Whether each word of HTCondor's V2 syntax is NAME=VALUE; quotes balance. */
+static bool is_environment(const char *text)
+{
+    bool started = false, quoted = false, named = false;
+    size_t length = 0;
+    for (; text && *text; text++) {
+        if (*text == '\'' && !(quoted && text[1] == '\'')) {
+            quoted = !quoted;
+            started = true;
+        } else if (strchr(" \t\r\n", *text) && !quoted) {
+            if (started && !named)
+                return false;
+            started = named = false;
+            length = 0;
+        } else {
+            if (*text == '\'')
+                text++;
+            if (*text == '=' && length == 0 && !named)
+                return false;
+            named = named || *text == '=';
+            started = true;
+            length++;
+        }
+    }
+    return !started || named;
+}
+
+static bool on_path(const char *program)
+{
+    char path[PATH_MAX + 32];
+    const char *given = getenv("PATH");
+    const char *lists[] = {given ? given : "", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"};
+    for (size_t at = 0; at < 2; at++) {
+        struct text rest = {lists[at], strlen(lists[at])}, directory;
+        while (next_part(&rest, ':', &directory)) {
+            if (!starts_with(directory, "/") || directory.length > PATH_MAX)
+                continue;
+            snprintf(path, sizeof path, "%.*s/%s", (int)directory.length, directory.at, program);
+            if (access(path, X_OK) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_true(const char *literal)
+{
+    return literal && strcmp(literal, "true") == 0;
+}
+
+/* Whether jobcheck.find_problem would find none; false where it might. */
+static bool job_is_fine(struct text ad)
+{
+    struct job job = {0};
+    bool fine = read_job(ad, &job);
+    bool docker = is_true(job.literals[WANTDOCKER]), container = is_true(job.literals[WANTCONTAINER]);
+    if (fine && (job.literals[IWD] || !job.given[IWD]))
+        fine = files_are_fine(&job, job.given[IWD] ? job.literals[IWD] : ".", docker || container);
+    fine = fine && quotes_balance(job.literals[ARGUMENTS]) && quotes_balance(job.literals[ENVIRONMENT]) &&
+           is_environment(job.literals[ENVIRONMENT]) && (!docker || on_path("docker")) &&
+           (!container || on_path("apptainer") || on_path("singularity"));
+    for (int at = 0; at < WANTED; at++)
+        free(job.literals[at]);
+    return fine;
+}
+
+/* -- the agent's reply (wire.py) */
+
+enum outcome { MORE, WHOLE, BROKEN };
+
+struct reply {
+    bool ok;
+    struct text code, message, stderr_line, body;
+    long long exit, signal, pid;
+};
+
+static enum outcome broken(char *why, const char *format, struct text shown)
+{
+    char line[4 * 40 + 8];
+    snprintf(why, MAX_CAUSE, format, one_line(shown, 40, line));
+    return BROKEN;
+}
+
+/* The header of that name among lines; the empty text at NULL where it is absent. */
+static struct text header(struct text lines, struct text name)
+{
+    struct text line;
+    while (next_part(&lines, '\n', &line))
+        if (line.length >= name.length + 2 && memcmp(line.at, name.at, name.length) == 0 &&
+            memcmp(line.at + name.length, ": ", 2) == 0)
+            return (struct text){line.at + name.length + 2, line.length - name.length - 2};
+    return (struct text){NULL, 0};
+}
+
+static struct text named(struct text lines, const char *name)
+{
+    return header(lines, (struct text){name, strlen(name)});
+}
+
+static bool read_number(struct text lines, const char *name, long long *number, char *why)
+{
+    struct text value = named(lines, name);
+    *number = 0;
+    bool fine = value.at == NULL || (value.length > 0 && value.length <= 12);
+    for (size_t at = 0; fine && at < value.length; at++) {
+        fine = value.at[at] >= '0' && value.at[at] <= '9';
+        *number = *number * 10 + (value.at[at] - '0');
+    }
+    if (!fine) {
+        char line[4 * 40 + 8];
+        snprintf(why, MAX_CAUSE, "header '%s' is not a number: '%s'", name, one_line(value, 40, line));
+    }
+    return fine;
+}
+
+static enum outcome check_headers(struct text lines, char *why)
+{
+    struct text rest = lines, line;
+    while (next_part(&rest, '\n', &line)) {
+        const char *colon = memmem(line.at, line.length, ": ", 2);
+        if (!colon || colon == line.at)
+            return broken(why, "not a 'name: value' header: '%s'", line);
+        struct text name = {line.at, (size_t)(colon - line.at)};
+        if (header(lines, name).at != colon + 2)
+            return broken(why, "header '%s' is given twice", name);
+    }
+    return WHOLE;
+}
+
+/* Read a reply of which `data` has come so far. `why` takes MAX_CAUSE bytes. */
+static enum outcome parse_reply(struct text data, struct reply *reply, char *why)
+{
+    memset(reply, 0, sizeof *reply);
+    size_t within = data.length < MAX_HEAD ? data.length : MAX_HEAD;
+    const char *end = memmem(data.at, within, "\n\n", 2);
+    if (!end && data.length < MAX_HEAD)
+        return MORE;
+    if (!end) {
+        snprintf(why, MAX_CAUSE, "head is larger than %d bytes", MAX_HEAD);
+        return BROKEN;
+    }
+    struct text lines = {data.at, (size_t)(end - data.at)}, first;
+    if (!is_utf8(lines)) {
+        snprintf(why, MAX_CAUSE, "head is not UTF-8");
+        return BROKEN;
+    }
+    next_part(&lines, '\n', &first);
+    if (!equals(first, VERSION) && !starts_with(first, VERSION " "))
+        return broken(why, "first line is not '" VERSION " ...': '%s'", first);
+    long long length;
+    if (check_headers(lines, why) == BROKEN || !read_number(lines, "length", &length, why))
+        return BROKEN;
+    if (length > MAX_BODY) {
+        snprintf(why, MAX_CAUSE, "body of %lld bytes is larger than %d bytes", length, MAX_BODY);
+        return BROKEN;
+    }
+    size_t before = (size_t)(end + 2 - data.at);
+    if (data.length - before < (size_t)length)
+        return MORE;
+    static const char error[] = VERSION " error ";
+    reply->ok = equals(first, VERSION " ok");
+    if (starts_with(first, error))
+        reply->code = (struct text){first.at + sizeof error - 1, first.length - (sizeof error - 1)};
+    if (!reply->ok && (!reply->code.length || memchr(reply->code.at, ' ', reply->code.length))) {
+        snprintf(why, MAX_CAUSE, "first line is neither 'ok' nor 'error CODE'");
+        return BROKEN;
+    }
+    if (!read_number(lines, "exit", &reply->exit, why) || !read_number(lines, "signal", &reply->signal, why) ||
+        !read_number(lines, "pid", &reply->pid, why))
+        return BROKEN;
+    reply->message = named(lines, "message");
+    reply->stderr_line = named(lines, "stderr");
+    reply->body = (struct text){data.at + before, (size_t)length};
+    return WHOLE;
+}
+
+/* -- asking the agent */
+
+static int connect_agent(double end)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(conf.socket) >= sizeof address.sun_path)
+        hand_over("afresh", "%s", "");
+    memcpy(address.sun_path, conf.socket, strlen(conf.socket) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        /* so many connections wait to be accepted that the kernel takes no more */
+        if (errno != EAGAIN && errno != EINTR)
+            hand_over("unconnected", "cannot connect to agent socket '%s': %s", conf.socket, strerror(errno));
+        double left = end - now();
+        if (left <= 0)
+            hand_over("unconnected", "agent does not answer");
+        struct timespec pause = {0, left < 0.02 ? (long)(left * 1e9) : 20 * 1000 * 1000};
+        nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
+static void send_part(int fd, const char *data, size_t length, double end)
+{
+    while (length) {
+        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
+        if (sent >= 0) {
+            data += sent;
+            length -= (size_t)sent;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            /* an agent that refuses a request does not read all of it, but has answered */
+            return;
+        } else if (errno == EAGAIN) {
+            if (!wait_for(fd, POLLOUT, end))
+                hand_over("connected", "agent does not answer");
+        } else if (errno != EINTR) {
+            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+        }
+    }
+}
+
+static void send_request(int fd, double end)
+{
+    const char *arg = hook.argc > 1 ? hook.argv[1] : "", *slot = getenv("_CONDOR_SLOT");
+    char head[MAX_HEAD];
+    int length = snprintf(head, sizeof head, VERSION " %s\nkeyword: %s\n", hook.kind.name, conf.keyword);
+    size_t used = (size_t)length;
+    if (*arg)
+        used += (size_t)snprintf(head + used, sizeof head - used, "arg: %s\n", arg);
+    if (slot && *slot)
+        used += (size_t)snprintf(head + used, sizeof head - used, "slot: %s\n", slot);
+    double left_ms = (end - now()) * 1000;
+    used += (size_t)snprintf(head + used, sizeof head - used, "deadline_ms: %d\nlength: %zu\n\n",
+                             left_ms < 1 ? 1 : (int)left_ms, hook.size);
+    send_part(fd, head, used, end);
+    send_part(fd, hook.body, hook.size, end);
+}
+
+static struct reply ask(double end)
+{
+    static char why[MAX_CAUSE];
+    struct reply reply;
+    int fd = connect_agent(end);
+    send_request(fd, end);
+    char *data = NULL;
+    for (size_t size = 0, capacity = 0;;) {
+        if (size == capacity) {
+            capacity = capacity ? 2 * capacity : 65536;
+            data = realloc(data, capacity);
+            if (!data)
+                hand_over("connected", "agent broke the connection: %s", strerror(ENOMEM));
+        }
+        ssize_t got = recv(fd, data + size, capacity - size, 0);
+        if (got < 0 && errno == EAGAIN) {
+            if (!wait_for(fd, POLLIN, end))
+                hand_over("connected", "agent does not answer");
+            continue;
+        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+        if (got == 0)
+            hand_over("connected", "agent closed the connection before it answered");
+        size += (size_t)got;
+        enum outcome outcome = parse_reply((struct text){data, size}, &reply, why);
+        if (outcome == BROKEN)
+            hand_over("connected", "%s", why);
+        if (outcome == WHOLE)
+            return reply;
+        if (now() >= end)
+            hand_over("connected", "agent does not answer");
+    }
+}
+
+/* -- its answer */
+
+/* The JobPid of the ad in `body`, as it stands there. */
+static struct text job_pid(struct text body)
+{
+    struct text line;
+    while (next_part(&body, '\n', &line))
+        if (starts_with(line, "JobPid = ")) {
+            const char *blank = memrchr(line.at, ' ', line.length);
+            struct text value = {blank + 1, line.length - (size_t)(blank + 1 - line.at)};
+            while (value.length && strchr("\t\r\v\f", value.at[value.length - 1]))
+                value.length--;
+            return value;
+        }
+    return (struct text){"", 0};
+}
+
+static void signal_job(long long pid, long long number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", pid);
+    /* 0 and negative numbers are groups, 1 is init: nothing that a job is */
+    if (pid <= 1 || pid > INT_MAX || number < 1 || number > 64 ||
+        !equals(job_pid((struct text){hook.body, hook.size}), text))
+        hand_over("failed", "agent asks to send signal %lld to process %lld, which is not the job", number, pid);
+    if (kill((pid_t)pid, (int)number) != 0 && errno != ESRCH)
+        hand_over("failed", "cannot send signal %lld to the job: %s", number, strerror(errno));
+}
+
+static void print_answer(struct text body)
+{
+    while (body.length) {
+        if (!wait_for(1, POLLOUT, hook.end))
+            hand_over("failed", "stdout is not read");
+        ssize_t put = write(1, body.at, body.length < PIPE_CHUNK ? body.length : PIPE_CHUNK);
+        if (put < 0 && errno != EINTR && errno != EAGAIN)
+            hand_over("failed", "cannot write stdout: %s", strerror(errno));
+        if (put > 0) {
+            body.at += put;
+            body.length -= (size_t)put;
+        }
+    }
+}
+
+static int deliver(struct reply reply)
+{
+    if (!reply.ok) {
+        struct text cause = reply.message.length ? reply.message : reply.code;
+        /* these would be answered the same the next time */
+        bool for_good = equals(reply.code, "bad_request") || equals(reply.code, "denied");
+        hand_over(for_good ? "failed" : "refused", "agent: %.*s", (int)cause.length, cause.at);
+    }
+    if (reply.signal)
+        signal_job(reply.pid, reply.signal);
+    if (reply.stderr_line.length) {
+        char line[MAX_HEAD];
+        snprintf(line, sizeof line, "%.*s", (int)reply.stderr_line.length, reply.stderr_line.at);
+        complain(line);
+    }
+    print_answer(reply.body);
+    return (int)(reply.exit & 0xff);
+}
+
+/* -- the hook */
+
+static bool take_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    for (size_t at = 0; at < sizeof KINDS / sizeof *KINDS; at++)
+        if (strcmp(slash ? slash + 1 : path, KINDS[at].name) == 0) {
+            hook.kind = KINDS[at];
+            return true;
+        }
+    return false;
+}
+
+/* The name that the hook is installed under, and its directories; as the kernel names a script to Python. */
+static void find_home(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    char target[PATH_MAX];
+    snprintf(hook.called_from, sizeof hook.called_from, "%s", path ? path : hook.argv[0]);
+    ssize_t length = readlink(hook.called_from, target, sizeof target - 1);
+    target[length < 0 ? 0 : length] = '\0';
+    hook.kind.name = "hook";
+    if (!(length > 0 && take_name(target)) && !take_name(hook.called_from))
+        give_up("is not installed under the name of a hook");
+    char *slash = strrchr(hook.called_from, '/');
+    *(slash ? slash : hook.called_from) = '\0';
+    slash = strrchr(target, '/');
+    *(slash ? slash : target) = '\0';
+    if (*target == '/')
+        snprintf(hook.home, sizeof hook.home, "%s", target);
+    else if (snprintf(hook.home, sizeof hook.home, "%s%s%s", hook.called_from, *target ? "/" : "", target) >=
+             (int)sizeof hook.home)
+        give_up("its path is too long");
+}
+
+static void open_standard_descriptors(void)
+{
+    /* UPDATE_JOB_INFO, REPLY_FETCH and EVICT_CLAIM start with 1 and 2 closed: the socket would become stdout */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            /* the lowest free descriptor, which is this one */
+            open("/dev/null", O_RDWR);
+}
+
+int main(int argc, char **argv)
+{
+    hook.argc = argc;
+    hook.argv = argv;
+    hook.start = now();
+    open_standard_descriptors();
+    signal(SIGPIPE, SIG_IGN);
+    find_home();
+    set_timer(hook.kind.total_s + GRACE_S);
+    read_conf();
+    set_deadline();
+    read_stdin();
+
+    struct text body = {hook.body, hook.size};
+    const char *arg = argc > 1 ? argv[1] : "", *slot = getenv("_CONDOR_SLOT");
+    bool odd = !is_plain(arg) || strlen(arg) > 40 || (slot && (!is_plain(slot) || strlen(slot) > 200));
+    bool tail = strcmp(hook.kind.name, "job_exit") == 0 &&
+                memmem(body.at, body.length, "FetchWorkTailBytes", strlen("FetchWorkTailBytes"));
+    if (odd || tail || strlen(conf.keyword) > 200 ||
+        (strcmp(hook.kind.name, "prepare_job") == 0 && !job_is_fine(body)))
+        hand_over("afresh", "%s", "");
+
+    /* a host file that holds a password is closed to job users: they need the agent */
+    bool may_go_direct = conf.direct_python && access(conf.direct_config ? conf.direct_config : "", R_OK) == 0;
+    double agent_end = may_go_direct ? hook.start + hook.kind.agent_s : hook.end;
+    _exit(deliver(ask(agent_end)));
+}

@@ -1,0 +1,90 @@
+/* What the compiled hook reads of others, as functions of bytes: hook.conf, the agent's reply, the job ad.
+ *
+ * The first byte chooses: c hook.conf, j the job ad of prepare_job, s the JobPid of an ad, r a reply.
+ * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
+ * length and then its bytes, and says in one line what it makes of it: tests compare that with Python.
+ */
+#define main hook_main
+#include "../../../fetchwork/hook/client.c"
+#undef main
+
+static void show(const char *name, struct text text)
+{
+    printf(" %s=", name);
+    for (size_t at = 0; at < text.length; at++)
+        printf("%02x", (unsigned char)text.at[at]);
+}
+
+static void say_reply(struct text data)
+{
+    static char why[MAX_CAUSE];
+    struct reply reply;
+    enum outcome outcome = parse_reply(data, &reply, why);
+    if (outcome == MORE) {
+        printf("more");
+    } else if (outcome == BROKEN) {
+        printf("broken");
+        show("why", (struct text){why, strlen(why)});
+    } else {
+        printf("%s exit=%lld signal=%lld pid=%lld", reply.ok ? "ok" : "error", reply.exit, reply.signal, reply.pid);
+        show("code", reply.code);
+        show("message", reply.message);
+        show("stderr", reply.stderr_line);
+        show("body", reply.body);
+    }
+}
+
+static void say(const char *data, size_t size)
+{
+    static char text[MAX_CONF + 1];
+    struct text rest = {data + 1, size - 1};
+    switch (data[0]) {
+    case 'c':
+        rest.length = rest.length < MAX_CONF ? rest.length : MAX_CONF;
+        memcpy(text, rest.at, rest.length);
+        printf(parse_conf(text, rest.length) ? "read" : "left");
+        if (conf.keyword && conf.socket) {
+            show("keyword", (struct text){conf.keyword, strlen(conf.keyword)});
+            show("socket", (struct text){conf.socket, strlen(conf.socket)});
+        }
+        break;
+    case 'j':
+        printf(job_is_fine(rest) ? "fine" : "unsure");
+        break;
+    case 's':
+        printf("pid");
+        show("text", job_pid(rest));
+        break;
+    default:
+        say_reply(rest);
+    }
+    printf("\n");
+}
+
+#ifdef FUZZER
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
+{
+    hook.kind = KINDS[0];
+    /* a copy of its own size, so that a byte too far is seen */
+    char *copy = malloc(size ? size : 1);
+    memcpy(copy, data, size);
+    if (size)
+        say(copy, size);
+    free(copy);
+    return 0;
+}
+#else
+int main(void)
+{
+    size_t size;
+    hook.kind = KINDS[0];
+    while (scanf("%zu", &size) == 1 && getchar() == '\n') {
+        char *data = malloc(size ? size : 1);
+        if (fread(data, 1, size, stdin) != size)
+            return 2;
+        say(data, size);
+        free(data);
+    }
+    return 0;
+}
+#endif
