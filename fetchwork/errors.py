@@ -1,7 +1,9 @@
 """The exceptions of fetchwork, cut by what a caller can do about them.
 
-Hook executables import this module, so it imports nothing.
+Hook executables import this module, so it imports nothing that Python has not loaded already.
 """
+
+import sys
 
 #: characters of one line for a person: of an error, and of the header that carries it
 MAX_LINE = 1000
@@ -14,11 +16,31 @@ def one_line(text: str, limit: int = MAX_LINE) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-class FetchworkError(Exception):
-    """Something fetchwork could not do; the text is one line for a person."""
+class _Base(Exception):
+    """Stands between FetchworkError and Exception: a class with none but built-in bases can get no other."""
+
+
+class FetchworkError(_Base):
+    """Something fetchwork could not do; the text is one line for a person.
+
+    In a program that has imported HTCondor's bindings it is an HTCondorException too, so that what catches
+    theirs catches these.
+    """
 
     def __init__(self, message: str | None = None) -> None:
+        join_bindings()
         super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
+
+
+def join_bindings() -> None:
+    """Make the HTCondorException of each series of the bindings that was imported a base of FetchworkError.
+
+    Not by an import: the hooks raise these errors too, and may not pay for it.
+    """
+    for series in ("htcondor2", "htcondor"):
+        base = getattr(sys.modules.get(series), "HTCondorException", None)
+        if base is not None and not issubclass(FetchworkError, base):
+            FetchworkError.__bases__ = (*FetchworkError.__bases__, base)
 
 
 class ConfigError(FetchworkError):

@@ -6,7 +6,7 @@ Both series warn on import that there is no condor_config, which nothing here ne
 import warnings
 from typing import Any
 
-from fetchwork.errors import FetchworkError
+from fetchwork.errors import join_bindings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -39,9 +39,9 @@ reload_config = htcondor2.reload_config
 set_subsystem = htcondor2.set_subsystem
 version = htcondor2.version
 
-#: what a program that catches HTCondorException catches here: every error of fetchwork. It can't be the class
-#: of the bindings, because the hooks, which raise these errors too, may not pay for their import
-HTCondorException = FetchworkError
+#: a base of every error of fetchwork, from now on
+HTCondorException = htcondor2.HTCondorException
+join_bindings()
 
 
 def old() -> Any:

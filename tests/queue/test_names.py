@@ -3,7 +3,9 @@
 import pickle
 import subprocess
 import sys
+import textwrap
 
+import htcondor2
 import pytest
 
 import fetchwork
@@ -33,7 +35,30 @@ def test_what_has_no_meaning_here_says_why(name: str) -> None:
 def test_a_program_catches_what_fetchwork_raises(queue: Queue) -> None:
     with pytest.raises(fetchwork.HTCondorException):
         queue.submit("no description")
-    assert issubclass(FetchworkError, fetchwork.HTCondorException)
+    assert fetchwork.HTCondorException is htcondor2.HTCondorException
+    assert issubclass(FetchworkError, htcondor2.HTCondorException)
+    with pytest.raises(htcondor2.HTCondorException):
+        queue.query("(((")
+
+
+@pytest.mark.parametrize("series", ["htcondor2", "htcondor"])
+def test_a_program_that_imports_the_bindings_itself_catches_what_fetchwork_raises(series: str) -> None:
+    """Before anything of fetchwork has imported them."""
+    code = f"""
+        import warnings
+        warnings.simplefilter("ignore")
+        import fetchwork.db.database
+        from fetchwork.errors import ClassAdError, DatabaseUnavailable
+        import {series} as bindings
+        try:
+            fetchwork.db.database.Database("host=/nowhere").query("SELECT 1")
+        except bindings.HTCondorException as error:
+            print(isinstance(error, DatabaseUnavailable), issubclass(ClassAdError, ValueError))
+    """
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "True True\n"
 
 
 def test_a_collector_locates_the_queue_and_knows_the_slots(
