@@ -32,7 +32,7 @@ _HOMES = {
     "Collector": "fetchwork.queue.collector",
     "JobEvent": "fetchwork.queue.events",
     "JobEventLog": "fetchwork.following.eventlog",
-    "PersonalPool": "fetchwork.pool",
+    "PersonalPool": "fetchwork.personal",
     "Queue": "fetchwork.queue",
     "SubmitResult": "fetchwork.queue.submission",
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import enum
 import os
+import subprocess
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import PoolError
@@ -28,13 +29,42 @@ class PersonalPoolState(enum.StrEnum):
     STOPPED = "STOPPED"
 
 
+class SetConfig:
+    """Sets variables of the environment, and puts back what they were."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._before: dict[str, str | None] = {}
+
+    def set(self) -> None:
+        """Set them."""
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+
+    def unset(self) -> None:
+        """Put back what was before."""
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def __enter__(self) -> SetConfig:
+        self.set()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unset()
+
+
 class PersonalPool(Pool):
-    """A pool of one's own, whose queue is a database.
+    """A pool of one's own, whose queue is a database; arguments and members are HTCondor's.
 
     ``local_dir``: its directory, by default ``~/.fetchwork/personal``. ``config``: HTCondor configuration, by
-    names. ``raw_config``: the same as text. ``detach``: the pool goes on when the object's context ends.
-    ``use_config``: the pool is the local one for this process from its start on (FETCHWORK_DSN and
-    CONDOR_CONFIG). Further arguments are those of ``fetchwork.PersonalPool``.
+    names. ``raw_config``: the same as text. ``detach``: ``stop`` does nothing, so the pool goes on when the
+    object's context ends, and the program; other pools are stopped then. ``use_config``: from its start on
+    the pool is the local one for this process (FETCHWORK_DSN and CONDOR_CONFIG). ``settings`` are those of
+    ``fetchwork.pool.PersonalPool``: slots, partitionable, agent, suite, host, database.
     """
 
     def __init__(
@@ -53,6 +83,9 @@ class PersonalPool(Pool):
         super().__init__(local_dir or _default(), config=text.strip() and f"{text}\n", **settings)
         self._state = PersonalPoolState.UNINITIALIZED
         self._use_config = use_config
+        self._context: SetConfig | None = None
+        #: the process that stops the pool at its end; a child that it forked does not
+        self._process = os.getpid()
         if detach:
             self.detach()
         if use_config:
@@ -61,16 +94,28 @@ class PersonalPool(Pool):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(local_dir={self.local_dir}, state={self.state.value})"
 
+    def __enter__(self) -> PersonalPool:
+        self.start()
+        self._context = self.use_config()
+        self._context.set()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._context is not None:
+            self._context.unset()
+
     @classmethod
     def attach(cls, local_dir: Path | str | None = None) -> PersonalPool:  # type: ignore[override]
-        """The running pool in a directory, which goes on when the object's context ends."""
+        """The running pool in a directory; like one that was started here, it stops with the program."""
         directory = Path(local_dir or _default())
         kept = Pool.attach(directory).settings
-        pool = cls(directory, use_config=False, detach=True)
+        pool = cls(directory, use_config=False)
         pool.settings = kept
         if not pool.running:
             raise PoolError(f"the pool in '{directory}' does not run")
-        pool._state = PersonalPoolState.READY
+        pool._ready()
+        pool.use_config().set()
         return pool
 
     @property
@@ -80,7 +125,7 @@ class PersonalPool(Pool):
 
     @property
     def config_file(self) -> Path:
-        """HTCondor's configuration."""
+        """HTCondor's configuration, which is written at the start."""
         return self.condor.config_file
 
     @property
@@ -90,7 +135,11 @@ class PersonalPool(Pool):
 
     def initialize(self, overwrite_config: bool = True) -> PersonalPool:
         """Make the pool's directory; its configuration is written at the start."""
-        if self._state is PersonalPoolState.UNINITIALIZED:
+        if self._state not in (
+            PersonalPoolState.INITIALIZED,
+            PersonalPoolState.STARTING,
+            PersonalPoolState.READY,
+        ):
             if not overwrite_config and self.config_file.exists():
                 raise FileExistsError(f"'{self.config_file}' exists")
             self._make_directory()
@@ -98,40 +147,42 @@ class PersonalPool(Pool):
         return self
 
     def start(self) -> PersonalPool:
-        """Start what does not run."""
+        """Start what does not run; a start that fails leaves nothing behind."""
         if self._state is PersonalPoolState.READY:
             return self
+        self.initialize()
         self._state = PersonalPoolState.STARTING
-        super().start()
-        self._state = PersonalPoolState.READY
+        try:
+            super().start()
+        except BaseException:
+            super().stop()
+            self._state = PersonalPoolState.STOPPED
+            raise
+        self._ready()
         if self._use_config:
-            os.environ.update(self._environment())
+            self.use_config().set()
         return self
 
-    def stop(self, how: Any = "fast") -> PersonalPool:  # type: ignore[override]  # as HTCondor's does
-        """Stop all of it."""
-        if self._state not in (PersonalPoolState.UNINITIALIZED, PersonalPoolState.STOPPED):
+    def _ready(self) -> None:
+        self._state = PersonalPoolState.READY
+        atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if os.getpid() == self._process:
+            self.stop()
+
+    def stop(self, how: Literal["graceful", "fast"] = "fast") -> PersonalPool:  # type: ignore[override]
+        """Stop all of it; nothing happens if it does not run, or is detached."""
+        if self._state is PersonalPoolState.READY and not self._detached:
             self._state = PersonalPoolState.STOPPING
             super().stop(how)
+            atexit.unregister(self._at_exit)
             self._state = PersonalPoolState.STOPPED
         return self
 
-    @contextlib.contextmanager
-    def use_config(self) -> Iterator[PersonalPool]:
-        """While it lasts, the pool is the local one for this process."""
-        before = {name: os.environ.get(name) for name in self._environment()}
-        os.environ.update(self._environment())
-        try:
-            yield self
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
-
-    def _environment(self) -> dict[str, str]:
-        return {"FETCHWORK_DSN": self.conninfo, "CONDOR_CONFIG": str(self.config_file)}
+    def use_config(self) -> SetConfig:
+        """Makes the pool the local one for this process, as a context manager or by ``set`` and ``unset``."""
+        return SetConfig({"FETCHWORK_DSN": self.conninfo, "CONDOR_CONFIG": str(self.config_file)})
 
     @property
     def schedd(self) -> Queue:
@@ -143,6 +194,19 @@ class PersonalPool(Pool):
         """What the queue knows of the pool."""
         return Collector(self.conninfo)
 
+    def run_command(
+        self, command: Sequence[object], *, user: str | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the pool's machine, with its configuration; its output ends without white space.
+
+        ``options`` are those of ``subprocess.run``.
+        """
+        done = super().run_command(list(map(str, command)), user=user, **options)
+        done.stdout, done.stderr = (
+            text.rstrip() if isinstance(text, str) else text for text in (done.stdout, done.stderr)
+        )
+        return done
+
     def get_config_val(self, macro: str, default: str | None = None) -> str:
         """A value of HTCondor's configuration; raises KeyError where it has none and no default is given."""
         answer = self.run_command(["condor_config_val", macro])
@@ -153,14 +217,24 @@ class PersonalPool(Pool):
         return default
 
     def who(self) -> ClassAd:
-        """The first process of each part, and whether all of them run (``IsReady``)."""
+        """The processes of the pool, as condor_who names them: empty where none runs.
+
+        HTCondor's master, the agent (``AGENT``) and PostgreSQL (``POSTGRES``), and whether all of them run.
+        """
         ad = ClassAd()
         processes = self.processes()
-        ad["IsReady"] = None not in processes.values()
         for part, pid in processes.items():
             if pid is not None:
-                ad[f"{part.capitalize()}Pid"] = pid
+                name = _NAMES.get(part, part.upper())
+                ad[name] = "Alive"
+                ad[f"{name}_PID"] = pid
+        if len(ad):
+            ad["IsReady"] = None not in processes.values()
         return ad
+
+
+#: HTCondor's names for the parts of a pool
+_NAMES = {"condor": "MASTER"}
 
 
 def _default() -> Path:
