@@ -7,6 +7,11 @@ import click
 from fetchwork.cli import options, output
 from fetchwork.queue.session import Session
 
+_PROJECTION = (
+    *("ClusterId", "ProcId", "RunId", "RemoteHost", "State", "Outcome", "Reason", "ExitCode", "ExitSignal"),
+    *("JobCurrentStartDate", "JobCurrentStartExecutingDate", "EpochWriteDate"),
+)
+
 
 @click.command(cls=options.HTCondorCommand)
 @click.argument("jobs", metavar="JOB...", nargs=-1)
@@ -33,12 +38,11 @@ def cli(
     from fetchwork.queue.views import RUNS
 
     constraint = options.jobs_constraint(jobs, constraints)
-    runs = session.each(ads(RUNS, constraint, session.memory, limit=limit))
     if as_json:
-        output.print_json_list(runs)
+        output.print_json_list(session.each(ads(RUNS, constraint, session.memory, limit=limit)))
         return
     rows = []
-    for ad in runs:
+    for ad in session.each(ads(RUNS, constraint, session.memory, projection=_PROJECTION, limit=limit)):
         signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
         started, ended = ad.get("JobCurrentStartExecutingDate"), ad.get("EpochWriteDate")
         rows.append(

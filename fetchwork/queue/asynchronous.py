@@ -137,9 +137,10 @@ class AsyncQueue:
         projection: Sequence[str] = (),
         match: int = -1,
         since: JobSpec | None = None,
+        ad_type: str | Sequence[str] | None = None,
     ) -> list[ClassAd]:
         """As ``Queue.jobEpochHistory``."""
-        return await self.runs(constraint, projection, match, since)
+        return await self.runs(constraint, projection, match, since) if reading.are_epochs(ad_type) else []
 
     async def runs(
         self,

@@ -77,6 +77,12 @@ def ads(
             return
 
 
+def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
+    """Are epochs among the records that a caller of ``jobEpochHistory`` asks for?"""
+    kinds = [ad_type] if isinstance(ad_type, str) else ad_type
+    return kinds is None or "EPOCH" in (word.strip().upper() for kind in kinds for word in kind.split(","))
+
+
 def _has_expression(ad: Json | None) -> bool:
     return any(isinstance(value, str) and value.startswith("/Expr(") for value in (ad or {}).values())
 

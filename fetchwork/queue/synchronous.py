@@ -163,9 +163,13 @@ class Queue:
         projection: Sequence[str] = (),
         match: int = -1,
         since: JobSpec | None = None,
+        ad_type: str | Sequence[str] | None = None,
     ) -> list[ClassAd]:
-        """As ``runs``, under HTCondor's name: it calls the record of a run an epoch."""
-        return self.runs(constraint, projection, match, since)
+        """As ``runs``, under HTCondor's name: it calls the record of a run an epoch.
+
+        ``ad_type`` may name kinds of records: none but epochs (EPOCH) are kept.
+        """
+        return self.runs(constraint, projection, match, since) if reading.are_epochs(ad_type) else []
 
     def runs(
         self,

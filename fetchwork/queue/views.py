@@ -201,6 +201,8 @@ RUNS = View(
     edge=lambda key, n: calls.run_edge(before=key[0], n=n),
     beginning=(2**63 - 1,),
     descending=True,
+    # as HTCondor's epochs do, a run tells what its job is
+    inner="(coalesce(job_ad, '{}') || coalesce(ad, '{}'))",
 )
 
 SLOTS = View(

@@ -1,7 +1,51 @@
--- Every run of every job, live and ended. The owner is compared outside of the union: PostgreSQL pushes a
--- reader's condition into the parts of a union, and there ahead of theirs, security_barrier or not.
+-- Every run of every job, live and ended; job_ad is what the job's own ad says, and costs only those who ask
+-- for it. The owner is compared outside of the union: PostgreSQL pushes a reader's condition into the parts
+-- of a union, and there ahead of theirs, security_barrier or not.
 CREATE OR REPLACE VIEW fetchwork.runs WITH (security_barrier) AS
-SELECT u.*
+SELECT
+    u.*,
+    (
+        SELECT
+            fetchwork.default_attributes() || c.ad || k.ad || jsonb_strip_nulls(jsonb_build_object(
+                'User', u.owner || '@' || current_database(),
+                'GlobalJobId', format(
+                    '%s#%s#%s', current_database(), u.jobid, extract(epoch FROM k.q_date)::bigint
+                ),
+                'QDate', extract(epoch FROM k.q_date)::bigint,
+                'JobPrio', k.job_prio,
+                'FetchWorkQueue', k.queue,
+                'TotalSubmitProcs', c.procs,
+                'JobStatus', CASE u.outcome
+                    WHEN 'completed' THEN 4
+                    WHEN 'removed' THEN 3
+                    WHEN 'held' THEN 5
+                    ELSE CASE WHEN u.state = 'running' AND u.outcome IS NULL THEN 2 ELSE 1 END
+                END,
+                'NumShadowStarts', (
+                    SELECT count(*)
+                    FROM (
+                        SELECT h.started_at
+                        FROM fetchwork.run_history AS h
+                        WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid AND h.run_id < u.runid
+                        UNION ALL
+                        SELECT u.started_at
+                    ) AS try
+                    WHERE try.started_at IS NOT NULL
+                )
+            ))
+        FROM fetchwork.cluster AS c
+        CROSS JOIN (
+            SELECT j.ad, j.q_date, j.job_prio, j.queue
+            FROM fetchwork.job AS j
+            WHERE j.cluster_id = u.clusterid AND j.proc_id = u.procid
+            UNION ALL
+            SELECT h.ad, h.q_date, h.job_prio, h.queue
+            FROM fetchwork.job_history AS h
+            WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid
+            LIMIT 1
+        ) AS k
+        WHERE c.cluster_id = u.clusterid
+    ) AS job_ad
 FROM (
     SELECT
         r.run_id AS runid,

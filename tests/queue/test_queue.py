@@ -376,6 +376,36 @@ def test_epochs_are_the_runs_of_a_job(queue: Queue, slots: DirectQueue) -> None:
     assert ids(queue.runs('Outcome == "evicted"')) == ["1.0"]
 
 
+def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit(
+        {"Cmd": "/bin/sh", "Args": "x", "Mine": 7, "UserLog": "/tmp/log", "Requirements": "/Expr(Mine > 6)/"},
+        JobUniverse=5,
+        RequestMemory=5,
+        JobPrio=3,
+    )
+    slots.finish(slots.started(), "evict", JobPid=7, VacateReason="drained")
+    slots.started()
+    live, first = queue.jobEpochHistory("Mine == 7 && QDate > 0 && JobUniverse == 5", ad_type="EPOCH")
+    assert [ad["NumShadowStarts"] for ad in (live, first)] == [2, 1]
+    assert [ad["JobStatus"] for ad in (live, first)] == [2, 1]
+    assert (first["Cmd"], first["Args"], first["UserLog"], first["RequestMemory"], first["JobPrio"]) == (
+        "/bin/sh",
+        "x",
+        "/tmp/log",
+        5,
+        3,
+    )
+    assert first.eval("Requirements") is True
+    assert queue.jobEpochHistory(ad_type=["TRANSFER", "INPUT"]) == []
+    assert len(queue.jobEpochHistory(ad_type=["TRANSFER", "epoch"])) == 2
+    assert first["EpochWriteDate"] >= first["QDate"]
+    slots.act("remove", "1.0")
+    # of a job in history too
+    slots.reap()
+    assert len(queue.jobEpochHistory('Cmd == "/bin/sh"', projection=["Cmd", "RunId"])) == 2
+    assert sorted(queue.jobEpochHistory("NumShadowStarts == 1", ["Cmd"])[0]) == ["Cmd"]
+
+
 def test_names_of_the_bindings_are_there() -> None:
     assert fetchwork.Schedd is fetchwork.Queue
     assert fetchwork.Submit is htcondor2.Submit

@@ -56,3 +56,12 @@ def test_an_owners_few_jobs_are_found_without_reading_all_that_wait(full: Direct
         f"EXPLAIN SELECT * FROM fetchwork.jobs WHERE owner = ANY (ARRAY['o3']) AND jobstatus = {status}"
     )
     assert "job_not_idle" in "\n".join(row[0] for row in plan)
+
+
+def test_runs_look_up_their_jobs_only_if_asked_for_their_ads(full: DirectQueue) -> None:
+    def plan(column: str) -> str:
+        rows = full.rows(f"EXPLAIN SELECT {column} FROM fetchwork.runs WHERE Outcome = 'completed'")
+        return "\n".join(row[0] for row in rows)
+
+    assert "job_history" in plan("job_ad")
+    assert "job_history" not in plan("RunId, State, Outcome, ad")
