@@ -82,6 +82,10 @@ class DatabaseRefused(FetchworkError):
     """The database refused the call and would refuse it again: a missing right, or a bad value."""
 
 
+class AlreadyThere(DatabaseRefused):
+    """What was to be made exists: somebody else made it a moment ago."""
+
+
 class InsufficientPrivilege(DatabaseRefused):
     """The database role lacks a right; the same call will succeed once an administrator has granted it."""
 

@@ -5,8 +5,10 @@ each migration writes its own row into ``fetchwork.migration`` (a library keeps 
 it runs itself); and functions and views are not migrated but replaced as a whole at each upgrade.
 
 ``sql/install.sql`` is the one list of the files and their order; psql reads it by ``\\ir``, and so does this
-module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: an
-advisory lock makes the second wait, and it finds nothing left to do.
+module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: a
+row of ``fetchwork.turn``, which only the schema's owner can lock, makes the second wait, and it finds nothing
+left to do. Of two that make the schema the second waits until the first has made it, is refused, and begins
+again.
 """
 
 import re
@@ -14,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fetchwork.db.database import Database
-from fetchwork.errors import FetchworkError, SchemaMismatch
+from fetchwork.errors import AlreadyThere, FetchworkError, SchemaMismatch
 
-_LOCK = 0x66776462  # any constant: serialises init and upgrade of one database
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -96,9 +97,18 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
 
     Raises as init does, and SchemaMismatch if there is no schema and create is false.
     """
+    try:
+        return _upgrade(conninfo, create)
+    except AlreadyThere:
+        return _upgrade(conninfo, create)
+
+
+def _upgrade(conninfo: str, create: bool) -> list[int]:
+    """What upgrade does; raises AlreadyThere where another has made the schema meanwhile."""
     migrations, replaced = files()
     with _open(conninfo) as database, database.transaction():
-        database.query("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        if _status(database).installed:
+            database.query("SELECT FROM fetchwork.turn WHERE name = 'schema' FOR UPDATE")
         found = _status(database)
         if not found.installed and not create:
             raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 
 from fetchwork.errors import (
+    AlreadyThere,
     DatabaseRefused,
     DatabaseUnavailable,
     FetchworkError,
@@ -32,6 +33,8 @@ _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "42P01": SchemaMismatch,  # undefined_table
     "42703": SchemaMismatch,  # undefined_column
     "42501": InsufficientPrivilege,
+    "42P06": AlreadyThere,  # duplicate_schema
+    "23505": AlreadyThere,  # unique_violation: it was made in a transaction that has just ended
     "57014": DatabaseUnavailable,  # query_canceled: its time was over
     "25006": DatabaseUnavailable,  # read_only_sql_transaction: a standby, or a disk that is nearly full
     "55P03": DatabaseUnavailable,  # lock_not_available

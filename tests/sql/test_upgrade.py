@@ -18,6 +18,7 @@ from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.conftest import Connect
 from tests.direct_queue import EXITED, DirectQueue
 from tests.later_schema import MIGRATIONS, later_schema
+from tests.waiting import until
 
 MakeDatabase = Callable[[], str]
 
@@ -142,6 +143,31 @@ def test_two_upgrades_at_once_while_people_work_are_harmless(conninfo: str, conn
     )
     assert [result for result in results if isinstance(result, Exception)] == []
     queue.check()
+
+
+def test_no_lock_that_anybody_may_take_keeps_an_upgrade_waiting(
+    conninfo: str, connect: Connect, empty_database: MakeDatabase
+) -> None:
+    for database in (conninfo, empty_database()):
+        with psycopg.connect(database) as other:
+            # the key that was used for it
+            other.execute("SELECT pg_advisory_xact_lock(1719100514)")
+            schema.init(f"{database} options='-c lock_timeout=5s'")
+
+
+def test_the_second_of_two_that_make_the_schema_finds_nothing_to_do(empty_database: MakeDatabase) -> None:
+    conninfo = empty_database()
+    with psycopg.connect(conninfo) as first:
+        first.execute("CREATE SCHEMA fetchwork")  # 1. not committed
+        results: list[object] = []
+        second = threading.Thread(target=lambda: results.append(at_once(lambda: schema.init(conninfo))[0]))
+        second.start()
+        with psycopg.connect(conninfo, autocommit=True) as watch:
+            until(lambda: watch.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall(), "a wait")  # 2.
+        first.rollback()  # 3. it makes the schema
+        second.join()
+    assert results == [list(range(1, schema.latest() + 1))]
+    assert schema.init(conninfo) == []
 
 
 @pytest.fixture
