@@ -143,6 +143,8 @@ TO fetchwork_access_point;
 GRANT EXECUTE ON FUNCTION
     fetchwork.grant_owner,
     fetchwork.revoke_owner,
+    fetchwork.grant_group,
+    fetchwork.revoke_group,
     fetchwork.set_queue,
     fetchwork.set_submitter,
     fetchwork.set_limit,

@@ -18,6 +18,10 @@
 \ir functions/access/require_admin.sql
 \ir functions/access/grant_owner.sql
 \ir functions/access/revoke_owner.sql
+\ir functions/access/own_groups.sql
+\ir functions/access/grant_group.sql
+\ir functions/access/revoke_group.sql
+\ir functions/access/may_charge.sql
 
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.
 \ir functions/settings/setting_value.sql
@@ -39,6 +43,7 @@
 \ir functions/values/number_of.sql
 \ir functions/values/integer_of.sql
 \ir functions/values/memory_use.sql
+\ir functions/values/proves.sql
 
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
@@ -47,6 +52,8 @@
 \ir functions/checks/value_problem.sql
 \ir functions/checks/checked_ad.sql
 \ir functions/checks/checked_job.sql
+\ir functions/checks/check_submission.sql
+\ir functions/checks/check_owner.sql
 
 -- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits,
 -- preemption.
@@ -150,6 +157,7 @@
 \ir functions/maintenance/reap.sql
 \ir functions/maintenance/wake.sql
 \ir functions/maintenance/fold.sql
+\ir functions/maintenance/pass_open_transactions.sql
 \ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/note_dropped_events.sql
 \ir functions/maintenance/ensure_partition.sql

@@ -101,6 +101,21 @@ INVARIANTS = {
         WHERE (coalesce(t.idle, 0), coalesce(t.running, 0), coalesce(t.held, 0), coalesce(t.suspended, 0), coalesce(t.ending, 0))
             <> (coalesce(c.idle, 0), coalesce(c.running, 0), coalesce(c.held, 0), coalesce(c.suspended, 0), coalesce(c.ending, 0))
     """,
+    "the counts of owners are what counting the jobs gives": """
+        WITH kept AS (
+            SELECT owner, sum(jobs) AS jobs
+            FROM (
+                SELECT owner, jobs FROM fetchwork.owner_tally
+                UNION ALL
+                SELECT owner, jobs FROM fetchwork.tally_change WHERE owner IS NOT NULL
+            ) AS t
+            GROUP BY owner
+        )
+        SELECT owner, k.jobs AS kept, c.jobs AS counted
+        FROM kept AS k
+        FULL JOIN (SELECT owner, count(*) AS jobs FROM fetchwork.job GROUP BY owner) AS c USING (owner)
+        WHERE coalesce(k.jobs, 0) <> coalesce(c.jobs, 0)
+    """,
     "a run has one record": """
         SELECT run_id, count(*)
         FROM (SELECT run_id FROM fetchwork.run UNION ALL SELECT run_id FROM fetchwork.run_history) AS r

@@ -156,27 +156,43 @@ def maintain(conninfo: str) -> None:
 
 @cli.command()
 @click.argument("role")
-@click.argument("owners", metavar="OWNER...", nargs=-1, required=True)
+@click.argument("owners", metavar="OWNER...", nargs=-1)
+@click.option(
+    "--accounting-group",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    help="Let the role charge its jobs to this accounting group, and to GROUP.OWNER.",
+)
 @click.option("--revoke", is_flag=True, help="Revoke the right instead.")
 @click.pass_obj
-def grant(conninfo: str, role: str, owners: tuple[str, ...], revoke: bool) -> None:
+def grant(conninfo: str, role: str, owners: tuple[str, ...], groups: tuple[str, ...], revoke: bool) -> None:
     """Let a database role submit jobs that run as OWNER, an account on the execute hosts.
 
     \b
     Example:
       fetchwork db grant alice alice
-      fetchwork db grant portal webjobs analysis
+      fetchwork db grant portal webjobs analysis --accounting-group physics
     """
     from fetchwork.db import calls
     from fetchwork.db.database import Database
     from fetchwork.db.roles import may_submit, quoted
 
+    if not owners and not groups:
+        raise click.UsageError("nothing to grant; allowed: OWNER..., --accounting-group GROUP")
     with Database(conninfo) as database, database.transaction():
         for owner in owners:
             change = calls.revoke_owner if revoke else calls.grant_owner
             database.run(change(role=role, owner=owner))
+        for group in groups:
+            of_group = calls.revoke_group if revoke else calls.grant_group
+            database.run(of_group(role=role, accounting_group=group))
         lacks = not revoke and not may_submit(database, role)
-    click.echo(f"role {role} may {'no longer ' if revoke else ''}submit jobs of {', '.join(owners)}")
+    may = f"role {role} may {'no longer ' if revoke else ''}"
+    if owners:
+        click.echo(f"{may}submit jobs of {', '.join(owners)}")
+    if groups:
+        click.echo(f"{may}charge accounting group {', '.join(groups)}")
     if lacks:
         click.echo(
             f"role {role} is not a member of fetchwork_submitter yet, without which it can't submit:"

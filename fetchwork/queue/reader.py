@@ -14,7 +14,9 @@ A reader that waits asks again every 10 to 50 ms instead of listening to notific
 through a PgBouncer in transaction mode. What costs: one index probe.
 
 The price of the order is that a transaction left open, in any database of that PostgreSQL cluster, holds back
-all events written after it began, for as long as it is open. No event is lost by that.
+all events written after it began. No event is lost by that, and it has an end: after the setting
+``max_reader_lag`` readers pass one that has written no event, and one that has is ended
+(sql/functions/maintenance/pass_open_transactions.sql).
 """
 
 from __future__ import annotations

@@ -90,6 +90,14 @@ INSERT INTO fetchwork.setting (name, value, unit, meaning)
 VALUES
     ('max_ad_bytes', 65536, 'bytes',
         'what each host reads of a fetched ad (host.pipe_buffer_max, HTCondor''s PIPE_BUFFER_MAX)'),
+    ('max_jobs_per_owner', 100000, 'jobs',
+        'so many jobs may an owner have in the queue (HTCondor''s MAX_JOBS_PER_OWNER)'),
+    ('max_jobs_per_submission', 20000, 'jobs',
+        'so many jobs may a cluster be submitted with (HTCondor''s MAX_JOBS_PER_SUBMISSION)'),
+    ('open_accounting_groups', 0, '0 or 1',
+        '1: every role may charge every accounting group, as in HTCondor; 0: those that were granted to it'),
+    ('max_reader_lag', 60, 'seconds',
+        'an open transaction holds back readers of events no longer; one that has written events is ended'),
     ('max_reserved_clusters', 1000, 'ids',
         'so many cluster ids may a role have reserved and not used'),
     ('cluster_reservation', 3600, 'seconds',
@@ -160,6 +168,14 @@ CREATE TABLE fetchwork.concurrency_limit (
 );
 
 COMMENT ON TABLE fetchwork.concurrency_limit IS '<NAME>_LIMIT in HTCondor; a name without a row is unlimited';
+
+CREATE TABLE fetchwork.group_grant (
+    role text NOT NULL,                         -- a database role, or a role it is a member of
+    accounting_group text NOT NULL,             -- that its jobs may be charged to
+    PRIMARY KEY (role, accounting_group)
+);
+
+COMMENT ON TABLE fetchwork.group_grant IS 'who may charge which AccountingGroup';
 
 CREATE TABLE fetchwork.owner_grant (
     role text NOT NULL,                         -- a database role, or a role it is a member of
@@ -352,7 +368,9 @@ CREATE TABLE fetchwork.submitter (
     max_running integer CONSTRAINT submitter_max_running_is_positive CHECK (max_running >= 0)
 );
 
-COMMENT ON TABLE fetchwork.submitter IS 'who is charged for runs, and how much was used';
+COMMENT ON TABLE fetchwork.submitter IS
+    'who is charged for runs, and how much was used; a new one gets its row when changes are folded, so that '
+    'no submission waits for another''s';
 
 CREATE TABLE fetchwork.significant_attribute (
     -- in lower case, as ClassAd names ignore case
@@ -372,7 +390,7 @@ CREATE TABLE fetchwork.autocluster (
     signature uuid NOT NULL,                    -- md5 of queue, submitter and ad, to find an equal row
     queue text NOT NULL REFERENCES fetchwork.queue (name),
     owner text NOT NULL,                        -- the account that its jobs run as
-    submitter text NOT NULL REFERENCES fetchwork.submitter (name),
+    submitter text NOT NULL,                    -- who is charged; its row may come later
     -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a
     -- slot's ad can answer.
     request_cpus double precision,
@@ -632,10 +650,21 @@ CREATE TABLE fetchwork.tally_change (
     held integer NOT NULL DEFAULT 0,            -- of them Held
     completed integer NOT NULL DEFAULT 0,       -- ended by themselves, ever
     removed integer NOT NULL DEFAULT 0,         -- ended by removal, ever
-    usage double precision NOT NULL DEFAULT 0   -- weighted slot seconds of runs that ended
+    usage double precision NOT NULL DEFAULT 0,  -- weighted slot seconds of runs that ended
+    owner text                                  -- of the jobs; null: their number does not change
 );
 
 COMMENT ON TABLE fetchwork.tally_change IS 'changes of the counts and of usage that are not folded yet';
+
+CREATE INDEX tally_change_owner ON fetchwork.tally_change (owner) WHERE owner IS NOT NULL;
+
+CREATE TABLE fetchwork.owner_tally (
+    owner text PRIMARY KEY,
+    jobs bigint NOT NULL                        -- the sum of tally_change
+);
+
+COMMENT ON TABLE fetchwork.owner_tally IS
+    'jobs in the queue by owner, without what is in tally_change, for max_jobs_per_owner';
 
 CREATE TABLE fetchwork.tally (
     autocluster_id integer NOT NULL,
@@ -739,14 +768,25 @@ CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) 
 -- slower transaction. They read only below the oldest transaction still open, so nothing can appear behind
 -- what they passed.
 --
+-- A transaction that is left open would so hold back all readers. After a while (setting max_reader_lag) they
+-- go on past those that have written no event, and what such a one writes later stands behind what they have
+-- passed: functions/maintenance/pass_open_transactions.sql.
+--
 -- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to
 -- an earlier point they are given out twice: a reader's cursor would lie ahead of the events to come, and
 -- step over them. So what an event keeps is the transaction id plus an offset, which
 -- functions/maintenance/after_restore.sql raises above all that was.
 
+-- The last value: readers may have passed all transactions below it, also those that are open. A sequence and
+-- no column, because a transaction has to see it that took its snapshot before.
+CREATE SEQUENCE fetchwork.passed_xid;
+
 CREATE TABLE fetchwork.event (
     event_id bigint GENERATED ALWAYS AS IDENTITY,
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),  -- the transaction that wrote it, plus the offset
+    -- the transaction that wrote it, plus the offset; for one that readers have passed, where they are
+    xid xid8 NOT NULL DEFAULT greatest(
+        pg_current_xact_id(), pg_sequence_last_value('fetchwork.passed_xid'::regclass)::text::xid8
+    ),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     event_type smallint NOT NULL,               -- HTCondor's ULogEventNumber
     cluster_id integer NOT NULL,
@@ -766,7 +806,8 @@ CREATE TABLE fetchwork.event_floor (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT event_floor_is_one_row CHECK (single),
     xid xid8 NOT NULL,                          -- the last event that was dropped
     event_id bigint NOT NULL,
-    xid_offset bigint NOT NULL DEFAULT 0        -- what events add to a transaction id
+    xid_offset bigint NOT NULL DEFAULT 0,       -- what events add to a transaction id
+    passed_xid xid8 NOT NULL DEFAULT '0'        -- readers pass all transactions below it
 );
 
 COMMENT ON TABLE fetchwork.event_floor IS
@@ -806,7 +847,7 @@ COMMENT ON TABLE fetchwork.turn IS
     'what one transaction at a time does, by locking the row; nobody writes it';
 
 INSERT INTO fetchwork.turn (name)
-VALUES ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema');
+VALUES ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events');
 
 -- Vacuum ----------------------------------------------------------------------------------------------------
 

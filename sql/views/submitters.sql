@@ -8,6 +8,6 @@ SELECT
     s.effective_prio AS priority,
     s.running AS runningjobs,
     t.max_running AS maxrunning,
-    t.total_usage AS accumulatedusage
+    coalesce(t.total_usage, 0) AS accumulatedusage
 FROM fetchwork.shares() AS s
-JOIN fetchwork.submitter AS t ON t.name = s.submitter;
+LEFT JOIN fetchwork.submitter AS t ON t.name = s.submitter;

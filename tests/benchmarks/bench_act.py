@@ -22,6 +22,7 @@ import psycopg
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.many_jobs import unlimited
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 ACTIONS = ("hold", "release", "edit", "remove")
@@ -118,6 +119,7 @@ def main() -> None:
             server.create_database("bench")
             conninfo = server.conninfo("bench")
             schema.init(conninfo)
+            unlimited(conninfo)
             submitted(conninfo, "bob", 50_000)
             with psycopg.connect(conninfo, autocommit=True) as connection:
                 connection.execute("SELECT fetchwork.hello('bench', '1', gen_random_uuid())")

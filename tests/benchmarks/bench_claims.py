@@ -34,6 +34,7 @@ from fetchwork.hook import wire
 from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import AgentProcess
+from tests.many_jobs import unlimited
 
 CLIENTS = 8
 AUTOCLUSTERS = 100
@@ -85,6 +86,7 @@ class Bench:
 
     def prepare(self) -> None:
         schema.init(self.conninfo)
+        unlimited(self.conninfo)
         self.connection.execute("SELECT fetchwork.hello('bench')")
         self.connection.execute(
             "CREATE TABLE plain AS SELECT id, 0 AS n FROM generate_series(1, 1000000) AS id"

@@ -27,6 +27,7 @@ import psycopg
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.many_jobs import unlimited
 
 RATE = 1000
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -175,6 +176,7 @@ def main() -> None:
         try:
             conninfo = server.conninfo("postgres")
             schema.init(conninfo)
+            unlimited(conninfo)
             print("a job's way with and without its events:", flush=True)
             cost = cost_of_writing(conninfo, server, arguments.rounds, arguments.jobs)
             print(f"  events cost {cost:.1f} percent of a job's way; of a claim nothing, it writes none")

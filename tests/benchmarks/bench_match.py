@@ -30,6 +30,7 @@ from fetchwork.matchmaker.messages import Look
 from fetchwork.matchmaker.worker import Worker
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
+from tests.many_jobs import unlimited
 from tests.matchmaker.choosing import NoMark, put_against
 
 SLOT = Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-pslot-unclaimed.ad"
@@ -161,6 +162,7 @@ async def run(server: PostgresServer, rounds: int) -> list[float]:
         server.create_database(dbname)
         conninfo = server.conninfo(dbname)
         schema.init(conninfo)
+        unlimited(conninfo)
         database = AsyncDatabase(conninfo, size=1)
         bench = Bench(conninfo, database)
         try:

@@ -194,7 +194,7 @@ OF_AGENTS = {
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {
-    "grant_owner", "revoke_owner", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
+    "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
 }  # fmt: skip
 
 
@@ -276,6 +276,9 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(
     for view, column in [
         ("jobs", "ad"),
         ("history", "ad"),
+        # of the row alone, so asked before anything is joined
+        ("jobs", "owner"),
+        ("history", "owner"),
         ("runs", "owner"),
         ("events", "info"),
         ("autoclusters", "ad"),
@@ -354,18 +357,59 @@ def test_a_grant_taken_back_is_gone(busy: DirectQueue, login: Callable[[str], Di
     denied(alice, "SELECT fetchwork.remove(ARRAY['1.2'])")
 
 
+SUBMIT_FOR = "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', accounting_group => %s)"
+EDIT_FOR = "SELECT fetchwork.edit(ARRAY['1.2'], jsonb_build_object('AccountingGroup', %s::text))"
+
+
+@pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("group", ["bob", "physics.bob"])
 def test_nobody_is_charged_for_someone_elses_jobs(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], group: str
+    busy: DirectQueue, login: Callable[[str], DirectQueue], group: str, opened: bool
 ) -> None:
+    busy.set("open_accounting_groups", int(opened))
+    busy.call("grant_group", role="fw_alice", accounting_group="physics")
     alice = login("fw_alice")
-    submit = "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', accounting_group => %s)"
-    assert f"may not charge AccountingGroup '{group}'" in denied(alice, submit, group)
-    assert "may not charge" in denied(
-        alice, "SELECT fetchwork.edit(ARRAY['1.2'], jsonb_build_object('AccountingGroup', %s::text))", group
-    )
+    assert f"may not charge AccountingGroup '{group}'" in denied(alice, SUBMIT_FOR, group)
+    assert "may not charge" in denied(alice, EDIT_FOR, group)
     for allowed in ("physics", "physics.alice", "alice"):
-        alice.rows(submit, allowed)
+        alice.rows(SUBMIT_FOR, allowed)
+
+
+def test_an_accounting_group_is_charged_by_those_whom_it_was_granted_to(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    """Else every new name would be a fresh share."""
+    alice, bob, admin = (login(f"fw_{name}") for name in ("alice", "bob", "admin"))
+    for group in ("physics", "physics.alice", "fresh1"):
+        told = denied(alice, SUBMIT_FOR, group)
+        assert f"may not charge AccountingGroup '{group}'; allowed: alice; an administrator calls" in told
+        denied(alice, EDIT_FOR, group)
+    admin.call("grant_group", role="fw_alice", accounting_group="physics")
+    for group in ("physics", "physics.alice"):
+        alice.rows(SUBMIT_FOR, group)
+        alice.rows(EDIT_FOR, group)
+        denied(bob, SUBMIT_FOR.replace("alice", "bob"), group)
+    for group in ("physics.fresh", "physics.sub.alice", "Physics", "physicsalice", "physics..alice"):
+        assert "allowed: alice, physics; an administrator" in denied(alice, SUBMIT_FOR, group)
+    assert admin.scalar("revoke_group", role="fw_alice", accounting_group="physics") is True
+    assert admin.scalar("revoke_group", role="fw_alice", accounting_group="physics") is False
+    denied(alice, SUBMIT_FOR, "physics")
+    admin.rows(SUBMIT_FOR, "whatever")
+
+
+def test_a_grant_to_a_role_is_one_to_its_members(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    busy.call("grant_group", role="fetchwork_submitter", accounting_group="all")
+    login("fw_alice").rows(SUBMIT_FOR, "all.alice")
+
+
+def test_accounting_groups_may_be_open_as_in_htcondor(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    busy.set("open_accounting_groups", 1)
+    for group in ("physics", "physics.alice", "fresh1"):
+        login("fw_alice").rows(SUBMIT_FOR, group)
 
 
 def test_an_owners_rights_are_not_learned_by_asking_for_another_role(

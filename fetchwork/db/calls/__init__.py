@@ -11,7 +11,9 @@ A function here touches nothing. It returns a ``Call``, which a ``Database`` or 
 
 from fetchwork.db.calls.administration import (
     act_for,
+    grant_group,
     grant_owner,
+    revoke_group,
     revoke_owner,
     set_limit,
     set_queue,
@@ -128,6 +130,7 @@ __all__ = [
     "event_window",
     "finish",
     "goodbye",
+    "grant_group",
     "grant_owner",
     "heartbeat",
     "hello",
@@ -149,6 +152,7 @@ __all__ = [
     "report_faults",
     "report_slots",
     "reserve_cluster",
+    "revoke_group",
     "revoke_owner",
     "run_edge",
     "run_owner",

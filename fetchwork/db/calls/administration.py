@@ -35,6 +35,16 @@ def act_for(*, owner: str) -> Call[None]:
     return done("act_for", {"owner": owner})
 
 
+def grant_group(*, role: str, accounting_group: str) -> Call[None]:
+    """Let a role charge its jobs to an accounting group."""
+    return done("grant_group", {"role": role, "accounting_group": accounting_group})
+
+
+def revoke_group(*, role: str, accounting_group: str) -> Call[bool]:
+    """Take that right away; False if there was none."""
+    return value_of("revoke_group", {"role": role, "accounting_group": accounting_group})
+
+
 def revoke_owner(*, role: str, owner: str) -> Call[bool]:
     """Take that right away; False if there was none."""
     return value_of("revoke_owner", {"role": role, "owner": owner})

@@ -1,11 +1,28 @@
-"""Calls that move a run from its offer to its end. The token shows that the caller may."""
+"""Calls that move a run from its offer to its end. The token shows that the caller may.
+
+It does not travel: PostgreSQL may log statements and parameters, and no log is a place for what a hook is
+believed with. ``proof`` does, which shows that its sender knows the token.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from uuid import UUID
 
 from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, value_of
+
+
+def proof(token: str | UUID) -> str:
+    """What shows that one knows a run's token: its SHA-256, of which half is as long as a token.
+
+    What is no token proves nothing, and PostgreSQL refuses it as it stands.
+    """
+    try:
+        text = str(UUID(str(token)))
+    except ValueError:
+        return str(token)
+    return str(UUID(hashlib.sha256(text.encode()).hexdigest()[:32]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,46 +47,46 @@ class Beat(Record):
 
 def accept(*, run_id: int, token: str | UUID) -> Call[bool]:
     """The startd is willing to run it; False if the run is over."""
-    return value_of("accept", {"run_id": run_id, "token": token})
+    return value_of("accept", {"run_id": run_id, "token": proof(token)})
 
 
 def run_owner(*, run_id: int, token: str | UUID) -> Call[str | None]:
     """The Owner of the job of a run, live or ended; None if there is no such run, or the token is not its."""
-    return value_of("run_owner", {"run_id": run_id, "token": token})
+    return value_of("run_owner", {"run_id": run_id, "token": proof(token)})
 
 
 def reject(*, run_id: int, token: str | UUID, reason: str, rest: bool = True) -> Call[bool]:
     """The startd refuses it; with ``rest`` the slot is not offered such jobs for a while."""
-    return value_of("reject", {"run_id": run_id, "token": token, "reason": reason, "rest": rest})
+    return value_of("reject", {"run_id": run_id, "token": proof(token), "reason": reason, "rest": rest})
 
 
 def start(
     *, run_id: int, token: str | UUID, starter: str | None, slot: str | None = None
 ) -> Call[str | None]:
     """The fence before the job's start: None to go on, else why the job must not start."""
-    return value_of("start", {"run_id": run_id, "token": token, "starter": starter, "slot": slot})
+    return value_of("start", {"run_id": run_id, "token": proof(token), "starter": starter, "slot": slot})
 
 
 def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> Call[bool]:
     """The host can't start the job: that counts as a try; ``code`` is the hold code if it was the last."""
-    return value_of("refuse_start", {"run_id": run_id, "token": token, "reason": reason, "code": code})
+    return value_of("refuse_start", {"run_id": run_id, "token": proof(token), "reason": reason, "code": code})
 
 
 def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | None = None) -> Call[bool]:
     """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
     return value_of(
-        "withdraw", {"run_id": run_id, "token": token, "reason": reason, "hold_reason": hold_reason}
+        "withdraw", {"run_id": run_id, "token": proof(token), "reason": reason, "hold_reason": hold_reason}
     )
 
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
     """Write an update of a run down; the answer says whether the job has to end."""
-    return one_of(Beat, "heartbeat", {"run_id": run_id, "token": token, "report": dict(report)})
+    return one_of(Beat, "heartbeat", {"run_id": run_id, "token": proof(token), "report": dict(report)})
 
 
 def run_policy(*, run_id: int, token: str | UUID) -> Call[JsonObject | None]:
     """The whole ad of a run's job, for its policy; None if the run is over."""
-    return value_of("run_policy", {"run_id": run_id, "token": token})
+    return value_of("run_policy", {"run_id": run_id, "token": proof(token)})
 
 
 def finish(
@@ -85,7 +102,7 @@ def finish(
         "finish",
         {
             "run_id": run_id,
-            "token": token,
+            "token": proof(token),
             "hook_reason": hook_reason,
             "report": dict(report),
             "verdict": None if verdict is None else dict(verdict),
@@ -95,4 +112,4 @@ def finish(
 
 def starter_gone(*, run_id: int, token: str | UUID) -> Call[bool]:
     """The starter ended without a report: the run is lost; False if it was over."""
-    return value_of("starter_gone", {"run_id": run_id, "token": token})
+    return value_of("starter_gone", {"run_id": run_id, "token": proof(token)})

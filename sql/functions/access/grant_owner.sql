@@ -26,9 +26,5 @@ BEGIN
     INSERT INTO fetchwork.owner_grant (role, owner)
     VALUES (grant_owner.role, grant_owner.owner)
     ON CONFLICT DO NOTHING;
-    -- so that neither of two first submissions has to wait for the other's row
-    INSERT INTO fetchwork.submitter (name)
-    VALUES (grant_owner.owner)
-    ON CONFLICT DO NOTHING;
 END
 $$;

@@ -9,7 +9,6 @@ AS $$
 DECLARE
     size bigint;
     max_size bigint;
-    charged text;
 BEGIN
     IF coalesce(ad ->> 'Cmd', '') = '' THEN
         RAISE EXCEPTION USING
@@ -68,25 +67,18 @@ BEGIN
                 )
             );
     END IF;
-    IF ad ->> 'AccountingGroup' IS NOT NULL AND NOT fetchwork.is_admin(role) THEN
-        -- the share that is charged: of USER in GROUP.USER, or of the name alone
-        charged := substring(ad ->> 'AccountingGroup' FROM '[^.]*$');
-        IF NOT charged = ANY (fetchwork.own_owners(role))
-            AND (
-                EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = charged)
-                -- an account that only an access point acts for
-                OR EXISTS (SELECT FROM fetchwork.job AS j WHERE j.owner = charged)
-                OR EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.owner = charged)
-            )
-        THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWDEN',
-                MESSAGE = format(
-                    'role %L may not charge AccountingGroup %L; '
-                    'allowed: a group, or one that ends in an Owner of its own',
-                    role, ad ->> 'AccountingGroup'
-                );
-        END IF;
+    IF coalesce(ad ->> 'AccountingGroup', '') <> ''
+        AND NOT fetchwork.is_admin(role)
+        AND NOT fetchwork.may_charge(role, ad ->> 'AccountingGroup')
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'role %L may not charge AccountingGroup %L; '
+                'allowed: %s; an administrator calls fetchwork.grant_group',
+                role, ad ->> 'AccountingGroup',
+                array_to_string(fetchwork.own_owners(role) || fetchwork.own_groups(role), ', ')
+            );
     END IF;
     IF NOT EXISTS (
         SELECT FROM fetchwork.queue AS q

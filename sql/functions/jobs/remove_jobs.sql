@@ -67,10 +67,10 @@ BEGIN
         SELECT 9, r.cluster_id, r.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
         FROM removed AS r
     )
-    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed)
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed, owner)
     SELECT
-        r.autocluster_id, r.batch_id, -count(*), -count(*) FILTER (WHERE r.job_status = 5), count(*)
+        r.autocluster_id, r.batch_id, -count(*), -count(*) FILTER (WHERE r.job_status = 5), count(*), r.owner
     FROM removed AS r
-    GROUP BY r.autocluster_id, r.batch_id;
+    GROUP BY r.autocluster_id, r.batch_id, r.owner;
 END
 $$;

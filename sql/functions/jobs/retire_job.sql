@@ -42,12 +42,13 @@ BEGIN
         END,
         job.ad
     );
-    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, completed, removed)
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, completed, removed, owner)
     VALUES (
         job.autocluster_id, job.batch_id, -1,
         CASE WHEN job.job_status = 5 THEN -1 ELSE 0 END,
         CASE WHEN status = 4 THEN 1 ELSE 0 END,
-        CASE WHEN status = 3 THEN 1 ELSE 0 END
+        CASE WHEN status = 3 THEN 1 ELSE 0 END,
+        job.owner
     );
 END
 $$;

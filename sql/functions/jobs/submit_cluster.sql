@@ -10,7 +10,8 @@
 -- cluster too large for one call: the first call makes it, further ones of the same transaction append to it,
 -- with NULL for "common". NULL: a new id.
 --
--- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner, or a draining queue).
+-- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner or accounting group, a draining
+-- queue, more jobs than max_jobs_per_submission or max_jobs_per_owner).
 -- Locks: KEY SHARE on demand rows, until commit.
 CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(
     common jsonb,
@@ -94,6 +95,7 @@ BEGIN
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;
+    PERFORM fetchwork.check_submission(first_proc + cardinality(procs));
     -- what queue_attributes reads of a job, which is not in the table yet
     new_job.q_date := now();
     new_job.status_at := now();
@@ -110,19 +112,12 @@ BEGIN
         WHERE t.key = ANY (common_names) AND t.rule = 'ours'
     );
 
-    -- Rows of several submitters or batches are made in one order, so that two such submissions can't wait
-    -- for each other; names that the caller may not use are refused below.
+    -- Rows of several batches are made in one order, so that two such submissions can't wait for each other;
+    -- names that the caller may not use are refused below.
     IF cardinality(procs) > 1 AND EXISTS (
         SELECT FROM unnest(procs) AS p (ad)
-        WHERE p.ad ?| ARRAY['Owner', 'AccountingGroup', 'JobBatchName']
+        WHERE p.ad ?| ARRAY['Owner', 'JobBatchName']
     ) THEN
-        INSERT INTO fetchwork.submitter (name)
-        SELECT DISTINCT coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')
-        FROM (SELECT shared || p.ad FROM unnest(procs) AS p (ad)) AS w (ad)
-        WHERE w.ad ->> 'Owner' IS NOT NULL
-            AND octet_length(coalesce(nullif(w.ad ->> 'AccountingGroup', ''), w.ad ->> 'Owner')) <= 250
-        ORDER BY 1
-        ON CONFLICT DO NOTHING;
         PERFORM fetchwork.ensure_batch(b.owner, b.name)
         FROM (
             SELECT DISTINCT w.ad ->> 'Owner' AS owner, w.ad ->> 'JobBatchName' AS name
@@ -209,11 +204,17 @@ BEGIN
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1;
 
-    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held)
-    SELECT j.autocluster_id, j.batch_id, count(*), count(*) FILTER (WHERE j.job_status = 5)
+    INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, owner)
+    SELECT j.autocluster_id, j.batch_id, count(*), count(*) FILTER (WHERE j.job_status = 5), j.owner
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
-    GROUP BY j.autocluster_id, j.batch_id;
+    GROUP BY j.autocluster_id, j.batch_id, j.owner;
+    PERFORM fetchwork.check_owner(o.owner)
+    FROM (
+        SELECT DISTINCT j.owner
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
+    ) AS o;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT 0, j.cluster_id, j.proc_id, jsonb_strip_nulls(jsonb_build_object(

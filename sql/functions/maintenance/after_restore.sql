@@ -40,7 +40,8 @@ BEGIN
     LIMIT 1;
     -- far enough for what a lost timeline may have given out
     new_offset := greatest(
-        next_at, last_at, (SELECT f.xid::text::bigint FROM fetchwork.event_floor AS f)
+        next_at, last_at, (SELECT f.xid::text::bigint FROM fetchwork.event_floor AS f),
+        pg_sequence_last_value('fetchwork.passed_xid'::regclass)
     ) + 4294967296;
 
     SELECT max(e.event_id)
@@ -53,7 +54,9 @@ BEGIN
 
     EXECUTE format(
         'ALTER TABLE fetchwork.event '
-        'ALTER COLUMN xid SET DEFAULT (pg_current_xact_id()::text::bigint + %s)::text::xid8',
+        'ALTER COLUMN xid SET DEFAULT greatest('
+        '(pg_current_xact_id()::text::bigint + %s)::text::xid8, '
+        'pg_sequence_last_value(''fetchwork.passed_xid''::regclass)::text::xid8)',
         new_offset
     );
     UPDATE fetchwork.event_floor AS f

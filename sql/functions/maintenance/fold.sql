@@ -1,5 +1,6 @@
--- Adds the rows of tally_change to the counts and to the submitters' usage, and deletes them. Returns how
--- many there were. One call at a time; another one returns 0 at once.
+-- Adds the rows of tally_change to the counts, to the submitters' usage and to the owners' numbers of jobs,
+-- and deletes them. A submitter that is new gets its row here. Returns how many changes there were. One call
+-- at a time; another one returns 0 at once.
 CREATE OR REPLACE FUNCTION fetchwork.fold()
 RETURNS integer
 LANGUAGE plpgsql
@@ -33,23 +34,32 @@ BEGIN
             changed_at = now()
     ),
     used AS (
-        UPDATE fetchwork.submitter AS s
-        SET usage = u.used
+        INSERT INTO fetchwork.submitter AS s (name, usage, total_usage, usage_at)
+        SELECT a.submitter, sum(c.usage), sum(c.usage), clock_timestamp()
+        FROM change AS c
+        JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
+        WHERE c.usage <> 0
+            OR NOT EXISTS (SELECT FROM fetchwork.submitter AS k WHERE k.name = a.submitter)
+        GROUP BY a.submitter
+        ON CONFLICT (name) DO UPDATE SET
+            usage = excluded.usage
                 + s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife),
-            total_usage = s.total_usage + u.used,
+            total_usage = s.total_usage + excluded.usage,
             usage_at = clock_timestamp()
-        FROM (
-            SELECT a.submitter, sum(c.usage) AS used
-            FROM change AS c
-            JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
-            WHERE c.usage <> 0
-            GROUP BY a.submitter
-        ) AS u
-        WHERE s.name = u.submitter
+    ),
+    owned AS (
+        INSERT INTO fetchwork.owner_tally AS o (owner, jobs)
+        SELECT c.owner, sum(c.jobs)
+        FROM change AS c
+        WHERE c.owner IS NOT NULL
+        GROUP BY c.owner
+        ON CONFLICT (owner) DO UPDATE SET jobs = o.jobs + excluded.jobs
     )
     SELECT count(*)
     INTO folded
     FROM change;
+    DELETE FROM fetchwork.owner_tally AS o
+    WHERE o.jobs = 0;
     RETURN folded;
 END
 $$;

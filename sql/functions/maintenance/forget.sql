@@ -76,7 +76,6 @@ BEGIN
             AND s.usage * power(
                 0.5, least(1000, extract(epoch FROM clock_timestamp() - s.usage_at) / halflife)
             ) < 1
-            AND s.name NOT IN (SELECT g.owner FROM fetchwork.owner_grant AS g)
             AND s.name NOT IN (SELECT a.submitter FROM fetchwork.autocluster AS a)
         LIMIT 20000
         FOR UPDATE SKIP LOCKED

@@ -1,7 +1,7 @@
 -- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
--- holds jobs that hosts could not evaluate, adds up counts, ends demand for what was removed. Agents call it
--- every second or two; a pool without agents needs a timer that does. Returns how many were
--- reaped, woken, folded.
+-- holds jobs that hosts could not evaluate, adds up counts, ends demand for what was removed, and lets
+-- readers of events pass transactions that are left open. Agents call it every second or two; a pool without
+-- agents needs a timer that does. Returns how many were reaped, woken, folded.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -13,5 +13,8 @@ BEGIN
     PERFORM fetchwork.hold_faulty();
     folded := fetchwork.fold();
     PERFORM fetchwork.sweep_demand();
+    IF fetchwork.take_turn('events') THEN
+        PERFORM fetchwork.pass_open_transactions();
+    END IF;
 END
 $$;

@@ -26,7 +26,7 @@ BEGIN ATOMIC
     FROM fetchwork.demand AS d
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
-    JOIN fetchwork.submitter AS s ON s.name = a.submitter
+    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     WHERE a.queue = ANY (candidates.queues)
         AND NOT q.paused
         AND (

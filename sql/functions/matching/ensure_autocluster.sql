@@ -8,8 +8,9 @@
 -- second wait would let a submission of a million jobs delay all others with equal jobs, and two submissions
 -- with several autoclusters each wait for the other.
 --
--- Locks: KEY SHARE on the autocluster, so that it is not forgotten (functions/maintenance/forget.sql); a new
--- submitter's row waits for a twin that another transaction is inserting.
+-- Locks: KEY SHARE on the autocluster, so that it is not forgotten (functions/maintenance/forget.sql). A new
+-- submitter gets its row later (functions/maintenance/fold.sql): here it would wait for another transaction
+-- that has the same one.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb, job fetchwork.job)
 RETURNS integer
 LANGUAGE plpgsql
@@ -56,9 +57,6 @@ BEGIN
         RETURN autocluster;
     END IF;
 
-    INSERT INTO fetchwork.submitter (name)
-    VALUES (job_submitter)
-    ON CONFLICT DO NOTHING;
     INSERT INTO fetchwork.autocluster (
         signature, queue, owner, submitter, request_cpus, request_memory_mib, request_disk_kib, request_gpus,
         concurrency_limits, ad

@@ -37,13 +37,22 @@ BEGIN ATOMIC
         WHERE c.usage <> 0
         GROUP BY a.submitter
     ),
+    known AS (
+        SELECT s.name, s.prio_factor, s.usage, s.usage_at
+        FROM fetchwork.submitter AS s
+        UNION ALL
+        SELECT DISTINCT a.submitter, NULL::double precision, 0::double precision, now()
+        FROM fetchwork.tally_change AS c
+        JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
+        WHERE NOT EXISTS (SELECT FROM fetchwork.submitter AS s WHERE s.name = a.submitter)
+    ),
     now_used AS (
         SELECT
             s.name, coalesce(s.prio_factor, constant.factor) AS factor, constant.halflife,
             coalesce(live.running, 0) AS running,
             s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / constant.halflife)
                 + coalesce(live.used, 0) + coalesce(ended.used, 0) AS used
-        FROM fetchwork.submitter AS s
+        FROM known AS s
         CROSS JOIN constant
         LEFT JOIN live ON live.submitter = s.name
         LEFT JOIN ended ON ended.submitter = s.name

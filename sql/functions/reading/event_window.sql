@@ -1,5 +1,6 @@
 -- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), how far they are
--- complete (horizon: below it all transactions have ended), and the last event that it may read now
+-- complete (horizon: below it all transactions have ended, or have written no
+-- event and will write none there), and the last event that it may read now
 -- (until_*): that "most" events behind the cursor if there are as many (more: there are further ones), else
 -- the newest that is complete, or without any the cursor itself.
 --
@@ -21,8 +22,12 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    -- whose snapshot has passed_xid has all events that were written before it
     SELECT
-        f.xid, f.event_id, (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + f.xid_offset)::text::xid8
+        f.xid, f.event_id,
+        greatest(
+            (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + f.xid_offset)::text::xid8, f.passed_xid
+        )
     INTO kept_xid, kept_id, horizon
     FROM fetchwork.event_floor AS f;
     IF most IS NOT NULL THEN

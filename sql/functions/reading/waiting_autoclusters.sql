@@ -42,7 +42,7 @@ BEGIN ATOMIC
     CROSS JOIN reader
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = w.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
-    JOIN fetchwork.submitter AS s ON s.name = a.submitter
+    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     CROSS JOIN LATERAL (
         SELECT num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0 AS limited
     ) AS of_it

@@ -15,7 +15,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('run %s is not known', ended_run.run_id);
     END IF;
-    IF ended.token IS DISTINCT FROM ended_run.token THEN
+    IF NOT fetchwork.proves(ended_run.token, ended.token) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWDEN',
             MESSAGE = format('the token is not that of run %s', ended_run.run_id);

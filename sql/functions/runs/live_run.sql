@@ -20,7 +20,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    IF live.token IS DISTINCT FROM live_run.token THEN
+    IF NOT fetchwork.proves(live_run.token, live.token) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWDEN',
             MESSAGE = format('the token is not that of run %s', live_run.run_id);

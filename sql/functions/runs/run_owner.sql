@@ -11,11 +11,11 @@ BEGIN ATOMIC
     FROM (
         SELECT r.cluster_id, r.proc_id
         FROM fetchwork.run AS r
-        WHERE r.run_id = run_owner.run_id AND r.token = run_owner.token
+        WHERE r.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, r.token)
         UNION ALL
         SELECT h.cluster_id, h.proc_id
         FROM fetchwork.run_history AS h
-        WHERE h.run_id = run_owner.run_id AND h.token = run_owner.token
+        WHERE h.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, h.token)
     ) AS known
     LEFT JOIN fetchwork.job AS j ON j.cluster_id = known.cluster_id AND j.proc_id = known.proc_id
     LEFT JOIN fetchwork.job_history AS e ON e.cluster_id = known.cluster_id AND e.proc_id = known.proc_id

@@ -12,7 +12,7 @@ BEGIN
     SELECT r.*
     INTO live
     FROM fetchwork.run AS r
-    WHERE r.run_id = run_policy.run_id AND r.token = run_policy.token;
+    WHERE r.run_id = run_policy.run_id AND fetchwork.proves(run_policy.token, r.token);
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;

@@ -1,0 +1,28 @@
+-- Lets a database role charge its jobs to an accounting group: to GROUP itself, and to GROUP.OWNER for each
+-- Owner that it may name. FWDEN, FWNOT (the role), FWINV (the name).
+CREATE OR REPLACE FUNCTION fetchwork.grant_group(role name, accounting_group text)
+RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM fetchwork.require_admin();
+    IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = grant_group.role) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format('role %L does not exist in this PostgreSQL', grant_group.role);
+    END IF;
+    IF grant_group.accounting_group !~ '^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,249}$' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                '%L is not the name of an accounting group; allowed: letters, digits, _ . @ -',
+                grant_group.accounting_group
+            );
+    END IF;
+    INSERT INTO fetchwork.group_grant (role, accounting_group)
+    VALUES (grant_group.role, grant_group.accounting_group)
+    ON CONFLICT DO NOTHING;
+END
+$$;

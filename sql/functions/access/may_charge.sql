@@ -1,0 +1,33 @@
+-- May this role's jobs be charged to this submitter? To its own Owners; to groups granted to it, and to
+-- GROUP.OWNER of such a group and an Owner of its own. A group that anybody may name would be a fresh share
+-- for each name; HTCondor lets everybody, and so does the setting open_accounting_groups, but not to
+-- what is another's Owner.
+CREATE OR REPLACE FUNCTION fetchwork.may_charge(role name, charged text)
+RETURNS boolean
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    owners text[] := fetchwork.own_owners(may_charge.role);
+    groups text[];
+    -- of USER in GROUP.USER, or the name alone
+    member text := substring(charged FROM '[^.]*$');
+BEGIN
+    IF charged = ANY (owners) THEN
+        RETURN true;
+    END IF;
+    IF fetchwork.setting_value('open_accounting_groups') = 1 THEN
+        RETURN member = ANY (owners)
+            OR NOT (
+                EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = member)
+                -- an account that only an access point acts for
+                OR EXISTS (SELECT FROM fetchwork.job AS j WHERE j.owner = member)
+                OR EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.owner = member)
+            );
+    END IF;
+    groups := fetchwork.own_groups(may_charge.role);
+    RETURN charged = ANY (groups)
+        OR (member = ANY (owners) AND left(charged, -1 - length(member)) = ANY (groups));
+END
+$$;

@@ -1,0 +1,21 @@
+-- Refuses (FWDEN) a cluster of more jobs than may be submitted at once, in HTCondor's words.
+CREATE OR REPLACE FUNCTION fetchwork.check_submission(jobs bigint)
+RETURNS void
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    maximum bigint := fetchwork.setting_value('max_jobs_per_submission');
+BEGIN
+    IF jobs > maximum THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION: '
+                '%s jobs in one cluster; allowed: %s (setting max_jobs_per_submission)',
+                jobs, maximum
+            );
+    END IF;
+END
+$$;
