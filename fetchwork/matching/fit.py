@@ -9,20 +9,20 @@ the slot has no X at all.
 
 from __future__ import annotations
 
+import hashlib
 import re
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr, number, truth
-
-#: how long a verdict on a waiting slot is remembered: an expression may ask what time it is
-KNOWN_LIFE_S = 10.0
+from fetchwork.matching.dependence import names_in, only_computes, reached
 
 _REQUEST = "request"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+
+#: the slot's attributes that count for each job: whether it may run, how it is ranked, what it costs
+_ALWAYS = ("requirements", "rank", "slotweight", "slottype", "cpus", "memory", "disk")
 
 #: what stands against a job on a slot: too little of a resource, its Requirements, the slot's
 Refusal = Literal["resources", "job_refuses", "slot_refuses"]
@@ -42,6 +42,8 @@ class JobRequest:
     words: frozenset[str]
     #: the job's Rank of slots, None where it is the same for all
     rank: ExprTree | None = None
+    #: the attributes of a slot that its own expressions may look at; None where other things count as well
+    names: frozenset[str] | None = None
 
     @classmethod
     def of(cls, ad: ClassAd) -> JobRequest:
@@ -49,10 +51,16 @@ class JobRequest:
         amounts: list[tuple[str, float]] = []
         expressions: list[tuple[str, ExprTree]] = []
         words: set[str] = set()
+        names: set[str] = set()
+        computes = True
         for name in ad:
             key, value = name.lower(), ad[name]
-            if isinstance(value, ExprTree):
-                words.update(_WORD.findall(format_expr(value).lower()))
+            if isinstance(value, ExprTree | list | ClassAd):
+                text = format_expr(ad.lookup(name))
+                names |= names_in(text)
+                computes = computes and only_computes(text)
+                if isinstance(value, ExprTree):
+                    words.update(_WORD.findall(text.lower()))
             if key.startswith(_REQUEST) and key != _REQUEST:
                 if isinstance(value, ExprTree):
                     expressions.append((key.removeprefix(_REQUEST), value))
@@ -60,7 +68,16 @@ class JobRequest:
                     amounts.append((key.removeprefix(_REQUEST), amount))
         requirements = ad.lookup("Requirements") if "Requirements" in ad else None
         rank = ad.lookup("Rank") if isinstance(ad.get("Rank"), ExprTree) else None
-        return cls(ad, requirements, tuple(amounts), tuple(expressions), frozenset(words), rank)
+        names.update(resource for resource, _ in (*amounts, *expressions))
+        return cls(
+            ad,
+            requirements,
+            tuple(amounts),
+            tuple(expressions),
+            frozenset(words),
+            rank,
+            frozenset(names) if computes else None,
+        )
 
 
 class SlotView:
@@ -71,26 +88,25 @@ class SlotView:
         self._requirements = ad.lookup("Requirements") if "Requirements" in ad else None
         self._rank = ad.lookup("Rank") if isinstance(ad.get("Rank"), ExprTree) else None
         self._resources: dict[str, float | None] = {}
-        self._known: dict[int, float | None] = {}
-        self._known_until = 0.0
+        self._texts: dict[str, str] | None = None
 
     @property
     def ranks(self) -> bool:
         """Whether the slot likes some jobs better than others."""
         return self._rank is not None
 
-    def rank_if_fits(self, number: int, request: JobRequest) -> float | None:
-        """The slot's Rank of a job that may run on it, None of one that may not.
+    def digest(self, names: frozenset[str]) -> bytes | None:
+        """Stands for what of this slot counts for jobs that look at the attributes ``names``.
 
-        ``number`` stands for the job's ad: its verdict is remembered for a while.
+        On all slots with the same digest such a job has the same verdict, rank and weight. None: other things
+        count as well, and nothing is known of another time or slot.
         """
-        now = time.monotonic()
-        if now >= self._known_until:
-            self._known.clear()
-            self._known_until = now + KNOWN_LIFE_S
-        if number not in self._known:
-            self._known[number] = self.rank(request) if self.fits(request) else None
-        return self._known[number]
+        if self._texts is None:
+            self._texts = {name.lower(): format_expr(self.ad.lookup(name)) for name in self.ad}
+        found = reached(self._texts, (*names, *_ALWAYS))
+        if found is None:
+            return None
+        return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).digest()
 
     def fits(self, request: JobRequest) -> bool:
         """Tell whether the job may run on the slot."""
@@ -141,14 +157,6 @@ class SlotView:
             # a machine without GPUs does not mention them
             return resource not in self.ad and resource not in request.words
         return asked > there
-
-
-def outranked(request: JobRequest, slot: SlotView, others: Iterable[SlotView]) -> bool:
-    """Tell whether the job would rather run on one of the other slots, and may."""
-    if request.rank is None:
-        return False
-    own = rank_of(request.rank, request.ad, slot.ad)
-    return any(rank_of(request.rank, request.ad, other.ad) > own and other.fits(request) for other in others)
 
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:

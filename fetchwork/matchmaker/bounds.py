@@ -8,23 +8,21 @@ ITEM_CPU_S = 0.2
 #: seconds of CPU that the items of one submitter get in each period
 SUBMITTER_CPU_S = 2.0
 PERIOD_S = 10.0
-#: seconds of CPU that one submitter gets before the others in one look at a slot; the rest waits for them
+#: seconds of CPU of them that one request may take, so that the others have their turn
 SLICE_S = 0.05
-#: seconds of CPU for all that waited for others in one look; what is left waits for the next
-LATE_S = 0.25
-#: once a request has taken so many seconds of CPU, no submitter gets more of it than the second figure
-LONG_REQUEST_S = 4.0
-LONG_SHARE_S = 0.1
-#: how long a strike lasts, and the seconds in each period that what is not proven then gets
-STRIKE_S = 60.0
-DOUBTFUL_S = 0.5
+#: a look that has found nothing asks again and again, until all is evaluated or this is spent
+LOOK_CPU_S = 0.5
+#: how long nothing new of a submitter is evaluated once an item of his has ended a worker
+PAUSE_S = 5.0
 #: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed
 REQUEST_S = 15.0
 #: bytes of address space beyond what a worker has when it begins
 MEMORY_BYTES = 1 << 30
+#: bytes of ads that are sent for one submitter in one request, where it is more than one ad
+SENT_BYTES = 512 << 10
 #: bytes of one ad in JSON, of all that a worker keeps, and of one answer
 AD_BYTES = 4 << 20
 KEPT_BYTES = 128 << 20
 ANSWER_BYTES = 64 << 20
-#: workers that may end over one request; then what was never evaluated waits for the next one
+#: workers that may end over one request; then only what was evaluated before is
 ENDS_A_REQUEST = 4

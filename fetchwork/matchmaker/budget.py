@@ -1,11 +1,11 @@
-"""Whose turn it is with the matchmaker: CPU time by submitter, and strikes."""
+"""Whose turn it is with the matchmaker: each submitter's account of CPU time, and pauses."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 
-from fetchwork.matchmaker.bounds import DOUBTFUL_S, ITEM_CPU_S, PERIOD_S, STRIKE_S, SUBMITTER_CPU_S
+from fetchwork.matchmaker.bounds import ITEM_CPU_S, PAUSE_S, PERIOD_S, SUBMITTER_CPU_S
 
 #: autoclusters that are remembered as proven
 MAX_PROVEN = 100_000
@@ -17,7 +17,7 @@ class Budget:
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
         self._period_ends = 0.0
-        self._strikes: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
         #: autoclusters that were evaluated to the end once
         self._proven: set[int] = set()
 
@@ -27,19 +27,25 @@ class Budget:
         if now >= self._period_ends:
             self._spent.clear()
             self._period_ends = now + PERIOD_S
-            self._strikes = {name: until for name, until in self._strikes.items() if until > now}
         return {name: max(0.0, SUBMITTER_CPU_S - self._spent.get(name, 0.0)) for name in submitters}
 
     def spend(self, submitter: str, seconds: float) -> None:
         """A submitter's items took so many seconds of CPU."""
         self._spent[submitter] = self._spent.get(submitter, 0.0) + seconds
 
-    def strike(self, submitter: str, autocluster: int | None = None) -> None:
-        """An item of a submitter ended a worker."""
+    def pause(self, submitter: str, autocluster: int | None = None) -> None:
+        """An item of a submitter ended a worker: for a while nothing new of his is tried."""
         self.spend(submitter, ITEM_CPU_S)
-        self._strikes[submitter] = time.monotonic() + STRIKE_S
+        self._pauses[submitter] = time.monotonic() + PAUSE_S
         if autocluster is not None:
             self._proven.discard(autocluster)
+
+    def paused(self) -> frozenset[str]:
+        """Submitters of whom only what is proven may be evaluated now."""
+        if self._pauses:
+            now = time.monotonic()
+            self._pauses = {name: until for name, until in self._pauses.items() if until > now}
+        return frozenset(self._pauses)
 
     def prove(self, autoclusters: Iterable[int]) -> None:
         """These autoclusters were evaluated to the end."""
@@ -51,10 +57,7 @@ class Budget:
         """Whether the autocluster was evaluated to the end before."""
         return autocluster in self._proven
 
-    def has_time_for_doubtful(self, submitter: str) -> bool:
-        """Whether what is doubtful of a submitter may be tried in this period."""
-        return self._spent.get(submitter, 0.0) < DOUBTFUL_S
-
-    def is_doubtful(self, submitter: str, autocluster: int) -> bool:
-        """Whether it may well end a worker: not proven, and of a submitter with a strike."""
-        return self._strikes.get(submitter, 0.0) > time.monotonic() and autocluster not in self._proven
+    def again_s(self) -> float:
+        """Seconds until a pause or the period ends: then there is more time for somebody."""
+        now = time.monotonic()
+        return max(0.0, min([self._period_ends, *self._pauses.values()]) - now)

@@ -7,18 +7,19 @@ import itertools
 import logging
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from fetchwork.errors import ClassAdError
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker import mark
-from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, SLICE_S
+from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, LOOK_CPU_S, SENT_BYTES, SLICE_S
 from fetchwork.matchmaker.budget import Budget
+from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
 from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Seen
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.printing import Run
-from fetchwork.matchmaker.processes import Json, MatchmakerUnavailable, Processes, WorkerEnded
+from fetchwork.matchmaker.processes import MatchmakerUnavailable, Processes, WorkerEnded
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +32,31 @@ ADS_A_REQUEST = 1000
 TOO_LONG = f"evaluating it takes more than {ITEM_CPU_S} s of CPU"
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Indices of a look's autoclusters: those to try first, and those to try if none of them fits."""
+@dataclass(slots=True)
+class _Inquiry:
+    """One call of ``look``: what is asked, what has come of it, and the workers that it has cost."""
 
-    first: list[int]
-    doubtful: list[int]
+    looks: Sequence[Look]
+    ads: Mapping[int, Autocluster]
+    answer: Answer
+    ends: int = 0
+    suspects: set[int] = field(default_factory=set)
+    spent_s: float = 0.0
+    #: nothing else fits: after one end, those in a pause may try once more
+    dares: bool = False
+
+    @property
+    def may_dare(self) -> bool:
+        """Whether those in a pause, since this very inquiry, are the only ones of whom something may fit."""
+        return (
+            self.ends == 1
+            and not self.dares
+            and any(seen.postponed and not seen.matches for seen in self.answer.seen)
+        )
+
+
+#: what may be evaluated of a look: indices (None: all), ids, and whether any are left out for now
+_List = tuple[list[int] | None, Sequence[int], bool]
 
 
 class Matchmaker:
@@ -59,43 +79,22 @@ class Matchmaker:
 
         Never raises for what an ad does. Raises MatchmakerUnavailable where no worker can be had.
         """
+        inquiry = _Inquiry(looks, ads, Answer([]))
         async with self._turn:
-            answer = Answer([])
-            ends = 0
-            suspects: set[int] = set()
             while True:
-                ordered = [self._ordered(look, ads, answer, ends) for look in looks]
                 try:
-                    reply = await self._match(looks, ordered, ads)
+                    more = await self._look_once(inquiry)
                 except WorkerEnded as ended:
-                    ends += 1
-                    if ended.phase == mark.NOTHING and ends <= ENDS_A_REQUEST:
-                        # while it waited, by a kill from outside or the kernel's want of memory
-                        continue
-                    if ended.phase not in (mark.MATCH, mark.AUTOCLUSTER):
-                        raise MatchmakerUnavailable(f"matchmaker failed: {ended}") from None
-                    if ended.number == signal.SIGPROF or ended.item in suspects:
-                        self._blame(ads[ended.item], ended, answer)
-                    else:
-                        # memory, or a crash: the ads of others may have led to it
-                        suspects.add(ended.item)
-                        await self._try_alone(looks, ads, ended.item, answer)
+                    await self._how_to_go_on(inquiry, ended)
                     continue
-                self._learn(reply)
-                answer.problems = {int(number): text for number, text in reply["problems"].items()}
-                for look in reply["looks"]:
-                    answer.faults.update(dict(look["failed"]))
-                    matches = tuple(Match(index, rank, weight) for index, rank, weight in look["fit"])
-                    answer.seen.append(
-                        Seen(
-                            matches,
-                            look["yielded"],
-                            tuple(look["skipped"]),
-                            look["postponed"],
-                            look["problem"],
-                        )
-                    )
-                return answer
+                if more and inquiry.spent_s < LOOK_CPU_S:
+                    continue
+                if not inquiry.may_dare:
+                    break
+                inquiry.dares = True
+            if inquiry.answer.postponed:
+                inquiry.answer.again_s = 0.0 if more else self._budget.again_s()
+        return inquiry.answer
 
     async def print_ad(
         self,
@@ -111,17 +110,20 @@ class Matchmaker:
 
         Raises ClassAdError where the job's ad is at fault.
         """
-        request = {
-            "op": "print",
-            "run": asdict(run),
-            "slot": _text(slot),
-            "kept": sorted(kept),
-            "host": host,
-            "keyword": keyword,
-            "uid_domain": uid_domain,
-        }
         async with self._turn:
-            reply = await self._alone(request)
+            # the worker has just looked at the slot, unless it is new
+            known = self.processes.has_worker and self.processes.worker == self._worker
+            number = self._slots.get(slot) if known else None
+            request = {
+                "op": "print",
+                "run": asdict(run),
+                "kept": sorted(kept),
+                "host": host,
+                "keyword": keyword,
+                "uid_domain": uid_domain,
+            }
+            whole = {**request, "slot": _text(slot)}
+            reply = await self._alone(whole if number is None else {**request, "slot_number": number}, whole)
         if "problem" in reply:
             raise ClassAdError(reply["problem"])
         return str(reply["ad"]).encode()
@@ -166,28 +168,80 @@ class Matchmaker:
 
     # -- matching
 
-    def _ordered(self, look: Look, ads: Mapping[int, Autocluster], answer: Answer, ends: int) -> _Order:
-        """Indices of a look's autoclusters; ``ends`` workers have ended over the request.
+    async def _look_once(self, inquiry: _Inquiry) -> bool:
+        """Ask for all looks with a slice of each submitter's time; whether asking again may find more."""
+        answer = inquiry.answer
+        lists = self._lists(inquiry)
+        reply, sent = await self._match(inquiry.looks, [ids for _, ids, _ in lists], inquiry.ads)
+        self._sent.difference_update(reply["evicted"])
+        for submitter, seconds in reply["spent"].items():
+            self._budget.spend(submitter, seconds)
+        self._budget.prove(reply["tried"])
+        answer.problems.update((int(number), text) for number, text in reply["problems"].items())
+        answer.seen = []
+        for (indices, _, left_out), look in zip(lists, reply["looks"], strict=True):
+            answer.faults.update(look["failed"])
+            matches = tuple(
+                Match(indices[index] if indices is not None else index, weight)
+                for index, weight in look["fit"]
+            )
+            postponed = look["postponed"] or left_out
+            answer.seen.append(Seen(matches, look["yielded"], postponed, look["problem"]))
+        spent = sum(reply["spent"].values())
+        inquiry.spent_s += spent
+        # what nobody has time for now is not worth another request
+        return (spent > 0.0 or sent) and any(look["more"] for look in reply["looks"])
 
-        After two, or without time left for its submitter, what is doubtful is left out; after some more, all
-        that is not proven.
+    def _lists(self, inquiry: _Inquiry) -> list[_List]:
+        """What may be evaluated of each look.
+
+        Left out is what failed before; what was never evaluated, where something of its submitter has just
+        ended a worker, or too many have ended over this request.
         """
-        order = _Order([], [])
-        for index, number in enumerate(look.autoclusters):
-            if number in answer.faults:
+        faults = inquiry.answer.faults
+        paused = self._budget.paused() if not inquiry.dares or inquiry.ends > 1 else frozenset()
+        only_proven = inquiry.ends >= ENDS_A_REQUEST
+        known: dict[int, _List] = {}
+        lists: list[_List] = []
+        for look in inquiry.looks:
+            if not (faults or paused or only_proven):
+                lists.append((None, look.autoclusters, False))
                 continue
-            submitter = ads[number].submitter
-            if self._budget.is_doubtful(submitter, number):
-                if ends <= 1 and self._budget.has_time_for_doubtful(submitter):
-                    order.doubtful.append(index)
-            elif ends < ENDS_A_REQUEST or self._budget.is_proven(number):
-                order.first.append(index)
-        return order
+            if id(look.autoclusters) not in known:
+                indices: list[int] = []
+                waits = False
+                for index, number in enumerate(look.autoclusters):
+                    if number in faults:
+                        continue
+                    submitter = inquiry.ads[number].submitter
+                    if (only_proven or submitter in paused) and not self._budget.is_proven(number):
+                        waits = True
+                    else:
+                        indices.append(index)
+                ids = [look.autoclusters[index] for index in indices]
+                known[id(look.autoclusters)] = (indices, ids, waits)
+            lists.append(known[id(look.autoclusters)])
+        return lists
+
+    async def _how_to_go_on(self, inquiry: _Inquiry, ended: WorkerEnded) -> None:
+        """A worker has ended over an inquiry: find out which ad is to blame, if any."""
+        inquiry.ends += 1
+        if ended.phase == mark.NOTHING and inquiry.ends <= ENDS_A_REQUEST:
+            # while it waited, by a kill from outside or the kernel's want of memory
+            return
+        if ended.phase not in (mark.MATCH, mark.AUTOCLUSTER):
+            raise MatchmakerUnavailable(f"matchmaker failed: {ended}") from None
+        if ended.number == signal.SIGPROF or ended.item in inquiry.suspects:
+            self._blame(inquiry.ads[ended.item], ended, inquiry.answer)
+        else:
+            # memory, or a crash: the ads of others may have led to it
+            inquiry.suspects.add(ended.item)
+            await self._try_alone(inquiry, ended.item)
 
     def _blame(self, ad: Autocluster, ended: WorkerEnded, answer: Answer) -> None:
         reason = _problem_of(ended)
         answer.faults[ad.autocluster_id] = reason
-        self._budget.strike(ad.submitter, ad.autocluster_id)
+        self._budget.pause(ad.submitter, ad.autocluster_id)
         event(
             log,
             logging.WARNING,
@@ -197,70 +251,67 @@ class Matchmaker:
             reason=reason,
         )
 
-    async def _try_alone(
-        self, looks: Sequence[Look], ads: Mapping[int, Autocluster], number: int, answer: Answer
-    ) -> None:
+    async def _try_alone(self, inquiry: _Inquiry, number: int) -> None:
         """Evaluate one autocluster in a worker that has nothing else; blame it if that ends too."""
         self.processes.drop_worker()
-        alone = [Look(look.slot, [number], (), 1) for look in looks if number in look.autoclusters]
+        alone = [Look(look.slot, [number], (), 1) for look in inquiry.looks if number in look.autoclusters]
         try:
-            await self._match(alone, [_Order([0], [])] * len(alone), ads)
+            await self._match(alone, [look.autoclusters for look in alone], inquiry.ads)
         except WorkerEnded as ended:
-            self._blame(ads[number], ended, answer)
+            self._blame(inquiry.ads[number], ended, inquiry.answer)
         self.processes.drop_worker()
 
-    def _learn(self, reply: Json) -> None:
-        self._sent.difference_update(reply["evicted"])
-        for submitter, seconds in reply["spent"].items():
-            self._budget.spend(submitter, seconds)
-        self._budget.prove(reply["tried"])
-
     async def _match(
-        self, looks: Sequence[Look], ordered: Sequence[_Order], ads: Mapping[int, Autocluster]
-    ) -> Json:
-        """Ask for these looks, with all that the worker does not have; ``ordered`` is of each."""
+        self, looks: Sequence[Look], lists: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
+    ) -> tuple[Json, bool]:
+        """Ask for these looks at ``lists``, with what the worker does not have; whether ads were sent."""
         if not self.processes.has_worker or self._worker != self.processes.worker:
             self._sent.clear()
             self._slots.clear()
-        old_slots: list[int] = []
+        request = MatchRequest()
         if len(self._slots) > MAX_SLOTS:
-            old_slots = list(self._slots.values())
+            request.old_slots = list(self._slots.values())
             self._slots.clear()
-        new_slots: list[tuple[int, str]] = []
         for text in {text for look in looks for text in (look.slot, *look.others)}:
             if text not in self._slots:
                 self._slots[text] = next(self._numbers)
-                new_slots.append((self._slots[text], _text(text)))
-        pairs = list(zip(looks, ordered, strict=True))
-        wanted = {
-            look.autoclusters[index] for look, order in pairs for index in (*order.first, *order.doubtful)
-        }
-        missing = wanted - self._sent
-        request = {
-            "op": "match",
-            "ads": [
-                [ad.autocluster_id, ad.submitter, ad.owner, ad.text]
-                for ad in (ads[number] for number in sorted(missing))
-            ],
-            "slots": new_slots,
-            "old_slots": old_slots,
-            "budgets": self._budget.left({ad.submitter for ad in ads.values()}),
-            "looks": [
-                {
-                    "slot": self._slots[look.slot],
-                    "autoclusters": [(index, look.autoclusters[index]) for index in order.first],
-                    "doubtful": [(index, look.autoclusters[index]) for index in order.doubtful],
-                    "slice_s": SLICE_S,
-                    "others": [self._slots[text] for text in look.others],
-                    "limit": look.limit,
-                }
-                for look, order in pairs
-            ],
-        }
-        reply = await self.processes.ask(request)
+                request.slots[self._slots[text]] = _text(text)
+        places: dict[int, int] = {}
+        for look, ids in zip(looks, lists, strict=True):
+            if id(ids) not in places:
+                places[id(ids)] = len(request.ids)
+                request.ids.append(ids)
+            others = [self._slots[text] for text in look.others]
+            request.looks.append(SentLook(self._slots[look.slot], others, look.limit, places[id(ids)]))
+        left = self._budget.left({ad.submitter for ad in ads.values()})
+        request.allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
+        request.ads = self._unsent(request, ads)
+        reply = await self.processes.ask(*request.to_message())
         self._worker = self.processes.worker
-        self._sent |= missing
-        return reply
+        self._sent.update(ad.autocluster_id for ad in request.ads)
+        return reply, bool(request.ads)
+
+    def _unsent(self, request: MatchRequest, ads: Mapping[int, Autocluster]) -> list[SentAd]:
+        """What the worker does not have and may evaluate, as much of each submitter's as goes at once."""
+        sent: dict[int, SentAd] = {}
+        sizes: dict[str, int] = {}
+        for ids in request.ids:
+            if self._sent.issuperset(ids):
+                continue
+            for number in ids:
+                ad = ads[number]
+                size = sizes.get(ad.submitter, 0)
+                if (
+                    number in self._sent
+                    or number in sent
+                    or size >= SENT_BYTES
+                    or ad.submitter not in request.allowances
+                ):
+                    continue
+                text = ad.text.encode()
+                sizes[ad.submitter] = size + len(text)
+                sent[number] = SentAd(number, ad.submitter, ad.owner, text)
+        return list(sent.values())
 
     # -- policy
 
@@ -297,14 +348,17 @@ class Matchmaker:
             reply = await self._alone({"op": "policy", "jobs": [asdict(job)]})
             answer = reply if "problem" in reply else reply["judgements"][0]
         if "problem" in answer:
-            self._budget.strike(job.owner)
+            self._budget.pause(job.owner)
         return _judgement_of(answer)
 
-    async def _alone(self, request: Json) -> Json:
-        """Ask what concerns one job; its problem where it ends the worker, twice or by its CPU time."""
+    async def _alone(self, request: Json, again: Json | None = None) -> Json:
+        """Ask what concerns one job; its problem where it ends the worker, twice or by its CPU time.
+
+        ``again`` is how to ask a worker that knows nothing, if not in the same way.
+        """
         for last in (False, True):
             try:
-                return await self.processes.ask(request)
+                return await self.processes.ask(again or request if last else request)
             except WorkerEnded as ended:
                 if last or ended.number == signal.SIGPROF:
                     return {"problem": _problem_of(ended), "item": ended.item}

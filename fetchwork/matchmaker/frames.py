@@ -1,4 +1,4 @@
-"""Messages between the agent and its worker: a length of four bytes, then JSON."""
+"""Messages between the agent and its worker: two lengths of four bytes, JSON, and bytes that need none."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import socket
 import struct
 from typing import Any
 
-LENGTH = struct.Struct("!I")
+#: of the JSON, and of what follows it
+LENGTHS = struct.Struct("!II")
 
 
-def encode(message: Any) -> bytes:
+def encode(message: Any, data: bytes = b"") -> bytes:
     """One message as bytes."""
     body = json.dumps(message, separators=(",", ":")).encode()
-    return LENGTH.pack(len(body)) + body
+    return b"".join((LENGTHS.pack(len(body), len(data)), body, data))
 
 
-def receive(link: socket.socket) -> Any:
+def receive(link: socket.socket) -> tuple[Any, bytes] | None:
     """The next message of a blocking socket; None at its end."""
-    head = _exactly(link, LENGTH.size)
+    head = _exactly(link, LENGTHS.size)
     if head is None:
         return None
-    body = _exactly(link, LENGTH.unpack(head)[0])
-    return None if body is None else json.loads(body)
+    size, more = LENGTHS.unpack(head)
+    body = _exactly(link, size)
+    data = _exactly(link, more)
+    return None if body is None or data is None else (json.loads(body), data)
 
 
 def _exactly(link: socket.socket, size: int) -> bytes | None:

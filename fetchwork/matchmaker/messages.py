@@ -27,7 +27,6 @@ class Match:
 
     #: its place in the look's ``autoclusters``
     index: int
-    rank: float
     weight: float
 
 
@@ -38,9 +37,7 @@ class Seen:
     matches: tuple[Match, ...]
     #: some jobs were left to other slots
     yielded: bool = False
-    #: submitters who have used up their time: the rest of theirs was not looked at
-    skipped: tuple[str, ...] = ()
-    #: what may be costly was not looked at, because something else fits or there was no time
+    #: some autoclusters were not evaluated, for their submitters have used up their time, or enough fits
     postponed: bool = False
     #: why the slot's ad can't be read
     problem: str | None = None
@@ -55,6 +52,8 @@ class Answer:
     faults: dict[int, str] = field(default_factory=dict)
     #: autoclusters whose own ad can't be read on any slot: their reason
     problems: dict[int, str] = field(default_factory=dict)
+    #: seconds after which what was postponed may be evaluated; None where nothing was
+    again_s: float | None = None
 
     @property
     def left_to_others(self) -> bool:
@@ -63,7 +62,7 @@ class Answer:
 
     @property
     def postponed(self) -> bool:
-        """Whether there is more to look at, which may be costly."""
+        """Whether there is more to look at, once there is time for it (``again_s``)."""
         return any(seen.postponed for seen in self.seen)
 
 

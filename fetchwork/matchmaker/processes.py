@@ -10,13 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import Any
 
 from fetchwork.errors import FetchworkError
 from fetchwork.matchmaker import frames, mark
 from fetchwork.matchmaker.bounds import REQUEST_S
-
-Json = dict[str, Any]
+from fetchwork.matchmaker.matchform import Json
 
 #: beyond the worker's own clock, which ends it
 _PATIENCE_S = 5.0
@@ -57,7 +55,7 @@ class Processes:
         """Whether the next request goes to the worker that answered the last one."""
         return self._link is not None
 
-    async def ask(self, request: Json) -> Json:
+    async def ask(self, request: Json, data: bytes = b"") -> Json:
         """Send a request to the worker, a new one if there is none, and read its answer.
 
         Raises WorkerEnded where it ended first, MatchmakerUnavailable where that was by the wall clock, or
@@ -68,9 +66,9 @@ class Processes:
                 link = self._link or await self._new_worker()
                 loop = asyncio.get_running_loop()
                 try:
-                    await loop.sock_sendall(link, frames.encode(request))
-                    head = await _read(link, frames.LENGTH.size)
-                    answer = json.loads(await _read(link, frames.LENGTH.unpack(head)[0]))
+                    await loop.sock_sendall(link, frames.encode(request, data))
+                    size, _ = frames.LENGTHS.unpack(await _read(link, frames.LENGTHS.size))
+                    answer = json.loads(await _read(link, size))
                 except (ConnectionError, EOFError):
                     raise await self._how_it_ended() from None
         except (TimeoutError, OSError) as error:

@@ -23,11 +23,12 @@ import psycopg
 from fetchwork.classad.ads import parse_old
 from fetchwork.db import calls, schema
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.fetch import AUTOCLUSTERS_A_CLAIM
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import order
 from fetchwork.matching.slotstate import slot_resources
+from fetchwork.matchmaker.looking import Looking
 from fetchwork.matchmaker.messages import Look
-from fetchwork.matchmaker.worker import Worker
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
 from tests.many_jobs import unlimited
@@ -57,7 +58,7 @@ class Bench:
         self.session = HostSession("bench", database, "bench.example.org", agent_id=None)
         self.text = SLOT.read_bytes().replace(b"Rank = 0.0", b'Rank = 10 * (TARGET.Project =?= "project7")')
         self.connection = psycopg.connect(conninfo, autocommit=True)
-        self.worker = Worker(NoMark())
+        self.looking = Looking(NoMark())
         self.known: set[int] = set()
         self.fetches = 0
 
@@ -113,13 +114,17 @@ class Bench:
         text = self.text + b"MyCurrentTime = %d\n" % self.fetches
         if isolated:
             known = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
-            look = Look(text, [choice.autocluster.autocluster_id for choice in choices], limit=len(choices))
+            look = Look(text, [choice.autocluster.autocluster_id for choice in choices])
             answer = await self.session.matchmaker.look([look], known)
             fitting = len(answer.seen[0].matches)
         else:
-            fitting = len(put_against(self.worker, self.known, choices, text.decode(), self.fetches))
-        assert fitting == len(rows)
-        return fitting
+            fitting = len(
+                put_against(
+                    self.looking, self.known, choices, text.decode(), self.fetches, AUTOCLUSTERS_A_CLAIM
+                )
+            )
+        assert fitting == min(len(rows), AUTOCLUSTERS_A_CLAIM)
+        return len(rows)
 
     def backend_s(self) -> float:
         """CPU time that the servers of this database have used; read from the kernel, where it may be."""

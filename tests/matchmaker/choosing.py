@@ -8,8 +8,9 @@ from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import CandidateRow, Choice, order
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
+from fetchwork.matchmaker.looking import Looking
 from fetchwork.matchmaker.mark import Mark
-from fetchwork.matchmaker.worker import Worker
+from fetchwork.matchmaker.matchform import MatchRequest, SentAd, SentLook
 
 
 class NoMark(Mark):
@@ -23,34 +24,26 @@ class NoMark(Mark):
 
 
 def put_against(
-    worker: Worker, known: set[int], choices: Sequence[Choice], slot: str, number: int
+    looking: Looking, known: set[int], choices: Sequence[Choice], slot: str, number: int, limit: int
 ) -> list[Choice]:
-    """Those of the choices that a slot may be given; ``known`` are the autoclusters that the worker has."""
+    """Those of the choices that a slot may be given; ``known`` are the autoclusters that were put before."""
     autoclusters = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
-    answer = worker.match(
-        {
-            "ads": [
-                [one.autocluster_id, one.submitter, one.owner, one.text]
+    answer = looking.match(
+        MatchRequest(
+            ads=[
+                SentAd(one.autocluster_id, one.submitter, one.owner, one.text.encode())
                 for one in autoclusters.values()
                 if one.autocluster_id not in known
             ],
-            "slots": [[number, slot]],
-            "old_slots": [number - 1],
-            "budgets": {one.submitter: 1000.0 for one in autoclusters.values()},
-            "looks": [
-                {
-                    "slot": number,
-                    "autoclusters": [
-                        [index, choice.autocluster.autocluster_id] for index, choice in enumerate(choices)
-                    ],
-                    "others": [],
-                    "limit": len(choices),
-                }
-            ],
-        }
+            slots={number: slot},
+            old_slots=[number - 1],
+            allowances={one.submitter: 1000.0 for one in autoclusters.values()},
+            ids=[[choice.autocluster.autocluster_id for choice in choices]],
+            looks=[SentLook(number, [], limit, 0)],
+        )
     )
     known.update(autoclusters)
-    return [choices[index] for index, _, _ in answer["looks"][0]["fit"]]
+    return [choices[index] for index, _ in answer["looks"][0]["fit"]]
 
 
 def choose(
@@ -64,4 +57,4 @@ def choose(
 ) -> list[Choice]:
     """The candidates that a slot may be given, the first to be offered at the front."""
     ordered = order(candidates, autoclusters=autoclusters, positions=positions, shares=shares, queues=queues)
-    return put_against(Worker(NoMark()), set(), ordered, print_old(slot), 1)
+    return put_against(Looking(NoMark()), set(), ordered, print_old(slot), 1, len(ordered))

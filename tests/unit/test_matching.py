@@ -1,7 +1,6 @@
 """The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
 
 import itertools
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
-from fetchwork.matching import fit
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import CandidateRow
-from fetchwork.matching.fit import JobRequest, SlotView, outranked
+from fetchwork.matching.fit import JobRequest, SlotView
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares, SlotWeights
 from tests.matchmaker.choosing import choose
@@ -158,19 +156,6 @@ def test_resource_that_the_slot_does_not_have_is_short_unless_the_job_speaks_of_
     assert offer.shortage(request_of(RequestTapes=1, Requirements="/Expr(TARGET.Tapes =?= 1)/")) is None
 
 
-def test_what_was_found_out_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer, request = SlotView(slot_of()), request_of(RequestCpus=1)
-    asked = []
-    monkeypatch.setattr(SlotView, "fits", lambda self, request: [asked.append(request)])  # type: ignore[func-returns-value]
-    now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    assert [offer.rank_if_fits(7, request), offer.rank_if_fits(7, request)] == [0.0, 0.0]
-    assert len(asked) == 1
-    now += fit.KNOWN_LIFE_S
-    offer.rank_if_fits(7, request)
-    assert len(asked) == 2
-
-
 def test_start_may_look_at_what_only_the_fetched_ad_has(queue: Queue) -> None:
     number = queue.wait("alice")
     for start, fits in (
@@ -196,20 +181,3 @@ def test_weight_of_a_static_slot_is_its_own() -> None:
     request = from_json({"RequestCpus": 1})
     assert SlotWeights(slot_of(SlotWeight="/Expr(Cpus)/")).of(request) == 4.0
     assert SlotWeights(slot_of()).of(request) == 1.0
-
-
-# -- the job's Rank
-
-
-def test_job_would_rather_run_on_a_slot_that_it_ranks_higher() -> None:
-    request = request_of(Rank="/Expr(TARGET.KFlops)/", Requirements="/Expr(TARGET.KFlops < 40)/")
-    slow, fast, too_fast = (SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30, 50))
-    assert outranked(request, slow, [fast, too_fast])
-    assert not outranked(request, fast, [slow, too_fast])
-    assert not outranked(request, slow, [])
-
-
-def test_rank_that_is_the_same_for_all_slots_prefers_none() -> None:
-    slots = [SlotView(slot_of(KFlops=kflops)) for kflops in (10, 30)]
-    for rank in (5, "/Expr(undefined)/", "/Expr(TARGET.Nowhere)/", '/Expr(TARGET.Arch == "X")/'):
-        assert not outranked(request_of(Rank=rank), slots[0], slots[1:])

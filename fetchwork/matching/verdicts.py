@@ -1,0 +1,126 @@
+"""What was found out about jobs on slots, kept for as long as it holds."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fetchwork.matching.fit import JobRequest, SlotView, rank_of
+from fetchwork.matching.shares import SlotWeights
+
+#: verdicts that are kept, each some 200 bytes
+MAX_VERDICTS = 200_000
+#: how long a verdict holds that depends on more than the two ads: an expression may ask what time it is
+UNSURE_LIFE_S = 10.0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of putting an autocluster against a slot."""
+
+    #: the slot's Rank of the job; None if it may not run there
+    rank: float | None
+    #: the job's Rank of the slot
+    job_rank: float
+    #: what a second of the slot costs the job, once it was asked for
+    weight: float | None = None
+
+
+#: by autocluster
+Table = dict[int, Verdict]
+
+
+@dataclass(slots=True)
+class KnownSlot:
+    """A slot's ad and what is known of jobs on it, by the attributes that they look at."""
+
+    view: SlotView
+    tables: dict[frozenset[str] | None, Table] = field(default_factory=dict)
+    unsure_until: float = 0.0
+    _weights: SlotWeights | None = None
+
+    def weight(self, verdict: Verdict, request: JobRequest) -> float:
+        """What a second of the slot costs a job."""
+        if verdict.weight is None:
+            if self._weights is None:
+                self._weights = SlotWeights(self.view.ad)
+            verdict.weight = self._weights.of(request.ad)
+        return verdict.weight
+
+
+class Verdicts:
+    """What is known: bounded, the least recently used goes first.
+
+    An autocluster never changes, so its number stands for its ad.
+    """
+
+    def __init__(self, limit: int = MAX_VERDICTS) -> None:
+        self._tables: OrderedDict[bytes, Table] = OrderedDict()
+        self._limit = limit
+        self._known = 0
+
+    def __len__(self) -> int:
+        return self._known
+
+    def table(self, slot: KnownSlot, names: frozenset[str] | None) -> Table:
+        """Where the verdicts on this slot are, of all jobs that look at these (``JobRequest.names``)."""
+        table = slot.tables.get(names)
+        if table is None:
+            digest = slot.view.digest(names) if names is not None else None
+            table = {} if digest is None else self._tables.setdefault(digest, {})
+            if digest is None:
+                # the table of what is unsure
+                table = slot.tables.setdefault(None, table)
+            else:
+                self._tables.move_to_end(digest)
+            slot.tables[names] = table
+        return table
+
+    def put(self, slot: KnownSlot, table: Table, number: int, request: JobRequest) -> Verdict:
+        """Find out about an autocluster on a slot; raises whatever its evaluation raises."""
+        view = slot.view
+        rank = view.rank(request) if view.fits(request) else None
+        job_rank = 0.0 if request.rank is None else rank_of(request.rank, request.ad, view.ad)
+        verdict = table[number] = Verdict(rank, job_rank)
+        self._known += 1
+        return verdict
+
+    def begin(self, slots: Iterable[KnownSlot]) -> None:
+        """A look at these slots begins: what is unsure of them and too old is forgotten."""
+        now = time.monotonic()
+        for slot in slots:
+            if now >= slot.unsure_until:
+                if unsure := slot.tables.get(None):
+                    unsure.clear()
+                slot.unsure_until = now + UNSURE_LIFE_S
+
+    def trim(self, slots: Iterable[KnownSlot]) -> None:
+        """Forget down to the limit; ``slots`` are all that are kept."""
+        if self._known <= self._limit:
+            return
+        for slot in slots:
+            slot.tables.clear()
+        self._known = sum(len(table) for table in self._tables.values())
+        while self._known > self._limit // 2:
+            self._known -= len(self._tables.popitem(last=False)[1])
+
+
+def outranked(
+    number: int, request: JobRequest, own: Verdict, others: Sequence[KnownSlot], verdicts: Verdicts
+) -> bool:
+    """Tell whether the job would rather run on one of the other slots, and may."""
+    if request.rank is None:
+        return False
+    seen: set[int] = set()
+    for other in others:
+        table = verdicts.table(other, request.names)
+        # slots that are alike have one table
+        if id(table) in seen:
+            continue
+        seen.add(id(table))
+        verdict = table.get(number) or verdicts.put(other, table, number, request)
+        if verdict.job_rank > own.job_rank and verdict.rank is not None:
+            return True
+    return False

@@ -1,0 +1,258 @@
+"""Matching in the worker: autoclusters put against slots, until enough fits or their submitters' time is up.
+
+What was found out before costs nothing, whosever it is; so each look goes through its autoclusters in the
+order of preference, and only what is new to the worker is evaluated, for as long as its submitter has CPU
+time in this request. What is left is for the next request, which comes at once where nothing fits.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.cost import check_cost
+from fetchwork.classad.jsonform import from_json
+from fetchwork.errors import ClassAdError
+from fetchwork.matching.autoclusters import as_offered
+from fetchwork.matching.fit import JobRequest, SlotView
+from fetchwork.matching.verdicts import KnownSlot, Verdict, Verdicts, outranked
+from fetchwork.matchmaker import mark
+from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
+from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
+from fetchwork.matchmaker.problems import sentence
+
+
+class _Kept:
+    """An autocluster that the worker was sent; it is read when it is put against a slot first."""
+
+    __slots__ = ("names", "owner", "problem", "request", "submitter", "text")
+
+    def __init__(self, submitter: str, owner: str, text: bytes) -> None:
+        self.submitter, self.owner, self.text = submitter, owner, text
+        self.request: JobRequest | None = None
+        #: the same object as that of others that are equal
+        self.names: frozenset[str] | None = None
+        #: why it can't be read
+        self.problem: str | None = None
+
+
+class _Attempt:
+    """What a look at one slot has come to so far."""
+
+    def __init__(self, slot: KnownSlot, others: list[KnownSlot], limit: int) -> None:
+        self.slot, self.others, self.limit = slot, others, limit
+        #: rank, index, autocluster, verdict: None for one with a problem
+        self.fitting: list[tuple[float, int, int, Verdict | None]] = []
+        self.failed: list[tuple[int, str]] = []
+        self.yielded = False
+        self.postponed = False
+
+
+class Looking:
+    """The autoclusters and slots that the worker has, and what it found out about them."""
+
+    def __init__(self, at: mark.Mark) -> None:
+        self._at = at
+        self._autoclusters: OrderedDict[int, _Kept] = OrderedDict()
+        self._bytes = 0
+        #: autoclusters that were put against a slot, and those of them that the agent was not told of yet
+        self._tried: set[int] = set()
+        self._told: list[int] = []
+        self._slots: dict[int, KnownSlot | str] = {}
+        self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._verdicts = Verdicts()
+        self._allowances: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
+
+    def match(self, request: MatchRequest) -> Json:
+        """Put autoclusters against slots: see ``client.Matchmaker.look``."""
+        for ad in request.ads:
+            self._autoclusters[ad.autocluster_id] = _Kept(ad.submitter, ad.owner, ad.text)
+            self._bytes += len(ad.text)
+        for number in request.old_slots:
+            self._slots.pop(number, None)
+        for number, text in request.slots.items():
+            self._read_slot(number, text)
+        self._allowances, self._spent = request.allowances, {}
+        known = [slot for slot in self._slots.values() if isinstance(slot, KnownSlot)]
+        self._verdicts.begin(known)
+        looks = [self._look(look, request.ids[look.ids]) for look in request.looks]
+        self._at.end()
+        self._verdicts.trim(known)
+        problems = {
+            number: self._autoclusters[number].problem
+            for look, ids in (
+                (look, request.ids[sent.ids]) for look, sent in zip(looks, request.looks, strict=True)
+            )
+            for number in (ids[index] for index, _ in look["fit"])
+            if self._autoclusters[number].problem is not None
+        }
+        tried, self._told = self._told, []
+        return {
+            "looks": looks,
+            "spent": self._spent,
+            "problems": problems,
+            "tried": tried,
+            "evicted": self._evict(),
+        }
+
+    def slot_ad(self, number: int) -> Any:
+        """The ad of a slot that the worker was sent."""
+        slot = self._slots[number]
+        if isinstance(slot, str):
+            raise ClassAdError(slot)
+        return slot.view.ad
+
+    def _read_slot(self, number: int, text: str) -> None:
+        self._at.begin(mark.SLOT, number)
+        try:
+            self._slots[number] = KnownSlot(SlotView(parse_old(text)))
+        except Exception as error:
+            self._slots[number] = sentence(error)
+
+    def _look(self, look: SentLook, ids: Sequence[int]) -> Json:
+        slot = self._slots[look.slot]
+        if isinstance(slot, str):
+            return {
+                "fit": [],
+                "failed": [],
+                "yielded": False,
+                "postponed": False,
+                "more": False,
+                "problem": slot,
+            }
+        others = [other for number in look.others if isinstance(other := self._slots[number], KnownSlot)]
+        attempt = _Attempt(slot, others, look.limit)
+        ranks = slot.view.ranks
+        self._go_through(attempt, ids, len(ids) if ranks else look.limit)
+        if ranks:
+            # stable: what the slot ranks the same stays in the order of preference
+            attempt.fitting.sort(key=lambda fit: -fit[0])
+            del attempt.fitting[look.limit :]
+        fit = self._weighed(attempt)
+        return {
+            "fit": fit,
+            "failed": attempt.failed,
+            "yielded": attempt.yielded,
+            "postponed": attempt.postponed,
+            # whether it is worth to go on at once
+            "more": attempt.postponed and (ranks or not fit),
+            "problem": None,
+        }
+
+    def _go_through(self, attempt: _Attempt, ids: Sequence[int], enough: int) -> None:
+        """Find what fits, up to ``enough`` of it."""
+        autoclusters, fitting, tables = self._autoclusters, attempt.fitting, attempt.slot.tables
+        for index, number in enumerate(ids):
+            kept = autoclusters.get(number)
+            if kept is None:
+                # too much to be sent at once
+                attempt.postponed = True
+                continue
+            verdict = None
+            if kept.request is not None:
+                table = tables.get(kept.names)
+                verdict = table.get(number) if table is not None else None
+            if verdict is None and kept.problem is None:
+                if self._spent.get(kept.submitter, 0.0) >= self._allowances.get(kept.submitter, 0.0):
+                    attempt.postponed = True
+                    continue
+                began = time.thread_time()
+                verdict = self._evaluate(attempt, number, kept)
+                self._charge(kept, time.thread_time() - began)
+            if verdict is None:
+                if kept.problem is not None:
+                    # whoever gets such a job holds it, with the reason
+                    fitting.append((0.0, index, number, None))
+            elif verdict.rank is not None:
+                if attempt.others and self._outranked(attempt, number, kept, verdict):
+                    continue
+                fitting.append((verdict.rank, index, number, verdict))
+            if len(fitting) >= enough:
+                break
+
+    def _charge(self, kept: _Kept, seconds: float) -> None:
+        self._spent[kept.submitter] = self._spent.get(kept.submitter, 0.0) + seconds
+
+    def _evaluate(self, attempt: _Attempt, number: int, kept: _Kept) -> Verdict | None:
+        """Put one autocluster against the slot; None if that fails, or the autocluster can't be read."""
+        if kept.request is None:
+            self._at.begin(mark.AUTOCLUSTER, number)
+            try:
+                kept.request = request_of(kept.text, kept.owner)
+            except Exception as error:
+                kept.problem = sentence(error)
+                self._prove(number)
+                return None
+            if (names := kept.request.names) is not None:
+                kept.names = self._names.setdefault(names, names)
+        self._at.begin(mark.MATCH, number)
+        try:
+            table = self._verdicts.table(attempt.slot, kept.names)
+            return table.get(number) or self._verdicts.put(attempt.slot, table, number, kept.request)
+        except Exception as error:
+            attempt.failed.append((number, sentence(error)))
+            return None
+        finally:
+            self._prove(number)
+
+    def _prove(self, number: int) -> None:
+        """It was evaluated to its end."""
+        if number not in self._tried:
+            self._tried.add(number)
+            self._told.append(number)
+
+    def _outranked(self, attempt: _Attempt, number: int, kept: _Kept, verdict: Verdict) -> bool:
+        """Whether the job is left to another slot, or it can't be told."""
+        if kept.request is None or kept.request.rank is None:
+            return False
+        self._at.begin(mark.MATCH, number)
+        began = time.thread_time()
+        try:
+            yields = outranked(number, kept.request, verdict, attempt.others, self._verdicts)
+            attempt.yielded |= yields
+            return yields
+        except Exception as error:
+            attempt.failed.append((number, sentence(error)))
+            return True
+        finally:
+            self._charge(kept, time.thread_time() - began)
+
+    def _weighed(self, attempt: _Attempt) -> list[tuple[int, float]]:
+        weighed: list[tuple[int, float]] = []
+        for _, index, number, verdict in attempt.fitting:
+            weight = 1.0
+            kept = self._autoclusters[number]
+            if verdict is not None and kept.request is not None:
+                if verdict.weight is None:
+                    self._at.begin(mark.MATCH, number)
+                try:
+                    weight = attempt.slot.weight(verdict, kept.request)
+                except Exception as error:
+                    attempt.failed.append((number, sentence(error)))
+                    continue
+            weighed.append((index, weight))
+        return weighed
+
+    def _evict(self) -> list[int]:
+        """Forget what was read first, down to the bound; returns which."""
+        evicted = []
+        while self._bytes > KEPT_BYTES:
+            number, kept = self._autoclusters.popitem(last=False)
+            self._bytes -= len(kept.text)
+            evicted.append(number)
+        return evicted
+
+
+def request_of(text: bytes, owner: str) -> JobRequest:
+    """What an autocluster asks of a slot; raises whatever its text makes Python and HTCondor raise."""
+    if len(text) > AD_BYTES:
+        raise ClassAdError(f"ad of {len(text)} bytes is larger than {AD_BYTES}")
+    ad = from_json(json.loads(text))
+    check_cost(ad)
+    as_offered(ad, owner)
+    return JobRequest.of(ad)
