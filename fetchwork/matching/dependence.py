@@ -9,9 +9,10 @@ clock or the load average in it say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fetchwork.classad.expression import names
+from fetchwork.classad.values import ClassAd, format_expr
 
 #: HTCondor's functions whose value depends on their arguments alone (classad/fnCall.cpp); what is not here
 #: may ask for the time, chance, files, or an attribute whose name no text shows (``eval``)
@@ -35,6 +36,7 @@ _CALL = re.compile(r"([a-z_][a-z0-9_]*)\s*\(")
 _HIDDEN = re.compile(
     r"\b(?:target|my|self|parent|root|toplevel|other)\b(?!\s*\.)|[\w)\]}\"]\s*\[|'|\bcurrenttime\b"
 )
+_PLAIN = (bool, int, float, str)
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -52,19 +54,50 @@ def only_computes(text: str) -> bool:
     )
 
 
-def reached(texts: Mapping[str, str], first: Iterable[str]) -> dict[str, str] | None:
-    """The attributes of an ad that an evaluation may look at, which begins with the names in ``first``.
+class Texts:
+    """An ad's attributes as text, by name in lower case, and what each of them names; read when asked for."""
 
-    ``texts`` has the ad's expressions by name in lower case. None where more than these may count.
-    """
-    found: dict[str, str] = {}
-    left = [name for name in first if name in texts]
-    while left:
-        name = left.pop()
-        if name in found:
-            continue
-        text = found[name] = texts[name]
+    def __init__(self, ad: ClassAd) -> None:
+        self._ad = ad
+        self._names = {name.lower(): name for name in ad}
+        self._read: dict[str, tuple[str, list[str]] | None] = {}
+
+    def literals(self, names: Iterable[str]) -> tuple[tuple[str, str], ...] | None:
+        """The attributes of these names that the ad has, if all of them are plain values."""
+        found = []
+        for name in names:
+            if name in self._names:
+                value = self._ad[self._names[name]]
+                if type(value) not in _PLAIN:
+                    return None
+                found.append((name, repr(value)))
+        return tuple(found)
+
+    def reached(self, first: Iterable[str]) -> dict[str, str] | None:
+        """The attributes that an evaluation may look at which begins with the names in ``first``.
+
+        None where more than these may count.
+        """
+        found: dict[str, str] = {}
+        left = [name for name in first if name in self._names]
+        while left:
+            name = left.pop()
+            if name in found:
+                continue
+            if name not in self._read:
+                self._read[name] = self._look_up(name)
+            if (known := self._read[name]) is None:
+                return None
+            found[name], others = known
+            left += others
+        return found
+
+    def _look_up(self, name: str) -> tuple[str, list[str]] | None:
+        """An attribute's text, and which others of the ad it names; None where more may count."""
+        value = self._ad[self._names[name]]
+        if type(value) in _PLAIN:
+            return repr(value), []
+        text = format_expr(self._ad.lookup(self._names[name]))
         if not only_computes(text):
             return None
-        left += [other for other in names_in(text) if other in texts]
-    return found
+        return text, [other for other in names_in(text) if other in self._names]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr, number, truth
-from fetchwork.matching.dependence import names_in, only_computes, reached
+from fetchwork.matching.dependence import Texts, names_in, only_computes
 
 _REQUEST = "request"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -23,6 +23,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 #: the slot's attributes that count for each job: whether it may run, how it is ranked, what it costs
 _ALWAYS = ("requirements", "rank", "slotweight", "slottype", "cpus", "memory", "disk")
+
+#: sorts of slots, by what they look at, of which a job keeps what they look at
+_SLOT_SORTS = 8
 
 #: what stands against a job on a slot: too little of a resource, its Requirements, the slot's
 Refusal = Literal["resources", "job_refuses", "slot_refuses"]
@@ -44,6 +47,16 @@ class JobRequest:
     rank: ExprTree | None = None
     #: the attributes of a slot that its own expressions may look at; None where other things count as well
     names: frozenset[str] | None = None
+    #: what ``values_of`` found before
+    _values: dict[frozenset[str], tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
+
+    def values_of(self, names: frozenset[str]) -> tuple[tuple[str, str], ...] | None:
+        """The job's attributes of these names, if all of them are plain values."""
+        if names not in self._values:
+            if len(self._values) > _SLOT_SORTS:
+                self._values.clear()
+            self._values[names] = Texts(self.ad).literals(names)
+        return self._values[names]
 
     @classmethod
     def of(cls, ad: ClassAd) -> JobRequest:
@@ -88,7 +101,10 @@ class SlotView:
         self._requirements = ad.lookup("Requirements") if "Requirements" in ad else None
         self._rank = ad.lookup("Rank") if isinstance(ad.get("Rank"), ExprTree) else None
         self._resources: dict[str, float | None] = {}
-        self._texts: dict[str, str] | None = None
+        self._texts = Texts(ad)
+        self._own_names: frozenset[str] | None = None
+        self._shares_opinions = False
+        self._opinions: dict[tuple[tuple[str, str], ...], float | None] = {}
 
     @property
     def ranks(self) -> bool:
@@ -101,12 +117,27 @@ class SlotView:
         On all slots with the same digest such a job has the same verdict, rank and weight. None: other things
         count as well, and nothing is known of another time or slot.
         """
-        if self._texts is None:
-            self._texts = {name.lower(): format_expr(self.ad.lookup(name)) for name in self.ad}
-        found = reached(self._texts, (*names, *_ALWAYS))
+        found = self._texts.reached((*names, *_ALWAYS))
         if found is None:
             return None
         return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).digest()
+
+    def opinion(self, request: JobRequest) -> float | None:
+        """The slot's Rank of a job, None where its Requirements are not true.
+
+        It is the same for all jobs in which what the slot looks at has the same plain values.
+        """
+        if self._own_names is None:
+            found = self._texts.reached(("requirements", "rank"))
+            self._own_names = frozenset().union(*map(names_in, found.values())) if found else frozenset()
+            self._shares_opinions = found is not None
+        key = request.values_of(self._own_names) if self._shares_opinions else None
+        if key is not None and key in self._opinions:
+            return self._opinions[key]
+        rank = self.rank(request) if self.slot_accepts(request) else None
+        if key is not None:
+            self._opinions[key] = rank
+        return rank
 
     def fits(self, request: JobRequest) -> bool:
         """Tell whether the job may run on the slot."""
@@ -134,8 +165,10 @@ class SlotView:
 
     def shortage(self, request: JobRequest) -> str | None:
         """The first resource of which the slot has less than the job asks; None if it has enough of all."""
+        known = self._resources
         for resource, amount in request.amounts:
-            if self._lacks(resource, amount, request):
+            there = known.get(resource)
+            if (there is None or not amount <= there) and self._lacks(resource, amount, request):
                 return resource
         for resource, expression in request.expressions:
             asked = number(evaluate(request.ad, expression, self.ad), finite=False)
@@ -166,9 +199,5 @@ def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
 
 
 def _is_true(requirements: ExprTree, ad: ClassAd, target: ClassAd) -> bool:
-    return truth(evaluate(ad, requirements, target)) is True
-
-
-def _is_number(value: object) -> bool:
-    # classad2.Value and bool are subclasses of int
-    return type(value) in (int, float)
+    value = evaluate(ad, requirements, target)
+    return value is True or truth(value) is True

@@ -22,8 +22,8 @@ class Verdict:
 
     #: the slot's Rank of the job; None if it may not run there
     rank: float | None
-    #: the job's Rank of the slot
-    job_rank: float
+    #: the job's Rank of the slot, once it was asked for
+    job_rank: float | None = None
     #: what a second of the slot costs the job, once it was asked for
     weight: float | None = None
 
@@ -81,9 +81,8 @@ class Verdicts:
     def put(self, slot: KnownSlot, table: Table, number: int, request: JobRequest) -> Verdict:
         """Find out about an autocluster on a slot; raises whatever its evaluation raises."""
         view = slot.view
-        rank = view.rank(request) if view.fits(request) else None
-        job_rank = 0.0 if request.rank is None else rank_of(request.rank, request.ad, view.ad)
-        verdict = table[number] = Verdict(rank, job_rank)
+        fits = view.shortage(request) is None and view.job_accepts(request)
+        verdict = table[number] = Verdict(view.opinion(request) if fits else None)
         self._known += 1
         return verdict
 
@@ -108,9 +107,14 @@ class Verdicts:
 
 
 def outranked(
-    number: int, request: JobRequest, own: Verdict, others: Sequence[KnownSlot], verdicts: Verdicts
+    number: int,
+    request: JobRequest,
+    slot: KnownSlot,
+    own: Verdict,
+    others: Sequence[KnownSlot],
+    verdicts: Verdicts,
 ) -> bool:
-    """Tell whether the job would rather run on one of the other slots, and may."""
+    """Tell whether the job, with its own verdict on a slot, would rather run on another one, and may."""
     if request.rank is None:
         return False
     seen: set[int] = set()
@@ -121,6 +125,12 @@ def outranked(
             continue
         seen.add(id(table))
         verdict = table.get(number) or verdicts.put(other, table, number, request)
-        if verdict.job_rank > own.job_rank and verdict.rank is not None:
+        if verdict.rank is not None and _job_rank(verdict, request, other) > _job_rank(own, request, slot):
             return True
     return False
+
+
+def _job_rank(verdict: Verdict, request: JobRequest, slot: KnownSlot) -> float:
+    if verdict.job_rank is None:
+        verdict.job_rank = 0.0 if request.rank is None else rank_of(request.rank, request.ad, slot.view.ad)
+    return verdict.job_rank

@@ -17,23 +17,35 @@ def encode(message: Any, data: bytes = b"") -> bytes:
     return b"".join((LENGTHS.pack(len(body), len(data)), body, data))
 
 
-def receive(link: socket.socket) -> tuple[Any, bytes] | None:
-    """The next message of a blocking socket; None at its end."""
-    head = _exactly(link, LENGTHS.size)
-    if head is None:
-        return None
-    size, more = LENGTHS.unpack(head)
-    body = _exactly(link, size)
-    data = _exactly(link, more)
-    return None if body is None or data is None else (json.loads(body), data)
+class Reader:
+    """Reads messages from a blocking socket, mostly one with one call of the kernel."""
 
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._buffer = b""
 
-def _exactly(link: socket.socket, size: int) -> bytes | None:
-    parts = []
-    while size > 0:
-        part = link.recv(min(size, 1 << 20))
-        if not part:
+    def receive(self) -> tuple[Any, bytes] | None:
+        """The next message; None at the end."""
+        if not self._fill(LENGTHS.size):
             return None
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+        size, more = LENGTHS.unpack_from(self._buffer)
+        begin, end = LENGTHS.size, LENGTHS.size + size + more
+        if not self._fill(end):
+            return None
+        body, data = self._buffer[begin : begin + size], self._buffer[begin + size : end]
+        self._buffer = self._buffer[end:]
+        return json.loads(body), data
+
+    def _fill(self, size: int) -> bool:
+        if len(self._buffer) >= size:
+            return True
+        parts = [self._buffer]
+        there = len(self._buffer)
+        while there < size:
+            part = self._link.recv(1 << 20)
+            if not part:
+                return False
+            parts.append(part)
+            there += len(part)
+        self._buffer = b"".join(parts)
+        return True

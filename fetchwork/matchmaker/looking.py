@@ -213,7 +213,7 @@ class Looking:
         self._at.begin(mark.MATCH, number)
         began = time.thread_time()
         try:
-            yields = outranked(number, kept.request, verdict, attempt.others, self._verdicts)
+            yields = outranked(number, kept.request, attempt.slot, verdict, attempt.others, self._verdicts)
             attempt.yielded |= yields
             return yields
         except Exception as error:

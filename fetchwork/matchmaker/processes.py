@@ -67,8 +67,7 @@ class Processes:
                 loop = asyncio.get_running_loop()
                 try:
                     await loop.sock_sendall(link, frames.encode(request, data))
-                    size, _ = frames.LENGTHS.unpack(await _read(link, frames.LENGTHS.size))
-                    answer = json.loads(await _read(link, size))
+                    answer = await _read(link)
                 except (ConnectionError, EOFError):
                     raise await self._how_it_ended() from None
         except (TimeoutError, OSError) as error:
@@ -80,7 +79,7 @@ class Processes:
             raise
         if "too_large" in answer:
             raise MatchmakerUnavailable(f"matchmaker's answer has {answer['too_large']} bytes")
-        return dict(answer)
+        return answer
 
     def drop_worker(self) -> None:
         """Let the next request go to a new worker; this one ends by itself."""
@@ -147,13 +146,15 @@ class Processes:
         self._control = ours
 
 
-async def _read(link: socket.socket, size: int) -> bytes:
+async def _read(link: socket.socket) -> Json:
+    """The one answer that comes."""
     loop = asyncio.get_running_loop()
-    parts = []
-    while size > 0:
-        part = await loop.sock_recv(link, min(size, 1 << 20))
+    data = bytearray()
+    while len(data) < frames.LENGTHS.size or len(data) < frames.LENGTHS.size + sum(
+        frames.LENGTHS.unpack_from(data)
+    ):
+        part = await loop.sock_recv(link, 1 << 20)
         if not part:
             raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+        data += part
+    return dict(json.loads(data[frames.LENGTHS.size :]))

@@ -30,7 +30,8 @@ class Worker:
 
     def serve(self, link: socket.socket) -> None:
         """Answer requests until the socket ends."""
-        while (received := frames.receive(link)) is not None:
+        reader = frames.Reader(link)
+        while (received := reader.receive()) is not None:
             signal.setitimer(signal.ITIMER_REAL, REQUEST_S)
             answer = frames.encode(self._answer(*received))
             if len(answer) > ANSWER_BYTES:

@@ -127,13 +127,13 @@ def test_names_in_strings_are_none() -> None:
 
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[JobRequest]:
     asked: list[JobRequest] = []
-    fits = SlotView.fits
+    accepts = SlotView.job_accepts
 
     def counted(self: SlotView, request: JobRequest) -> bool:
         asked.append(request)
-        return fits(self, request)
+        return accepts(self, request)
 
-    monkeypatch.setattr(SlotView, "fits", counted)
+    monkeypatch.setattr(SlotView, "job_accepts", counted)
     return asked
 
 
@@ -171,6 +171,30 @@ def test_what_asks_the_time_is_remembered_for_one_slot_and_a_while(monkeypatch: 
     assert len(asked) == 3
 
 
+def test_slot_judges_jobs_alike_in_which_it_looks_at_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    accepts = SlotView.slot_accepts
+
+    def counted(self: SlotView, request: JobRequest) -> bool:
+        asked.append(request)
+        return accepts(self, request)
+
+    monkeypatch.setattr(SlotView, "slot_accepts", counted)
+    view = SlotView(slot_ad(Rank="/Expr(TARGET.Prize)/"))
+    jobs = [
+        request_of(RequestDisk=1, Project="physics", Prize=1, Cmd="/bin/true"),
+        request_of(RequestDisk=1, Project="physics", Prize=1, Cmd="/bin/false"),
+        request_of(RequestDisk=1, Project="biology", Prize=1),
+        request_of(RequestDisk=1, Project="physics", Prize=2),
+        request_of(RequestDisk=1, Project="physics", Prize=2.0),
+        # what it computes may look at anything
+        request_of(RequestDisk=1, Project="physics", Prize="/Expr(Other)/", Other=3),
+        request_of(RequestDisk=1, Project="physics", Prize="/Expr(Other)/", Other=4),
+    ]
+    assert [view.opinion(job) for job in jobs * 2] == [1.0, 1.0, None, 2.0, 2.0, 3.0, 4.0] * 2
+    assert len(asked) == 4 + 2 * 2
+
+
 def test_what_is_known_is_bounded() -> None:
     verdicts = Verdicts(limit=100)
     for cpus in range(1000):
@@ -187,7 +211,7 @@ def test_what_is_known_is_bounded() -> None:
 def prefers(request: JobRequest, slot: KnownSlot, *others: KnownSlot) -> bool:
     verdicts = Verdicts()
     own = verdicts.put(slot, verdicts.table(slot, request.names), 1, request)
-    return outranked(1, request, own, others, verdicts)
+    return outranked(1, request, slot, own, others, verdicts)
 
 
 def test_job_would_rather_run_on_a_slot_that_it_ranks_higher() -> None:
