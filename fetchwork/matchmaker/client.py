@@ -96,6 +96,19 @@ class Matchmaker:
                 inquiry.answer.again_s = 0.0 if more else self._budget.again_s()
         return inquiry.answer
 
+    async def expect(self, slot: bytes) -> None:
+        """A look at this slot will come soon: its ad is read while the database is asked what waits."""
+        if self._turn.locked() or not self._has_same_worker or slot in self._slots:
+            return
+        async with self._turn:
+            number = self._slots[slot] = next(self._numbers)
+            await self.processes.tell({"op": "slots", "slots": [(number, _text(slot))]})
+
+    @property
+    def _has_same_worker(self) -> bool:
+        """Whether the worker is there that knows what was sent."""
+        return self.processes.has_worker and self.processes.worker == self._worker
+
     async def print_ad(
         self,
         run: Run,
@@ -112,8 +125,7 @@ class Matchmaker:
         """
         async with self._turn:
             # the worker has just looked at the slot, unless it is new
-            known = self.processes.has_worker and self.processes.worker == self._worker
-            number = self._slots.get(slot) if known else None
+            number = self._slots.get(slot) if self._has_same_worker else None
             request = {
                 "op": "print",
                 "run": asdict(run),
@@ -265,7 +277,7 @@ class Matchmaker:
         self, looks: Sequence[Look], lists: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
     ) -> tuple[Json, bool]:
         """Ask for these looks at ``lists``, with what the worker does not have; whether ads were sent."""
-        if not self.processes.has_worker or self._worker != self.processes.worker:
+        if not self._has_same_worker:
             self._sent.clear()
             self._slots.clear()
         request = MatchRequest()

@@ -7,10 +7,11 @@ time in this request. What is left is for the next request, which comes at once 
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fetchwork.classad.ads import parse_old
@@ -24,6 +25,9 @@ from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
 from fetchwork.matchmaker.problems import sentence
+
+#: sorts of jobs, by what they look at, for which a slot that is expected is made ready
+_EXPECTED_NAMES = 8
 
 
 class _Kept:
@@ -99,6 +103,15 @@ class Looking:
             "tried": tried,
             "evicted": self._evict(),
         }
+
+    def expect(self, slots: Mapping[int, str]) -> None:
+        """Read slots' ads before anything is put against them."""
+        for number, text in slots.items():
+            self._read_slot(number, text)
+            if isinstance(slot := self._slots[number], KnownSlot):
+                for names in itertools.islice(self._names, _EXPECTED_NAMES):
+                    self._verdicts.table(slot, names)
+        self._at.end()
 
     def slot_ad(self, number: int) -> Any:
         """The ad of a slot that the worker was sent."""

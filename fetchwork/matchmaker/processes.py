@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -80,6 +81,12 @@ class Processes:
         if "too_large" in answer:
             raise MatchmakerUnavailable(f"matchmaker's answer has {answer['too_large']} bytes")
         return answer
+
+    async def tell(self, request: Json) -> None:
+        """Send what has no answer; a worker that has ended is found out about by who asks next."""
+        if self._link is not None:
+            with contextlib.suppress(ConnectionError):
+                await asyncio.get_running_loop().sock_sendall(self._link, frames.encode(request))
 
     def drop_worker(self) -> None:
         """Let the next request go to a new worker; this one ends by itself."""

@@ -33,10 +33,15 @@ class Worker:
         reader = frames.Reader(link)
         while (received := reader.receive()) is not None:
             signal.setitimer(signal.ITIMER_REAL, REQUEST_S)
-            answer = frames.encode(self._answer(*received))
-            if len(answer) > ANSWER_BYTES:
-                answer = frames.encode({"too_large": len(answer)})
-            link.sendall(answer)
+            request, data = received
+            if request["op"] == "slots":
+                # no answer
+                self._looking.expect(dict(request["slots"]))
+            else:
+                answer = frames.encode(self._answer(request, data))
+                if len(answer) > ANSWER_BYTES:
+                    answer = frames.encode({"too_large": len(answer)})
+                link.sendall(answer)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _answer(self, request: Json, data: bytes) -> Json:

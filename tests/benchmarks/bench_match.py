@@ -101,6 +101,11 @@ class Bench:
 
         ``isolated``: by the matchmaker, as the agent does it; else by the same code in this process.
         """
+        # a slot tells the time in its ad: no two fetches bring the same
+        self.fetches += 1
+        text = _CLOCK.sub(b"MyCurrentTime = %d" % self.fetches, self.text)
+        if isolated:
+            await self.session.matchmaker.expect(text)
         rows = await self.candidates()
         await self.session.read_autoclusters((row.autocluster_id for row in rows), 5.0)
         await self.session.read_shares(5.0)
@@ -111,9 +116,6 @@ class Bench:
             shares=self.session.shares,
             queues=["default"],
         )
-        # a slot tells the time in its ad: no two fetches bring the same
-        self.fetches += 1
-        text = _CLOCK.sub(b"MyCurrentTime = %d" % self.fetches, self.text)
         if isolated:
             known = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
             look = Look(text, [choice.autocluster.autocluster_id for choice in choices])
