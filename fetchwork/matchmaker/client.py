@@ -288,13 +288,13 @@ class Matchmaker:
             if text not in self._slots:
                 self._slots[text] = next(self._numbers)
                 request.slots[self._slots[text]] = _text(text)
-        places: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         for look, ids in zip(looks, lists, strict=True):
-            if id(ids) not in places:
-                places[id(ids)] = len(request.ids)
+            if id(ids) not in numbers:
+                numbers[id(ids)] = len(request.ids)
                 request.ids.append(ids)
             others = [self._slots[text] for text in look.others]
-            request.looks.append(SentLook(self._slots[look.slot], others, look.limit, places[id(ids)]))
+            request.looks.append(SentLook(self._slots[look.slot], others, look.limit, numbers[id(ids)]))
         left = self._budget.left({ad.submitter for ad in ads.values()})
         request.allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
         request.ads = self._unsent(request, ads)
