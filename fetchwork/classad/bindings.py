@@ -18,6 +18,8 @@ DaemonType = htcondor2.DaemonType
 DaemonTypes = htcondor2.DaemonTypes
 FileTransferEventType = htcondor2.FileTransferEventType
 JobAction = htcondor2.JobAction
+#: reads files; fetchwork's own reads the database
+JobEventLog = htcondor2.JobEventLog
 JobEventType = htcondor2.JobEventType
 JobStatus = htcondor2.JobStatus
 LogLevel = htcondor2.LogLevel

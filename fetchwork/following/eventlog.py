@@ -7,18 +7,24 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fetchwork.errors import NotFound
 from fetchwork.queue import Queue
+from fetchwork.queue.eventfile import EventFile
 from fetchwork.queue.events import JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.reader import Reader, logs
 from fetchwork.queue.synchronous import session_of
 
 
 class JobEventLog:
     """The events of all jobs whose ``log`` is one file, as ``htcondor2.JobEventLog`` yields them.
 
-    It reads the database, so the file need not exist, nor be on this machine. It is its own iterator, and one
-    that has no more events yields those that have come since when it is asked again. Pickled, or with
-    ``after`` a cursor, it goes on where it was; the connection string is pickled with it.
+    It reads the database, so the file need not exist, nor be on this machine; nor does deleting it forget
+    events. A file of jobs that the database does not know is read by HTCondor's own reader, whose events have
+    no cursor. Raises NotFound where there is neither such a job nor such a file.
+
+    It is its own iterator, and one that has no more events yields those that have come since when it is asked
+    again. Pickled, or with ``after`` a cursor, it goes on where it was; the connection string is pickled with
+    it.
     """
 
     def __init__(self, filename: str, queue: Queue | None = None, *, after: str | None = None) -> None:
@@ -26,13 +32,22 @@ class JobEventLog:
             raise TypeError("filename must be a string")
         if not filename:
             raise ValueError("filename must not be empty")
-        # as HTCondor's submit makes it absolute: no link is followed
-        self._path = str(Path(os.path.normpath(Path.cwd() / filename)))
         self._queue = queue or Queue()
         self._deadline: float | None = None
         self._closed = False
         self._events: Iterator[JobEvent] | None = None
+        self._file: EventFile | None = None
         self.cursor = after
+        # as HTCondor's submit makes it absolute, then with its links followed
+        path = Path(os.path.normpath(Path.cwd() / filename))
+        names = list(dict.fromkeys([str(path), str(path.resolve())]))
+        known = session_of(self._queue).run(logs(names))
+        self._path = next((name for name in names if name in known), names[0])
+        if not known:
+            if not path.exists():
+                raise NotFound(f"no job has the event log '{path}', and there is no such file")
+            if path.is_file() and path.stat().st_size:
+                self._file = EventFile(str(path))
 
     def events(self, stop_after: float | None = None) -> JobEventLog:
         """An iterator: None waits for ever, 0 does not wait, seconds bound the waiting."""
@@ -41,6 +56,8 @@ class JobEventLog:
         self._deadline = None if stop_after is None else time.monotonic() + stop_after
         self._closed = False
         self._events = None
+        if self._file is not None:
+            self._file.wait(stop_after)
         return self
 
     def close(self) -> None:
@@ -54,6 +71,8 @@ class JobEventLog:
     def __next__(self) -> JobEvent:
         if self._closed:
             raise StopIteration
+        if self._file is not None:
+            return next(self._file)
         if self._events is None:
             self._events = self._read()
         try:

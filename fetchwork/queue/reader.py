@@ -22,6 +22,7 @@ all events written after it began. No event is lost by that, and it has an end: 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from fetchwork.db import calls, eventpages
 from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream
@@ -113,3 +114,16 @@ def _condition(job: JobSpec | None, log: str | None) -> eventpages.Statement:
         else:
             jobs.append((cluster, proc))
     return eventpages.of_jobs(clusters, jobs)
+
+
+def logs(paths: Sequence[str]) -> Steps[set[str]]:
+    """Those of some paths that are the UserLog of a job that is in the queue, or was."""
+    rows = yield Ask(
+        """
+        SELECT named.path
+        FROM unnest(%s::text[]) AS named (path)
+        WHERE EXISTS (SELECT FROM fetchwork.log_clusters(named.path))
+        """,
+        [list(paths)],
+    )
+    return {row["path"] for row in rows}

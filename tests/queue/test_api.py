@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fetchwork
-from fetchwork.errors import ClassAdError
+from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.queue import AsyncQueue, Queue
 from tests.direct_queue import DirectQueue
 
@@ -157,6 +157,42 @@ def test_event_log_from_now_on_misses_nothing_between_two_looks(
     assert list(log.events(stop_after=0)) == []
     slots.act("hold", "1.0")
     assert [event.type_number for event in log.events(stop_after=0)] == [12]
+
+
+def test_log_of_no_job_is_an_error_unless_there_is_the_file(queue: Queue, tmp_path: Path) -> None:
+    """HTCondor's reader opens the file; waiting for ever for a name that was mistyped helps nobody."""
+    with pytest.raises(NotFound, match="no job has the event log"):
+        fetchwork.JobEventLog(str(tmp_path / "log"), queue)
+    (tmp_path / "log").touch()
+    log = fetchwork.JobEventLog(str(tmp_path / "log"), queue).events(stop_after=0)
+    assert list(log) == []
+    queue.submit(f"executable = /bin/true\nlog = {tmp_path}/log\nqueue\n", owner="alice")
+    assert [event.type_number for event in log] == [0]
+
+
+def test_link_to_a_log_is_that_log(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(log_of(slots, tmp_path / "log"))
+    log = fetchwork.JobEventLog(str(tmp_path / "link"), queue)
+    assert [event.type_number for event in log.events(stop_after=0)] == [0]
+
+
+def test_file_of_jobs_that_are_not_the_database_s_is_read(queue: Queue, tmp_path: Path) -> None:
+    """As HTCondor's test of its reader does: all of it, next, close, context, text, a copy that goes on."""
+    entries = [
+        "000 (014.055.000) 2026-11-22 00:00:00 Job submitted from host: <128.105.165.12:32779>\n",
+        "012 (014.055.000) 2026-11-22 00:00:01 Job was held.\n\tCauseWeCan\n\tCode 404 Subcode 255\n",
+        "013 (014.055.000) 2026-11-22 00:00:02 Job was released.\n\tMessinWithYou\n",
+    ]
+    (tmp_path / "log").write_text("".join(f"{entry}...\n" for entry in entries))
+    log = fetchwork.JobEventLog(str(tmp_path / "log"), queue)
+    assert [str(event) for event in log.events(stop_after=0.1)] == entries
+    with fetchwork.JobEventLog(str(tmp_path / "log"), queue) as log:
+        assert (next(log).cluster, next(log)["HoldReasonCode"]) == (14, 404)
+        assert [event.type for event in pickle.loads(pickle.dumps(log)).events(0)] == [
+            fetchwork.JobEventType.JOB_RELEASED
+        ]
+    with pytest.raises(StopIteration):
+        next(log)
 
 
 ITEMS = "from (\n a, 1\n b, 2\n c, 3\n)"
