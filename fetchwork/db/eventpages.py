@@ -51,6 +51,18 @@ def of_log(path: str) -> Statement:
     )
 
 
+def known_logs(paths: Sequence[str]) -> Statement:
+    """The statement for those of some paths that are the UserLog of a job: ``path``."""
+    return Statement(
+        """
+        SELECT named.path
+        FROM unnest(%s::text[]) AS named (path)
+        WHERE EXISTS (SELECT FROM fetchwork.log_clusters(named.path))
+        """,
+        [list(paths)],
+    )
+
+
 def of_jobs(clusters: Sequence[int], jobs: Sequence[tuple[int, int]]) -> Statement:
     """The condition for the events of whole clusters, and of single jobs."""
     if not jobs:

@@ -118,12 +118,6 @@ def _condition(job: JobSpec | None, log: str | None) -> eventpages.Statement:
 
 def logs(paths: Sequence[str]) -> Steps[set[str]]:
     """Those of some paths that are the UserLog of a job that is in the queue, or was."""
-    rows = yield Ask(
-        """
-        SELECT named.path
-        FROM unnest(%s::text[]) AS named (path)
-        WHERE EXISTS (SELECT FROM fetchwork.log_clusters(named.path))
-        """,
-        [list(paths)],
-    )
+    statement = eventpages.known_logs(paths)
+    rows = yield Ask(statement.sql, statement.params)
     return {row["path"] for row in rows}

@@ -79,8 +79,8 @@ def ads(
 
 def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
     """Are epochs among the records that a caller of ``jobEpochHistory`` asks for?"""
-    kinds = [ad_type] if isinstance(ad_type, str) else ad_type
-    return kinds is None or "EPOCH" in (word.strip().upper() for kind in kinds for word in kind.split(","))
+    types = [ad_type] if isinstance(ad_type, str) else ad_type
+    return types is None or "EPOCH" in (word.strip().upper() for text in types for word in text.split(","))
 
 
 def _has_expression(ad: Json | None) -> bool:

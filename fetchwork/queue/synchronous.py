@@ -167,7 +167,7 @@ class Queue:
     ) -> list[ClassAd]:
         """As ``runs``, under HTCondor's name: it calls the record of a run an epoch.
 
-        ``ad_type`` may name kinds of records: none but epochs (EPOCH) are kept.
+        ``ad_type`` may name types of records: none but epochs (EPOCH) are kept.
         """
         return self.runs(constraint, projection, match, since) if reading.are_epochs(ad_type) else []
 
