@@ -1,9 +1,13 @@
-"""Readers of events whose cursor is younger than what PostgreSQL still knows after a crash."""
+"""Readers of events, and what PostgreSQL still knows after a crash."""
+
+from collections.abc import Callable, Iterator
 
 import psycopg
+import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.direct_queue import EXITED, Claimed, DirectQueue
 from tests.faults.conftest import new_database
 
 # as claims are: PostgreSQL forgets the last of them in a crash, and gives their numbers out again
@@ -24,3 +28,83 @@ def test_event_after_a_crash_is_behind_every_cursor_from_before(fragile_server: 
         with psycopg.connect(conninfo, autocommit=True) as connection:
             ((job,),) = connection.execute(submit).fetchall()
         assert [event.job_id for event in queue.events(after=cursor, stop_after=0)] == [job]
+
+
+@pytest.fixture
+def forgetful_server(fragile_server: PostgresServer) -> Iterator[PostgresServer]:
+    """What is committed without waiting for the disk stays in memory for long, and is lost in a crash."""
+
+    def alter(statement: str) -> None:
+        with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+            connection.execute("SELECT pg_reload_conf()")
+
+    fragile_server.start()
+    alter("ALTER SYSTEM SET wal_writer_delay = '10s'")
+    yield fragile_server
+    fragile_server.start()
+    alter("ALTER SYSTEM RESET wal_writer_delay")
+
+
+def end_by_claim(queue: DirectQueue, run: Claimed) -> None:
+    """The slot asks for work, so its run is over."""
+    queue.claim()
+
+
+def end_by_report(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "finish", hook_reason="exit", report={**EXITED, "ExitCode": 0})
+
+
+def end_by_eviction(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "finish", hook_reason="evict", report=EXITED)
+
+
+def end_by_silence(queue: DirectQueue, run: Claimed) -> None:
+    queue.pass_time(100_000)
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp()")
+    queue.call("maintain_queue")
+
+
+def end_by_user(queue: DirectQueue, run: Claimed) -> None:
+    queue.act("hold", run.job)
+    queue.of(run, "finish", hook_reason="remove", report=EXITED)
+    queue.act("release", run.job)
+
+
+def end_by_starter(queue: DirectQueue, run: Claimed) -> None:
+    queue.of(run, "starter_gone")
+
+
+def suspend(queue: DirectQueue, run: Claimed) -> None:
+    queue.call("heartbeat", run_id=run.run_id, token=run.token, report={"JobState": "Suspended"})
+
+
+ENDS = [end_by_claim, end_by_report, end_by_eviction, end_by_silence, end_by_user, end_by_starter, suspend]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_whoever_has_read_an_event_finds_it_again_after_a_crash(
+    forgetful_server: PostgresServer, end: Callable[[DirectQueue, Claimed], None]
+) -> None:
+    conninfo = new_database(forgetful_server)
+    with Queue(conninfo) as reader:
+
+        def told() -> list[tuple[str, str, int]]:
+            return [(e.cursor, e.job_id, e.type) for e in reader.events(after="0.0", stop_after=0)]
+
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            queue = DirectQueue(connection)
+            queue.submit_many([{}, {}])
+            run = queue.started()
+            before = len(told())
+            end(queue, run)
+            read = told()
+            forgetful_server.crash()
+        assert len(read) > before
+        forgetful_server.start()
+        assert told() == read
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            DirectQueue(connection).check()
+            job = DirectQueue(connection).submit()
+        # and what comes then stands behind it
+        assert [event.job_id for event in reader.events(after=read[-1][0], stop_after=0)][-1:] == [job]
