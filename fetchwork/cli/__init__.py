@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from fetchwork import __version__
-from fetchwork.errors import FetchworkError
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
 #: section of the help -> command -> what its help begins with
 COMMANDS: dict[str, dict[str, str]] = {
@@ -106,7 +106,10 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
-    "--dsn", metavar="CONNINFO", help="The database; also FETCHWORK_DSN, or PGHOST, PGSERVICE and so on."
+    "--dsn",
+    "-dsn",
+    metavar="CONNINFO",
+    help="The database; also FETCHWORK_DSN, or PGHOST, PGSERVICE and so on.",
 )
 @click.option("--debug", is_flag=True, help="Show where an error came from.")
 @click.version_option(__version__, prog_name="fetchwork")
@@ -154,9 +157,23 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        if isinstance(error, DatabaseUnavailable) and not _database_is_named(words):
+            message += (
+                "; no database is named, so it is sought on this machine: give --dsn, FETCHWORK_DSN,"
+                " or libpq's PGHOST and PGDATABASE"
+            )
         _say(_one_line(message) if not isinstance(error, FetchworkError) else message)
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _database_is_named(words: Sequence[str]) -> bool:
+    """Was libpq told anything, or does the command have a host file, which names databases?"""
+    return (
+        bool({"agent", "config", "doctor", "hook", "hooks", "pool"}.intersection(words))
+        or any(word.startswith(("--dsn", "-dsn")) for word in words)
+        or any(name == "FETCHWORK_DSN" or name.startswith("PG") for name in os.environ)
+    )
 
 
 def _no_such_option(error: click.NoSuchOption, words: Sequence[str]) -> str:

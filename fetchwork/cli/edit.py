@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from fetchwork.cli import options, output
@@ -10,7 +12,7 @@ from fetchwork.queue.session import Session
 
 @click.command(cls=options.HTCondorCommand)
 @click.argument("job", metavar="JOB|OWNER")
-@click.argument("changes", metavar="ATTR VALUE [ATTR VALUE]...", nargs=-1, required=True)
+@click.argument("changes", metavar="ATTR VALUE|ATTR=VALUE...", nargs=-1, required=True)
 @options.constraint_option
 @options.json_option
 @options.connected
@@ -25,14 +27,22 @@ def cli(
     \b
     Example:
       fetchwork edit 42.0 RequestMemory 4096
+      fetchwork edit 42.0 JobPrio=7
       fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
     """
     from fetchwork.queue.changing import edit as edit_jobs
     from fetchwork.queue.changing import value_of
 
-    if len(changes) % 2:
-        raise click.UsageError(f"attribute '{changes[-1]}' has no value")
-    pairs = dict(zip(changes[::2], map(value_of, changes[1::2]), strict=True))
+    pairs = {}
+    words = iter(changes)
+    for word in words:
+        if assigned := re.fullmatch(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", word, re.A | re.S):
+            name, value = assigned.groups()
+        else:
+            name, value = word, next(words, "")
+            if not value:
+                raise click.UsageError(f"attribute '{name}' has no value")
+        pairs[name] = value_of(value)
     spec = job if not constraints and job[:1].isdigit() else options.jobs_constraint([job], constraints)
     changed = session.run(edit_jobs(spec, pairs, session.memory))
     if as_json:

@@ -34,6 +34,7 @@ PROJECTION = [
 @options.autoformat_note
 @click.option("-limit", "-match", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
 @click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
+@options.long_option
 @options.json_option
 @options.connected
 @click.pass_context
@@ -45,6 +46,7 @@ def cli(
     limit: int | None,
     since: str | None,
     as_json: bool,
+    as_long: bool,
 ) -> None:
     """Show jobs that have left the queue, most recent first.
 
@@ -61,7 +63,7 @@ def cli(
 
     constraint = options.jobs_constraint(jobs, constraints)
     formatted = context.meta.get("fetchwork.autoformat")
-    some: Sequence[str] = () if as_json else PROJECTION
+    some: Sequence[str] = () if as_json or as_long else PROJECTION
     if formatted:
         some = output.projection(formatted[1], HISTORY.columns().keys())
     ended = session.each(
@@ -76,6 +78,8 @@ def cli(
     )
     if formatted:
         output.print_attributes(ended, *formatted)
+    elif as_long:
+        output.print_long(ended)
     elif as_json:
         output.print_json_list(ended)
     else:

@@ -20,7 +20,7 @@ class HTCondorCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest: list[str] = []
-        words = iter(args)
+        words = iter(self._unabbreviated(ctx, args))
         for word in words:
             option = _FORMAT.match(word)
             if option is None:
@@ -44,6 +44,27 @@ class HTCondorCommand(click.Command):
             if following is not None:
                 return super().parse_args(ctx, [*rest, *self._again(ctx, [following, *words])])
         return super().parse_args(ctx, rest)
+
+    def _unabbreviated(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """HTCondor's tools take the beginning of an option, where it is of one only: ``-cons``, ``-tot``."""
+        known = {
+            name
+            for param in self.get_params(ctx)
+            for name in (*param.opts, *param.secondary_opts)
+            if name.startswith("-") and not name.startswith("--")
+        }
+        words: list[str] = []
+        for number, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if name == "--":
+                return [*words, *args[number:]]
+            if re.fullmatch(r"-[a-z][a-z-]*", name) and name not in known and not _FORMAT.match(word):
+                meant = sorted(option for option in known if option.startswith(name))
+                if len(meant) > 1:
+                    raise click.UsageError(f"option '{name}' may be {' or '.join(meant)}", ctx)
+                name = meant[0] if meant else name
+            words.append(name + equals + value)
+        return words
 
     def _again(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in args:
@@ -92,6 +113,13 @@ def constraint_option(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """The option ``--json``."""
     return click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def long_option(function: Function) -> Function:
+    """The option ``-long``."""
+    return click.option(
+        "-long", "-l", "--long", "as_long", is_flag=True, help="Print whole ads, an attribute per line."
+    )(function)
 
 
 def host_file_option(function: Function) -> Function:

@@ -73,6 +73,16 @@ def print_json_list(items: Iterable[Json]) -> None:
     echo("[]" if first else "\n]")
 
 
+def print_long(ads: Iterable[Json]) -> None:
+    """Print whole ads as HTCondor's ``-long`` does: sorted by name, with a blank line after each."""
+    from fetchwork.classad.ads import print_old
+    from fetchwork.classad.jsonform import from_json
+
+    for ad in ads:
+        lines = print_old(from_json(ad)).splitlines()
+        echo("\n".join(sorted(lines, key=str.lower)) + "\n")
+
+
 # words of the language, which name no attribute
 _WORDS = frozenset(("true", "false", "undefined", "error", "is", "isnt", "my", "target", "parent"))
 

@@ -52,6 +52,7 @@ MOST_ANALYZED = 10
     is_flag=True,
     help="Explain why jobs do not run.",
 )
+@options.long_option
 @click.option("-totals", "--totals", "only_totals", is_flag=True, help="Print only the totals.")
 @click.option(
     "--by",
@@ -75,6 +76,7 @@ def cli(
     by: TotalsBy | None,
     limit: int | None,
     as_json: bool,
+    as_long: bool,
 ) -> None:
     """Show the jobs in the queue.
 
@@ -121,6 +123,8 @@ def cli(
         some = output.projection(attributes, JOBS.columns().keys())
         ads = session.each(query(constraint, memory, projection=some, limit=at_most))
         output.print_attributes(ads, letters, attributes)
+    elif as_long:
+        output.print_long(session.each(query(constraint, memory, limit=at_most)))
     elif as_json and not only_totals:
         output.print_json_list(session.each(query(constraint, memory, limit=at_most)))
     elif only_totals:
@@ -182,7 +186,9 @@ def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
         counts[names[ad["JobStatus"]]] += 1
         job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
         used = ad.get("RemoteWallClockTime", 0)
-        if ad["JobStatus"] in (JobStatus.RUNNING, JobStatus.SUSPENDED) and ad.get("JobCurrentStartDate"):
+        # one that is being removed or held has a host for as long as it runs
+        alive = ad["JobStatus"] in (JobStatus.RUNNING, JobStatus.SUSPENDED) or ad.get("RemoteHost")
+        if alive and ad.get("JobCurrentStartDate"):
             used += now - ad["JobCurrentStartDate"]
         if held:
             reason = " ".join(str(ad.get("HoldReason", "")).split())

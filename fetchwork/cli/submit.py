@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.errors import DatabaseUnavailable
+from fetchwork.errors import DatabaseUnavailable, SubmitError
 from fetchwork.queue.session import Session
 
 
@@ -79,6 +79,12 @@ def cli(
         description = descriptions.with_commands(text, lines)
         for warning in descriptions.warnings_about(description):
             output.echo(f"fetchwork: warning: {warning}", err=True)
+        missing = descriptions.missing_executable(submission.prepared(description, cluster=1, owner=owner))
+        if missing:
+            raise SubmitError(
+                f"{missing}; allowed: one that is there, or transfer_executable = false"
+                " for one that is on the execute hosts only"
+            )
     if dry_run:
         jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
         try:

@@ -91,7 +91,10 @@ def _lines(states: Iterator[Progress]) -> Iterator[Progress]:
     for progress in states:
         held = progress.counts()["held"]
         if held > stuck:
-            output.echo(f"{held} of {progress.total} jobs are held: 'fetchwork q -hold' shows why", err=True)
+            why = " ".join(progress.hold_reason.split())
+            output.echo(
+                f"{held} of {progress.total} jobs are held: {why}; 'fetchwork q -hold' shows all", err=True
+            )
         stuck = held
         if progress.ended != before:
             before = progress.ended
@@ -108,8 +111,19 @@ def _bar(states: Iterator[Progress]) -> Iterator[Progress]:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
+        stuck = 0
         for progress in states:
             counts = ", ".join(f"{number} {name}" for name, number in progress.counts().items() if number)
             failed = f"[red]{progress.failed} failed[/red] " if progress.failed else ""
             bar.update(task, total=progress.total, completed=progress.ended, description=failed + counts)
+            held = progress.counts()["held"]
+            if held > stuck:
+                # above the bar, where it stays
+                why = output.visible(" ".join(progress.hold_reason.split()))
+                bar.console.print(
+                    f"{held} of {progress.total} jobs are held: {why}; 'fetchwork q -hold' shows all",
+                    markup=False,
+                    highlight=False,
+                )
+            stuck = held
             yield progress

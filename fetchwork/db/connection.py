@@ -17,6 +17,7 @@ from psycopg.types.json import JsonbDumper, set_json_loads
 
 from fetchwork.db.calls.call import Row
 from fetchwork.db.translate import translated
+from fetchwork.errors import DatabaseRefused
 
 #: libpq settings for what the user's connection string leaves open
 DEFAULTS = {
@@ -55,9 +56,14 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
     """The connection string with our time limits wherever it has none of its own."""
-    with translated():
+    try:
         given = conninfo_to_dict(conninfo)
-        return make_conninfo(conninfo, **{**DEFAULTS, "application_name": application_name, **given})
+    except psycopg.ProgrammingError as error:
+        raise DatabaseRefused(
+            f"the connection string is wrong: {' '.join(str(error).split())};"
+            " allowed: PostgreSQL's, such as 'host=db.example.org dbname=jobs'"
+        ) from None
+    return make_conninfo(conninfo, **{**DEFAULTS, "application_name": application_name, **given})
 
 
 def _read_json(text: str | bytes) -> object:

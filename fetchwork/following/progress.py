@@ -40,6 +40,8 @@ class Progress:
     removed: int = 0
     #: the job whose end was noticed last, in words
     last: str = ""
+    #: why the job that was held last is held
+    hold_reason: str = ""
 
     @property
     def total(self) -> int:
@@ -62,6 +64,8 @@ class Progress:
         if job not in self.waiting:
             # ended before the snapshot, which has counted it
             return False
+        if event.type_number == EventType.JOB_HELD:
+            self.hold_reason = str(event.get("HoldReason", ""))
         if event.type_number in _STATUS:
             self.waiting[job] = _STATUS[event.type_number]
             return False
@@ -99,7 +103,7 @@ def follow(session: Session, jobs: Sequence[str], stop_after: float | None) -> I
 
 
 _IN_QUEUE = """
-SELECT procid, jobstatus
+SELECT procid, jobstatus, holdreason
 FROM fetchwork.jobs
 WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
 """
@@ -125,6 +129,7 @@ def snapshot(session: Session, jobs: Sequence[str]) -> Progress:
             # of a removed job the run still ends
             status = row["jobstatus"] if row["jobstatus"] != JobStatus.REMOVED else JobStatus.RUNNING
             progress.waiting[cluster, row["procid"]] = status
+            progress.hold_reason = row["holdreason"] or progress.hold_reason
         (ended,) = session.database.query(_ENDED, named)
         progress.succeeded += ended["succeeded"]
         progress.failed += ended["failed"]

@@ -1,8 +1,7 @@
 """Submit descriptions and ad files, turned into the ads that ``fetchwork.submit_cluster`` takes.
 
 HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
-HTCondor's. It reads one queue statement; a description may have several, each with the commands above it.
-So the text is cut at its queue statements here, and each part is read by a ``Submit`` of its own.
+HTCondor's. It drops what follows the queue statement, which condor_submit 25 refuses; so does this.
 
 A command that fetched work can't honour must be refused by name. Most such commands leave an attribute in
 the ad, and the database refuses that (``fetchwork.attribute``), from any client. Those that leave none are
@@ -12,6 +11,7 @@ refused here.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -31,9 +31,6 @@ from fetchwork.queue.views import Json
 
 # set by the queue for each job, whatever the ads say
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
-
-# and set once for the cluster
-_NOT_SHARED = (*_PER_JOB, "Owner")
 
 _NO_TRANSFER = "fetched work has no file transfer; jobs see the file system of the execute host"
 _MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
@@ -135,24 +132,29 @@ def read_ads(text: str) -> list[Json]:
 
 @dataclass(frozen=True)
 class Statement:
-    """One queue statement: its own lines, the commands above it, and the number of its line."""
+    """The queue statement: its own lines, the commands above it, and the number of its line."""
 
     commands: str
     queue: str
     line: int
 
 
-def split_statements(text: str) -> list[Statement]:
-    """The queue statements of a submit description, in their order."""
+def queue_statement(text: str) -> Statement | None:
+    """The queue statement of a submit description; raises SubmitError if it is not the last of it."""
     # at some NULs HTCondor's Submit never returns, at others it cuts the text
     if "\0" in text:
         number = len(text[: text.index("\0") + 1].splitlines())
         raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")
-    statements: list[Statement] = []
+    found: Statement | None = None
     commands: list[str] = []
     depth = 0
     lines = iter(enumerate(text.splitlines(), 1))
     for number, line in lines:
+        if found is not None and line.strip() and not line.lstrip().startswith("#"):
+            raise SubmitError(
+                f"line {number}: Extra data found after queue statement;"
+                " allowed: one queue statement, which ends the description"
+            )
         whole = line
         while whole.endswith("\\"):
             whole += "\n" + next(lines, (0, ""))[1]
@@ -168,7 +170,7 @@ def split_statements(text: str) -> list[Statement]:
                         break
                 else:
                     raise SubmitError(f"line {number}: the items of queue have no closing ')'")
-            statements.append(Statement("\n".join(commands), whole, number))
+            found = Statement("\n".join(commands), whole, number)
             continue
         depth += (word == "if") - (word == "endif")
         commands.append(whole)
@@ -177,7 +179,7 @@ def split_statements(text: str) -> list[Statement]:
                 commands.append(item)
                 if item.strip() == f"@{heredoc[1]}":
                     break
-    return statements
+    return found
 
 
 def from_description(
@@ -189,32 +191,29 @@ def from_description(
     to the working directory. Raises SubmitError with HTCondor's reason, and where a command can't be
     honoured.
     """
-    statements = split_statements(text)
-    if not statements:
+    statement = queue_statement(text)
+    if statement is None:
         if queue is None:
             raise SubmitError("no queue statement; allowed: a description ends with 'queue' or 'queue N'")
-        statements = [Statement(text, f"queue {queue}", 0)]
-    first, rest = _read(statements[0], cluster_id, 0)
+        statement = Statement(text, f"queue {queue}", 0)
+    first, rest = _read(statement, cluster_id)
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
     if first.get("JobStatus") == JobStatus.HELD:
         common["JobStatus"] = JobStatus.HELD
     if owner is not None:
         common["Owner"] = owner
-    return Jobs(common, _own_parts(statements, common, rest, cluster_id))
+    return Jobs(common, itertools.chain([{}], rest))
 
 
 def with_commands(text: str, lines: Sequence[str]) -> str:
-    """The description with more commands before each of its queue statements."""
+    """The description with more commands before its queue statement."""
     if not lines:
         return text
     added = "\n".join(lines)
-    statements = split_statements(text)
-    if not statements:
+    statement = queue_statement(text)
+    if statement is None:
         return f"{text}\n{added}\n"
-    return "".join(
-        f"{statement.commands.removeprefix(before)}\n{added}\n{statement.queue}\n"
-        for before, statement in zip(("", *(s.commands for s in statements)), statements, strict=False)
-    )
+    return f"{statement.commands}\n{added}\n{statement.queue}\n"
 
 
 def warnings_about(text: str) -> list[str]:
@@ -259,8 +258,8 @@ def _leaves_mark(name: str) -> bool:
     plain = "executable = /bin/true\nqueue\n"
     try:
         with _silent():
-            without, _ = _ads(plain, 1, 0)
-            with_it, _ = _ads(f"{name} = 1\n{plain}", 1, 0)
+            without, _ = _ads(plain, 1)
+            with_it, _ = _ads(f"{name} = 1\n{plain}", 1)
     except SubmitError:
         return True
     return without.keys() != with_it.keys() or any(
@@ -268,34 +267,10 @@ def _leaves_mark(name: str) -> bool:
     )
 
 
-def _own_parts(
-    statements: Sequence[Statement], common: Json, rest: Iterator[Json], cluster_id: int
-) -> Iterator[Json]:
-    yield {}
-    count = 1
-    for own in rest:
-        yield own
-        count += 1
-    for statement in statements[1:]:
-        first, rest = _read(statement, cluster_id, count)
-        # attributes that differ from the first statement's jobs; those that only those have are undefined
-        shift = {
-            k: v
-            for k, v in first.items()
-            if k not in _NOT_SHARED and not (k in common and _same(common[k], v))
-        }
-        shift |= {k: None for k in common if k not in first and k not in _NOT_SHARED}
-        yield shift
-        count += 1
-        for own in rest:
-            yield shift | own
-            count += 1
-
-
-def _read(statement: Statement, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
+def _read(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:
     """The whole ad of a statement's first job, and the differing attributes of each of the others."""
     try:
-        first, rest = _ads(f"{statement.commands}\n{statement.queue}\n", cluster_id, proc_id)
+        first, rest = _ads(f"{statement.commands}\n{statement.queue}\n", cluster_id)
     except SubmitError as error:
         where = f"queue statement of line {statement.line}: " if statement.line else ""
         raise SubmitError(f"{where}{error}") from None
@@ -303,7 +278,7 @@ def _read(statement: Statement, cluster_id: int, proc_id: int) -> tuple[Json, It
     return first, rest
 
 
-def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]]:
+def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
     try:
         with warnings.catch_warnings():
             # the warnings are about schedds
@@ -313,7 +288,7 @@ def _ads(text: str, cluster_id: int, proc_id: int) -> tuple[Json, Iterator[Json]
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
                 # of "queue 0" the bindings make one job
                 raise StopIteration
-            ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=proc_id))
+            ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=0))
             first = _to_json(next(ads))
     except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split()) or _bad_line(text)
@@ -343,6 +318,11 @@ def _to_json(ad: object) -> Json:
 
 def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
     for name in submit.keys():  # noqa: SIM118 - this mapping has no usable __iter__
+        if name.lower() in ("+owner", "my.owner"):
+            raise SubmitError(
+                f"command '{name} = {submit[name].strip()[:60]}' can't be honoured:"
+                " a job's Owner is who submits it; allowed: leave it out, and say --owner"
+            )
         if "$$(" in submit[name]:
             raise SubmitError(
                 f"command '{name} = {submit[name].strip()[:60]}' can't be honoured:"
@@ -379,6 +359,27 @@ def _bad_line(text: str) -> str:
         ):
             return f"line {number} is not 'command = value': '{line.strip()[:60]}'"
     return "no reason given"
+
+
+def missing_executable(jobs: Jobs) -> str | None:
+    """What condor_submit says of an executable that is not on this machine; None if all are.
+
+    As there, ``transfer_executable = false`` says that it is on the execute hosts, so nobody looks here.
+    """
+    if jobs.common.get("TransferExecutable") is False:
+        return None
+    seen: set[Path] = set()
+    for own in jobs.own:
+        ad = {**jobs.common, **own}
+        path = Path(str(ad.get("Iwd", ""))) / str(ad.get("Cmd"))
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            path.stat()
+        except OSError as error:
+            return f"Can't access executable file {path}: {error.strerror}"
+    return None
 
 
 def read_file(path: str) -> str:

@@ -455,7 +455,7 @@ def test_last_fetch_of_each_slot_is_told(host: TestHost) -> None:
 
 
 def test_slot_that_stopped_fetching_is_named(host: TestHost) -> None:
-    report(host, 7200)
+    report(host, 7300)
     line = host.diagnose()[-1]
     assert line.verdict == "warn"
     assert line.text == "main: 1 of 1 slots are quiet, slot1@test fetched 2 h ago"
@@ -519,7 +519,7 @@ def test_secrets_are_not_shown(host: TestHost) -> None:
 
 def test_quiet_slot_of_a_workstation_is_no_wonder(host: TestHost) -> None:
     host.file.write_text(host.file.read_text() + "[workstation]\n")
-    report(host, 7200)
+    report(host, 7300)
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
     assert "as they are while the machine is in use" in line.text

@@ -326,7 +326,7 @@ def test_submit_says_what_writes_the_event_log(fetchwork: Run, tmp_path: Path) -
 def test_wait_tells_of_held_jobs(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit_many([{}, {"JobStatus": 5}])
     told = fetchwork("wait", "1", "--timeout", "0.3")
-    assert "1 of 2 jobs are held" in told.err
+    assert "1 of 2 jobs are held: submitted on hold at user's request; " in told.err
     assert "fetchwork q -hold" in told.err
 
 
@@ -341,7 +341,7 @@ def test_a_grant_says_what_the_role_lacks(fetchwork: Run, slots: DirectQueue) ->
         slots.connection.execute('DROP ROLE "some-one"')
 
 
-@pytest.mark.parametrize("option", ["-long", "-held", "-xyz", "--no-such", "-dag"])
+@pytest.mark.parametrize("option", ["-lang", "-held", "-xyz", "--no-such", "-dag"])
 def test_an_unknown_option_is_named_as_it_was_typed_with_those_that_there_are(
     fetchwork: Run, option: str
 ) -> None:
@@ -356,3 +356,118 @@ def test_a_database_without_the_schema_says_what_makes_it(fetchwork: Run, connin
     told = fetchwork("--dsn", psycopg.conninfo.make_conninfo(conninfo, dbname="template1"), "q")
     assert told.status == 1
     assert "fetchwork db init" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("q -cons true -nob", "q -constraint true -nobatch"),
+        ("q -tot", "q -totals"),
+        ("q -nob -r", "q -nobatch -run"),
+        ("q -lim 1", "q -limit 1"),
+        ("q -l", "q -long"),
+        ("history -lon", "history --long"),
+        ("rm -cons false", "rm -constraint false"),
+    ],
+)
+def test_an_option_may_be_abbreviated_as_in_htcondors_tools(
+    fetchwork: Run, slots: DirectQueue, words: str, same: str
+) -> None:
+    slots.submit_many([{}, {}])
+    slots.act("remove", "1.0")
+    short, whole = fetchwork(*words.split()), fetchwork(*same.split())
+    assert short == whole
+    assert "option" not in short.err
+
+
+def test_an_abbreviation_of_several_options_names_them(fetchwork: Run) -> None:
+    told = fetchwork("q", "-a")
+    assert told.status == 2
+    assert "option '-a' may be -af or -analyze or -autoformat" in told.err
+
+
+@pytest.mark.parametrize("view", ["q", "history"])
+def test_long_prints_whole_ads_of_old_syntax(fetchwork: Run, slots: DirectQueue, view: str) -> None:
+    slots.submit_many([{"Foo": 'a"b'}, {"Requirements": "/Expr(Memory > 4)/"}])
+    if view == "history":
+        slots.act("remove", "1.0", "1.1")
+    told = fetchwork(view, "-long", "-constraint", "Foo isnt undefined").out
+    lines = told.splitlines()
+    assert r'Foo = "a\"b"' in lines and 'Owner = "alice"' in lines and "ProcId = 0" in lines
+    assert lines[-1] == "" and lines[:-1] == sorted(lines[:-1], key=str.lower)
+    assert told.count("\n\n") == 1
+    assert fetchwork(view, "-long").out.count("\nClusterId = 1\n") == 2
+    assert "Requirements = Memory > 4" in fetchwork(view, "-l").out
+
+
+def test_a_job_that_is_being_removed_shows_how_long_it_has_run(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}])
+    slots.started()
+    slots.connection.execute("UPDATE fetchwork.job SET last_start_at = now() - interval '100 s'")
+    slots.act("remove", "1.0")
+    (line,) = [line for line in fetchwork("q", "-nobatch").out.splitlines() if "1.0" in line]
+    assert "0+00:01:4" in line
+    assert " X " in line
+
+
+def test_edit_takes_an_assignment(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}])
+    assert fetchwork("edit", "1.0", "JobPrio=7", 'Foo = "a = b"', "Bar", "x==y").out == (
+        "1 job(s) changed: JobPrio, Foo, Bar\n"
+    )
+    assert fetchwork("q", "-af:r", "JobPrio", "Foo", "Bar").out == '7 "a = b" x == y\n'
+    assert "attribute 'JobPrio' has no value" in fetchwork("edit", "1.0", "Foo=1", "JobPrio").err
+
+
+def test_a_wrong_connection_string_is_told_as_such(fetchwork: Run) -> None:
+    for words in (
+        ("--dsn", "hots=db.example.org", "q"),
+        ("-dsn", "hots=x", "history"),
+        ("q", "--dsn", "hots=x"),
+    ):
+        told = fetchwork(*words)
+        assert told.status == 1
+        assert 'the connection string is wrong: invalid connection option "hots"; allowed: ' in told.err
+
+
+def test_who_names_no_database_is_told_how_to(fetchwork: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("PG", "FETCHWORK_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PGHOST", "/no/such/directory")
+    assert "no database is named" not in fetchwork("q").err
+    monkeypatch.delenv("PGHOST")
+    told = fetchwork("q")
+    # nothing listens where libpq looks, or it is another database
+    assert told.status == 1
+    assert "does not answer" not in told.err or "give --dsn, FETCHWORK_DSN" in told.err
+
+
+def test_an_executable_that_is_missing_is_refused_as_by_condor_submit(fetchwork: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a.sub"
+    for words in (("submit",), ("submit", "-dry-run")):
+        file.write_text("executable = /no/such/executable\nqueue\n")
+        told = fetchwork(*words, str(file), "--owner", "alice")
+        assert told.status == 1
+        assert "Can't access executable file /no/such/executable: No such file or directory" in told.err
+        file.write_text("executable = /no/such/executable\ntransfer_executable = false\nqueue\n")
+        assert fetchwork(*words, str(file), "--owner", "alice").status == 0
+
+
+def test_accounting_groups_are_granted(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.connection.execute('CREATE ROLE "some-one" IN ROLE fetchwork_submitter')
+    grants = "SELECT accounting_group FROM fetchwork.group_grant WHERE role = 'some-one'"
+    try:
+        told = fetchwork("db", "grant", "some-one", "alice", "--accounting-group", "physics")
+        assert told.out == (
+            "role some-one may submit jobs of alice\nrole some-one may charge accounting group physics\n"
+        )
+        assert slots.rows(grants) == [("physics",)]
+        fetchwork("db", "grant", "some-one", "--accounting-group", "physics", "--revoke")
+        assert slots.rows(grants) == []
+        assert "nothing to grant" in fetchwork("db", "grant", "some-one").err
+        assert (
+            "is not the name of an accounting group"
+            in fetchwork("db", "grant", "some-one", "--accounting-group", "a b").err
+        )
+    finally:
+        slots.connection.execute('DROP ROLE "some-one"')

@@ -56,27 +56,23 @@ def test_every_form_of_queue_is_understood(
     assert [ad.get("Args", "") for ad in found] == arguments
 
 
-def test_each_queue_statement_sees_the_commands_above_it() -> None:
-    found = ads(
-        """
-        executable = /bin/echo
-        arguments = first $(Process)
-        request_cpus = 2
-        queue 2
-        arguments = second $(Process)
-        +Extra = "yes"
-        queue
-        """
-    )
-    assert [ad["Args"] for ad in found] == ["first 0", "first 1", "second 2"]
-    assert [ad.get("Extra") for ad in found] == [None, None, "yes"]
-    assert {ad["RequestCpus"] for ad in found} == {2}
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        # as condor_submit 25.14 does
+        ("executable = /bin/true\narguments = 1\nqueue\narguments = 2\nqueue 2\n", 4),
+        ("executable = /bin/true\nqueue\nqueue\n", 3),
+        ("executable = /bin/true\nqueue x in (\na\n)\n\n# a comment\nx = 1\n", 7),
+    ],
+)
+def test_what_follows_the_queue_statement_is_refused(text: str, line: int) -> None:
+    for read in (ads, lambda text: submit.with_commands(text, ["priority = 1"])):
+        with pytest.raises(SubmitError, match=f"^line {line}: Extra data found after queue statement"):
+            read(text)
 
 
-def test_what_a_later_statement_no_longer_has_is_undefined_in_its_jobs() -> None:
-    first, second = ads("executable = /bin/echo\narguments = a b\nqueue\narguments =\nqueue\n")
-    assert first["Args"] == "a b"
-    assert second["Args"] is None
+def test_comments_and_blank_lines_may_follow_the_queue_statement() -> None:
+    assert len(ads("executable = /bin/true\nqueue 2\n\n  # the end\n")) == 2
 
 
 def test_a_here_document_may_hold_the_word_queue() -> None:
@@ -91,12 +87,13 @@ def test_a_continued_line_is_one_line() -> None:
 
 
 def test_the_owner_is_the_one_given() -> None:
-    assert [
-        ad["Owner"] for ad in ads("executable = /bin/true\nqueue\narguments = 1\nqueue\n", owner="alice")
-    ] == [
-        "alice",
-        "alice",
-    ]
+    assert [ad["Owner"] for ad in ads("executable = /bin/true\nqueue 2\n", owner="alice")] == ["alice"] * 2
+
+
+@pytest.mark.parametrize("line", ['+Owner = "bob"', 'MY.Owner = "bob"', 'my.owner = "bob"', '+OWNER = "bob"'])
+def test_an_owner_in_the_description_is_refused(line: str) -> None:
+    with pytest.raises(SubmitError, match="a job's Owner is who submits it"):
+        ads(f"executable = /bin/true\n{line}\nqueue\n", owner="alice")
 
 
 def test_a_job_submitted_on_hold_says_so() -> None:
@@ -205,10 +202,25 @@ def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
     ]
 
 
-def test_commands_can_be_added_before_every_queue_statement() -> None:
-    text = submit.with_commands("executable = /bin/echo\nqueue\narguments = x\nqueue\n", ["priority = 7"])
+def test_commands_can_be_added_before_the_queue_statement() -> None:
+    before = "executable = /bin/echo\npriority = 1\nqueue x in (\na\nb\n)\n"
+    text = submit.with_commands(before, ["priority = 7"])
     assert [ad["JobPrio"] for ad in ads(text)] == [7, 7]
-    assert [ad.get("Args") for ad in ads(text)] == [None, "x"]
+
+
+def test_an_executable_that_is_not_there_is_told_as_condor_submit_does(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+
+    def missing(commands: str) -> str | None:
+        jobs = submit.from_description(f"initialdir = {tmp_path}\n{commands}\nqueue 2\n", cluster_id=1)
+        return submit.missing_executable(jobs)
+
+    assert missing("executable = /no/such/executable") == (
+        "Can't access executable file /no/such/executable: No such file or directory"
+    )
+    assert missing("executable = /no/such/executable\ntransfer_executable = false") is None
+    assert missing(f"executable = {tmp_path}/there") is None
+    assert "/not$(Process)" not in str(missing(f"executable = {tmp_path}/not$(Process)"))
 
 
 # -- ads ------------------------------------------------------------------------------------------------
