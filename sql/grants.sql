@@ -119,6 +119,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.start,
     fetchwork.refuse_start,
     fetchwork.heartbeat,
+    fetchwork.report_runs,
     fetchwork.run_policy,
     fetchwork.finish,
     fetchwork.starter_gone,

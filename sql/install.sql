@@ -47,6 +47,7 @@
 
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
+\ir functions/checks/is_plain_report.sql
 \ir functions/checks/printed_size.sql
 \ir functions/checks/has_policy.sql
 \ir functions/checks/value_problem.sql
@@ -114,6 +115,7 @@
 \ir functions/runs/termination.sql
 \ir functions/runs/slot_resources.sql
 \ir functions/runs/requested_resources.sql
+\ir functions/runs/completion.sql
 \ir functions/runs/record_eviction.sql
 \ir functions/runs/could_not_start.sql
 \ir functions/runs/give_up_offer.sql
@@ -131,6 +133,11 @@
 \ir functions/runs/finish_not_run.sql
 \ir functions/runs/finish_late.sql
 \ir functions/runs/finish.sql
+\ir functions/runs/accept_runs.sql
+\ir functions/runs/start_runs.sql
+\ir functions/runs/renew_runs.sql
+\ir functions/runs/finish_runs.sql
+\ir functions/runs/report_runs.sql
 \ir functions/runs/starter_gone.sql
 \ir functions/runs/end_live_run.sql
 \ir functions/runs/end_live_runs.sql

@@ -81,14 +81,12 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
             exit_report["VacateReason"] = run.ended_by_us
     try:
         verdict = await _verdict(task, key, run, ad, exit_report) if reason == "exit" else None
-        outcome = await session.database.run(
-            calls.finish(
-                run_id=key.run_id,
-                token=key.token,
-                hook_reason=reason,
-                report=exit_report,
-                verdict=verdict.to_json() if verdict else None,
-            ),
+        outcome = await session.reports.finish(
+            run_id=key.run_id,
+            token=key.token,
+            hook_reason=reason,
+            report=exit_report,
+            verdict=verdict.to_json() if verdict else None,
             timeout_s=task.left(DATABASE_S),
         )
     except NOT_NOW as error:

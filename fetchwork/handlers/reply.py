@@ -19,11 +19,14 @@ async def reply_fetch(task: Task) -> Answer:
     run = task.runs.get(session, key.run_id)
     subject = Subject(_name(slot), key.run_id)
     if task.request.arg == "accept":
+        if run is not None and run.token == key.token and session.agent_id is not None:
+            # nothing depends on its being written before the start
+            task.runs.accepted(run)
+            session.reports.accepted(run.run_id, run.token)
+            return subject.answer("accepted")
         live = await session.database.run(
             calls.accept(run_id=key.run_id, token=key.token), timeout_s=task.left()
         )
-        if run is not None and live:
-            task.runs.accepted(run)
         return subject.answer("accepted" if live else "over")
     if task.request.arg != "reject":
         raise ClassAdError(f"argument is '{one_line(task.request.arg, 20)}'; allowed: accept, reject")

@@ -12,6 +12,7 @@ from fetchwork.db import calls, schema
 from fetchwork.db.calls import Greeting
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, HostTaken, SchemaMismatch
+from fetchwork.handlers.reports import RunReports
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.positions import Positions
@@ -50,6 +51,8 @@ class HostSession:
         self.lease_database = database.another() if agent_id else database
         #: why another agent's lease keeps this one from its host
         self.taken: str | None = None
+        #: what hooks report of runs
+        self.reports = RunReports(database)
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
@@ -69,6 +72,7 @@ class HostSession:
     async def close(self) -> None:
         """End the matchmaker and close the connections; calls in flight fail."""
         await self.matchmaker.close()
+        await self.reports.close()
         await self.lease_database.close()
         await self.database.close()
 
@@ -156,6 +160,8 @@ class HostSession:
     async def slot_is_free(self, slot: str, timeout_s: float) -> None:
         """A free slot asked for work: the runs that the database still has on it are over."""
         greeting = await self.hello(timeout_s)
+        # it matters whether the startd had accepted them
+        await self.reports.write_accepts()
         await self.database.run(calls.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
 
     async def host_runs(self, timeout_s: float) -> list[calls.HostRun]:

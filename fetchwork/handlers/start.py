@@ -42,8 +42,11 @@ async def prepare_job(task: Task) -> Answer:
         return _refused(subject, "could_not_start", problem)
     slot = slot_name(task.request.slot, run.slot if run else await _claimed_slot(task, key.run_id))
     try:
-        refusal = await session.database.run(
-            calls.start(run_id=key.run_id, token=key.token, starter=task.caller.starter, slot=slot),
+        refusal = await session.reports.start(
+            run_id=key.run_id,
+            token=key.token,
+            starter=task.caller.starter,
+            slot=slot,
             timeout_s=task.left(DATABASE_S),
         )
     except DatabaseUnavailable as error:

@@ -66,8 +66,8 @@ async def update_job_info(task: Task) -> Answer:
 
 
 async def _heartbeat(task: Task, key: RunKey, update: Report) -> calls.Beat:
-    return await task.context.session.database.run(
-        calls.heartbeat(run_id=key.run_id, token=key.token, report=update), timeout_s=task.left(DATABASE_S)
+    return await task.context.session.reports.update(
+        run_id=key.run_id, token=key.token, report=update, timeout_s=task.left(DATABASE_S)
     )
 
 

@@ -7,6 +7,7 @@ believed with. ``proof`` does, which shows that its sender knows the token.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -82,6 +83,59 @@ def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
     """Write an update of a run down; the answer says whether the job has to end."""
     return one_of(Beat, "heartbeat", {"run_id": run_id, "token": proof(token), "report": dict(report)})
+
+
+@dataclass(frozen=True, slots=True)
+class Reported(Record):
+    """Which runs of a ``report_runs`` are done with: numbers in each list, from 1; None: none given."""
+
+    accepted: list[int] | None
+    started: list[int] | None
+    renewed: list[int] | None
+    finished: list[int] | None
+
+
+def report_runs(
+    *,
+    accept_ids: Sequence[int],
+    accept_tokens: Sequence[str | UUID],
+    accepted_s: Sequence[float],
+    start_ids: Sequence[int],
+    start_tokens: Sequence[str | UUID],
+    starters: Sequence[str | None],
+    slots: Sequence[str | None],
+    started_accepted_s: Sequence[float | None],
+    update_ids: Sequence[int],
+    update_tokens: Sequence[str | UUID],
+    updates: Sequence[JsonObject],
+    exit_ids: Sequence[int],
+    exit_tokens: Sequence[str | UUID],
+    exits: Sequence[JsonObject],
+) -> Call[Reported]:
+    """Report several runs in one transaction, as parallel lists; what can't be done at once is left undone.
+
+    ``accepted_s`` and ``started_accepted_s`` are the seconds since the startd's accept.
+    """
+    return one_of(
+        Reported,
+        "report_runs",
+        {
+            "accept_ids": list(accept_ids),
+            "accept_tokens": [proof(one) for one in accept_tokens],
+            "accepted_s": list(accepted_s),
+            "start_ids": list(start_ids),
+            "start_tokens": [proof(one) for one in start_tokens],
+            "starters": list(starters),
+            "slots": list(slots),
+            "started_accepted_s": list(started_accepted_s),
+            "update_ids": list(update_ids),
+            "update_tokens": [proof(one) for one in update_tokens],
+            "updates": [dict(one) for one in updates],
+            "exit_ids": list(exit_ids),
+            "exit_tokens": [proof(one) for one in exit_tokens],
+            "exits": [dict(one) for one in exits],
+        },
+    )
 
 
 def run_policy(*, run_id: int, token: str | UUID) -> Call[JsonObject | None]:

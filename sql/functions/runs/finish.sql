@@ -50,6 +50,14 @@ BEGIN
         RETURN fetchwork.finish_not_run(live, finish.report);
     END IF;
 
+    -- the common end
+    IF hook_reason = 'exit'
+        AND finish.verdict IS NULL
+        AND fetchwork.finish_runs(ARRAY[live.run_id], ARRAY[live.token], ARRAY[finish.report]) <> '{}'
+    THEN
+        RETURN 'completed';
+    END IF;
+
     run_s := greatest(0, coalesce(
         fetchwork.number_of(finish.report -> 'JobDuration'),
         extract(epoch FROM clock_timestamp() - live.started_at)

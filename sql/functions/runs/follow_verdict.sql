@@ -62,14 +62,14 @@ BEGIN
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
         VALUES (
             5, exited.cluster_id, exited.proc_id, exited.run_id,
-            coalesce(fetchwork.requested_resources(exited, follow_verdict.report, run_s), '{}')
-                || fetchwork.termination(follow_verdict.report, run_s)
-                || coalesce((
-                    -- of all runs, where there was more than one
-                    SELECT jsonb_build_object('TotalUserCpu', j.user_cpu_s, 'TotalSysCpu', j.sys_cpu_s)
-                    FROM fetchwork.job AS j
-                    WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id AND j.num_starts > 1
-                ), '{}')
+            (
+                -- of all runs, where there was more than one
+                SELECT fetchwork.completion(
+                    exited, j.num_starts, j.user_cpu_s, j.sys_cpu_s, follow_verdict.report, run_s
+                )
+                FROM fetchwork.job AS j
+                WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id
+            )
         );
         PERFORM fetchwork.retire_job(
             exited.cluster_id, exited.proc_id, 4::smallint, reason, follow_verdict.report, exited.slot

@@ -13,7 +13,6 @@ AS $$
 DECLARE
     live fetchwork.run;
     ended fetchwork.run_history;
-    resources jsonb;
 BEGIN
     live := fetchwork.live_run(run_id, token);
     IF live.run_id IS NULL THEN
@@ -30,43 +29,12 @@ BEGIN
         RETURN format('run %s has started already', start.run_id);
     END IF;
 
-    resources := fetchwork.slot_resources(live.host_id, coalesce(start.slot, live.slot));
-    UPDATE fetchwork.run AS r
-    SET state = 'running',
-        job_status = 2,
-        started_at = clock_timestamp(),
-        contact_at = clock_timestamp(),
-        starter = start.starter,
-        accepted_at = coalesce(r.accepted_at, clock_timestamp()),
-        slot = coalesce(start.slot, r.slot),
-        deadline = clock_timestamp() + r.lease
-    WHERE r.run_id = live.run_id;
-    UPDATE fetchwork.job AS j
-    SET job_status = 2,
-        status_at = clock_timestamp(),
-        run_id = live.run_id,
-        num_starts = j.num_starts + 1,
-        first_start_at = coalesce(j.first_start_at, clock_timestamp()),
-        last_start_at = clock_timestamp(),
-        facts = j.facts || jsonb_strip_nulls(jsonb_build_object(
-            'LastJobStatus', 1,
-            'LastMatchTime', extract(epoch FROM live.claimed_at)::bigint,
-            'CpusProvisioned', resources -> 'Cpus',
-            'MemoryProvisioned', resources -> 'Memory',
-            'DiskProvisioned', resources -> 'Disk',
-            'GPUsProvisioned', resources -> 'GPUs'
-        ))
-    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-    SELECT
-        1, live.cluster_id, live.proc_id, live.run_id,
-        jsonb_strip_nulls(jsonb_build_object(
-            'ExecuteHost', h.name,
-            'SlotName', coalesce(start.slot, live.slot),
-            'ExecuteProps', nullif(resources, '{}')
-        ))
-    FROM fetchwork.host AS h
-    WHERE h.host_id = live.host_id;
+    -- its rows are locked here, so that it starts
+    IF fetchwork.start_runs(
+        ARRAY[start.run_id], ARRAY[start.token], ARRAY[start.starter], ARRAY[start.slot], ARRAY[NULL::float8]
+    ) = '{}' THEN
+        RETURN format('run %s could not be started: its job is gone', start.run_id);
+    END IF;
     RETURN NULL;
 END
 $$;

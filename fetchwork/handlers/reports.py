@@ -1,0 +1,276 @@
+"""What hooks report of runs, gathered: those that come while a call is under way travel together in the next.
+
+A report that comes alone goes at once. On a busy host starts, updates and ends meet; then one call of
+``report_runs`` carries them, so that PostgreSQL has one transaction and one wait for the disk for all. What
+that call leaves undone (a run that is over, to be ended, or held by another transaction, a repeated report)
+is asked for alone, by the function that waits or says why; so is each report of a call that was refused as
+a whole. Each gets its own answer, and waits no longer than its own time.
+
+An accept writes nothing by itself: the start, which comes within a second, carries it. Only that of a run
+that did not start by then is written, so that its job counts as one that could not start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from fetchwork.db import calls
+from fetchwork.db.calls import Call, JsonObject
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import DatabaseUnavailable, FetchworkError, one_line
+
+T = TypeVar("T")
+
+Hook = Literal["accept", "start", "update", "exit"]
+
+#: a call that takes longer does not keep the next from going, up to so many at a time
+GATHER_S = 0.005
+MOST_CALLS = 2
+#: reports of one call
+MOST_REPORTS = 200
+#: a run that was accepted and has not started after this is written down as accepted
+ACCEPT_S = 1.0
+#: seconds that a call for accepts alone may take
+ACCEPTS_CALL_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    hook: Hook
+    run_id: int
+    token: str
+    end: float
+    #: of an update or exit
+    report: JsonObject = field(default_factory=dict)
+    #: of a start
+    starter: str | None = None
+    slot: str | None = None
+    #: of an accept or start: monotonic time of the accept, None where it is not known
+    accepted_at: float | None = None
+    #: True: done; False: to be asked for alone
+    done: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class RunReports:
+    """The reports of the runs of one host to one database."""
+
+    def __init__(self, database: AsyncDatabase) -> None:
+        self._database = database
+        self._waiting: list[_Waiting] = []
+        self._calls: set[asyncio.Task[None]] = set()
+        self._called_at = 0.0
+        self._later: asyncio.TimerHandle | None = None
+        # by run: its token, and when the startd accepted it
+        self._accepts: dict[int, tuple[str, float]] = {}
+        self._accepting: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Give up; who waits is told that the database is closed."""
+        if self._later is not None:
+            self._later.cancel()
+        tasks = [*self._calls, *([self._accepting] if self._accepting is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for waiting in self._waiting:
+            _fail(waiting, "database connection is closed")
+        self._waiting.clear()
+
+    # -- what handlers report
+
+    def accepted(self, run_id: int, token: str) -> None:
+        """The startd is willing to run it; written with its start, or after a while."""
+        self._accepts.setdefault(run_id, (token, time.monotonic()))
+        if self._accepting is None or self._accepting.done():
+            self._accepting = asyncio.ensure_future(self._write_old_accepts())
+
+    async def start(
+        self, *, run_id: int, token: str, starter: str | None, slot: str | None, timeout_s: float
+    ) -> str | None:
+        """As ``calls.start``: None to go on, else why the job must not start."""
+        end = time.monotonic() + timeout_s
+        _, accepted_at = self._accepts.pop(run_id, (token, None))
+        waiting = _Waiting("start", run_id, token, end, starter=starter, slot=slot, accepted_at=accepted_at)
+        if await self._gathered(waiting):
+            return None
+        return await self._alone(calls.start(run_id=run_id, token=token, starter=starter, slot=slot), end)
+
+    async def update(self, *, run_id: int, token: str, report: JsonObject, timeout_s: float) -> calls.Beat:
+        """As ``calls.heartbeat``."""
+        end = time.monotonic() + timeout_s
+        if await self._gathered(_Waiting("update", run_id, token, end, report)):
+            return calls.Beat(None, None)
+        return await self._alone(calls.heartbeat(run_id=run_id, token=token, report=report), end)
+
+    async def finish(
+        self,
+        *,
+        run_id: int,
+        token: str,
+        hook_reason: str,
+        report: JsonObject,
+        verdict: Mapping[str, object] | None,
+        timeout_s: float,
+    ) -> str:
+        """As ``calls.finish``: the outcome."""
+        end = time.monotonic() + timeout_s
+        if (
+            hook_reason == "exit"
+            and verdict is None
+            and await self._gathered(_Waiting("exit", run_id, token, end, report))
+        ):
+            return "completed"
+        return await self._alone(
+            calls.finish(run_id=run_id, token=token, hook_reason=hook_reason, report=report, verdict=verdict),
+            end,
+        )
+
+    async def write_accepts(self, *, older_s: float = 0.0) -> None:
+        """Write down the accepts of runs that have not started; a call may depend on that."""
+        now = time.monotonic()
+        due = {run: told for run, told in self._accepts.items() if now - told[1] >= older_s}
+        for run in due:
+            del self._accepts[run]
+        end = now + ACCEPTS_CALL_S
+        await asyncio.gather(*(self._write_accept(run, *told, end) for run, told in due.items()))
+
+    # -- inside
+
+    async def _write_old_accepts(self) -> None:
+        while self._accepts:
+            oldest = min(at for _, at in self._accepts.values())
+            await asyncio.sleep(max(0.0, oldest + ACCEPT_S - time.monotonic()))
+            await self.write_accepts(older_s=ACCEPT_S)
+
+    async def _write_accept(self, run_id: int, token: str, accepted_at: float, end: float) -> None:
+        try:
+            if not await self._gathered(_Waiting("accept", run_id, token, end, accepted_at=accepted_at)):
+                await self._alone(calls.accept(run_id=run_id, token=token), end)
+        except DatabaseUnavailable:
+            # the start may come yet, or the next round writes it
+            self._accepts.setdefault(run_id, (token, accepted_at))
+        except FetchworkError:
+            # a run that PostgreSQL forgot in a crash
+            pass
+
+    async def _alone(self, call: Call[T], end: float) -> T:
+        return await self._database.run(call, timeout_s=max(0.05, end - time.monotonic()))
+
+    async def _gathered(self, waiting: _Waiting) -> bool:
+        """Whether the next call did it; False: it has to be asked for alone."""
+        self._waiting.append(waiting)
+        self._go()
+        try:
+            # the call has the time to say itself that the time is over
+            async with asyncio.timeout(max(0.0, waiting.end - time.monotonic()) + 0.3):
+                return await waiting.done
+        except TimeoutError:
+            raise DatabaseUnavailable(
+                "database does not answer: nothing came in the time of the call"
+            ) from None
+
+    def _go(self) -> None:
+        """Begin a call, if it is time."""
+        if not self._waiting or len(self._calls) >= MOST_CALLS:
+            return
+        wait_s = self._called_at + GATHER_S - time.monotonic() if self._calls else 0.0
+        if wait_s > 0:
+            if self._later is None:
+                self._later = asyncio.get_running_loop().call_later(wait_s, self._go_later)
+            return
+        self._called_at = time.monotonic()
+        call = asyncio.ensure_future(self._call())
+        self._calls.add(call)
+        call.add_done_callback(self._called)
+
+    def _go_later(self) -> None:
+        self._later = None
+        self._go()
+
+    def _called(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            self._go()
+
+    async def _call(self) -> None:
+        # what else comes in this turn of the loop goes with it
+        await asyncio.sleep(0)
+        batch = self._next_batch()
+        if not batch:
+            return
+        by_hook: dict[Hook, list[_Waiting]] = {"accept": [], "start": [], "update": [], "exit": []}
+        for waiting in batch:
+            by_hook[waiting.hook].append(waiting)
+        now = time.monotonic()
+        accepts, starts, updates, exits = by_hook.values()
+        call = calls.report_runs(
+            accept_ids=[one.run_id for one in accepts],
+            accept_tokens=[one.token for one in accepts],
+            accepted_s=[now - one.accepted_at if one.accepted_at is not None else 0.0 for one in accepts],
+            start_ids=[one.run_id for one in starts],
+            start_tokens=[one.token for one in starts],
+            starters=[one.starter for one in starts],
+            slots=[one.slot for one in starts],
+            started_accepted_s=[
+                now - one.accepted_at if one.accepted_at is not None else None for one in starts
+            ],
+            update_ids=[one.run_id for one in updates],
+            update_tokens=[one.token for one in updates],
+            updates=[one.report for one in updates],
+            exit_ids=[one.run_id for one in exits],
+            exit_tokens=[one.token for one in exits],
+            exits=[one.report for one in exits],
+        )
+        try:
+            told = await self._alone(call, max(waiting.end for waiting in batch))
+        except DatabaseUnavailable as error:
+            for waiting in batch:
+                _fail(waiting, str(error))
+        except FetchworkError:
+            # one of them is at fault, and will be told so alone
+            for waiting in batch:
+                _resolve(waiting, False)
+        except asyncio.CancelledError:
+            for waiting in batch:
+                _fail(waiting, "database connection is closed")
+            raise
+        else:
+            done: dict[Hook, list[int] | None] = {
+                "accept": told.accepted,
+                "start": told.started,
+                "update": told.renewed,
+                "exit": told.finished,
+            }
+            for hook, waitings in by_hook.items():
+                numbers = set(done[hook] or ())
+                for number, waiting in enumerate(waitings, 1):
+                    _resolve(waiting, number in numbers)
+
+    def _next_batch(self) -> list[_Waiting]:
+        """Take what waits; a second report of the same hook and run stays for the next call."""
+        batch: dict[tuple[Hook, int], _Waiting] = {}
+        left: list[_Waiting] = []
+        for waiting in self._waiting:
+            key = (waiting.hook, waiting.run_id)
+            if waiting.done.done():
+                continue
+            if key in batch or len(batch) >= MOST_REPORTS:
+                left.append(waiting)
+            else:
+                batch[key] = waiting
+        self._waiting = left
+        return list(batch.values())
+
+
+def _resolve(waiting: _Waiting, done: bool) -> None:
+    if not waiting.done.done():
+        waiting.done.set_result(done)
+
+
+def _fail(waiting: _Waiting, problem: str) -> None:
+    if not waiting.done.done():
+        waiting.done.set_exception(DatabaseUnavailable(one_line(problem, 500)))

@@ -1,0 +1,131 @@
+-- The common end of a job, for many at once: JOB_EXIT reports an exit, nobody asked for the run's end, no
+-- policy has a say, and the host does well. The run's and the job's row move to history, use is charged, and
+-- a TERMINATED event (005) is written, as finish() would, but each row is touched once. Returns the numbers
+-- of those in the arrays. All others (over, to end, evicted, failed at once, another's token), and those
+-- whose rows another transaction holds, are left as they are: they are for finish().
+-- Locks: the jobs and the runs, none that it would have to wait for.
+CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
+RETURNS integer []
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    quick_s double precision := fetchwork.setting_value('quick_failure');
+    finished integer[];
+BEGIN
+    WITH asked AS (
+        SELECT
+            a.*,
+            fetchwork.integer_of(a.report -> 'ExitCode') AS exit_code,
+            fetchwork.integer_of(a.report -> 'ExitSignal') AS exit_signal,
+            fetchwork.number_of(a.report -> 'JobDuration') AS duration_s
+        FROM unnest(run_ids, tokens, reports) WITH ORDINALITY AS a (run_id, token, report, n)
+        WHERE fetchwork.is_plain_report(a.report)
+    ),
+    ending AS (
+        SELECT
+            a.n, a.report, a.exit_code, a.exit_signal, r AS run, j AS job, clock_timestamp() AS at,
+            greatest(
+                0, coalesce(a.duration_s, extract(epoch FROM clock_timestamp() - r.started_at))
+            )::double precision AS run_s,
+            coalesce(r.usage, '{}') || a.report AS used
+        FROM asked AS a
+        JOIN fetchwork.run AS r ON r.run_id = a.run_id
+        JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
+        JOIN fetchwork.host AS h ON h.host_id = r.host_id
+        WHERE fetchwork.proves(a.token, r.token)
+            AND r.state = 'running'
+            AND r.end_requested IS NULL
+            AND j.run_id = r.run_id
+            AND j.job_status IN (2, 7)
+            AND coalesce(a.exit_code, a.exit_signal) IS NOT NULL
+            -- whether host or job is at fault is for note_start() to find out
+            AND h.bad_starts = 0
+            AND h.black_hole_since IS NULL
+            AND (
+                a.exit_code = 0
+                OR coalesce(a.duration_s, extract(epoch FROM clock_timestamp() - r.started_at)) >= quick_s
+            )
+        FOR UPDATE OF j, r SKIP LOCKED
+    ),
+    closed AS (
+        DELETE FROM fetchwork.run AS r
+        USING ending AS e
+        WHERE r.run_id = (e.run).run_id
+        RETURNING e.*
+    ),
+    retired AS (
+        DELETE FROM fetchwork.job AS j
+        USING closed AS e
+        WHERE j.cluster_id = (e.job).cluster_id AND j.proc_id = (e.job).proc_id
+        RETURNING e.*
+    ),
+    charged AS (
+        SELECT
+            e.*,
+            (e.job).user_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteUserCpu'), 0) AS user_cpu_s,
+            (e.job).sys_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteSysCpu'), 0) AS sys_cpu_s
+        FROM retired AS e
+    ),
+    run_kept AS (
+        INSERT INTO fetchwork.run_history (
+            run_id, cluster_id, proc_id, autocluster_id, owner, host_id,
+            state, outcome, weight, token, slot,
+            claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output
+        )
+        SELECT
+            (e.run).run_id, (e.run).cluster_id, (e.run).proc_id, (e.run).autocluster_id, (e.job).owner,
+            (e.run).host_id,
+            (e.run).state, 'completed', (e.run).weight, (e.run).token, (e.run).slot,
+            (e.run).claimed_at, (e.run).accepted_at, (e.run).started_at, e.at, (e.run).starter,
+            coalesce(fetchwork.integer_of(e.report -> 'JobPid'), (e.run).job_pid), (e.run).usage,
+            e.report - 'FetchWorkOutput', e.report -> 'FetchWorkOutput'
+        FROM charged AS e
+    ),
+    job_kept AS (
+        INSERT INTO fetchwork.job_history (
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, run_id,
+            q_date, completed_at, first_start_at, last_start_at,
+            num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
+            wall_s, user_cpu_s, sys_cpu_s,
+            exit_by_signal, exit_code, exit_signal,
+            slot, owner, queue, last_reason, facts, ad
+        )
+        SELECT
+            (e.job).cluster_id, (e.job).proc_id, 4, (e.job).job_prio, (e.job).autocluster_id,
+            (e.job).batch_id, (e.job).run_id,
+            (e.job).q_date, e.at, (e.job).first_start_at, (e.job).last_start_at,
+            (e.job).num_starts, (e.job).num_completions + 1, (e.job).num_holds, 0, (e.job).num_evicted,
+            (e.job).num_lost,
+            (e.job).wall_s + e.run_s, e.user_cpu_s, e.sys_cpu_s,
+            e.report -> 'ExitBySignal' = 'true', e.exit_code, e.exit_signal,
+            (e.run).slot, (e.job).owner, (e.job).queue, (e.job).last_reason,
+            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used)
+                || jsonb_build_object('LastJobStatus', (e.job).job_status),
+            (e.job).ad
+        FROM charged AS e
+    ),
+    told AS (
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        SELECT
+            5, (e.run).cluster_id, (e.run).proc_id, (e.run).run_id,
+            fetchwork.completion(e.run, (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s, e.report, e.run_s)
+        FROM charged AS e
+    ),
+    counted AS (
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, owner, jobs, completed, usage)
+        SELECT
+            (e.job).autocluster_id, (e.job).batch_id, (e.job).owner, -count(*), count(*),
+            sum((e.run).weight * extract(epoch FROM e.at - (e.run).started_at))
+        FROM retired AS e
+        GROUP BY (e.job).autocluster_id, (e.job).batch_id, (e.job).owner
+    )
+    SELECT array_agg(e.n)
+    INTO finished
+    FROM retired AS e;
+    RETURN coalesce(finished, '{}');
+END
+$$;

@@ -1,0 +1,63 @@
+-- UPDATE_JOB_INFO of runs of which it says only that they live and what they use, as heartbeat() does: usage
+-- is written, deadlines move on. Returns the numbers of those in the arrays; the others (over, to end,
+-- suspended or resumed, another's token), and those whose rows another transaction holds, are for
+-- heartbeat(). IMAGE_SIZE events (006). Locks: the runs, none that it would have to wait for.
+CREATE OR REPLACE FUNCTION fetchwork.renew_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
+RETURNS integer []
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    renewed_now integer[];
+BEGIN
+    WITH alive AS (
+        SELECT
+            a.n, a.report, a.report ? 'JobState' AS has_state, r.run_id, r.cluster_id, r.proc_id, r.state,
+            r.job_status, fetchwork.number_of(r.usage -> 'ImageSize') AS old_size,
+            fetchwork.number_of(a.report -> 'ImageSize') AS new_size
+        FROM unnest(run_ids, tokens, reports) WITH ORDINALITY AS a (run_id, token, report, n)
+        JOIN fetchwork.run AS r ON r.run_id = a.run_id
+        WHERE fetchwork.proves(a.token, r.token)
+            AND r.end_requested IS NULL
+            AND fetchwork.is_plain_report(a.report)
+            AND (
+                NOT a.report ? 'JobState'
+                OR (a.report ->> 'JobState' = 'Suspended') = (r.job_status = 7)
+            )
+        FOR UPDATE OF r SKIP LOCKED
+    ),
+    renewed AS (
+        UPDATE fetchwork.run AS r
+        SET contact_at = clock_timestamp(),
+            -- before the start an offer has its own short time; this shows only that a starter begins
+            deadline = CASE WHEN r.state = 'running' THEN clock_timestamp() + r.lease ELSE r.deadline END,
+            job_pid = coalesce(fetchwork.integer_of(a.report -> 'JobPid'), r.job_pid),
+            usage = CASE WHEN a.has_state THEN a.report ELSE r.usage END
+        FROM alive AS a
+        WHERE r.run_id = a.run_id
+        RETURNING a.*
+    ),
+    grown AS (
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        SELECT
+            6, a.cluster_id, a.proc_id, a.run_id,
+            jsonb_strip_nulls(jsonb_build_object(
+                'Size', a.report -> 'ImageSize',
+                'ResidentSetSize', a.report -> 'ResidentSetSize',
+                'MemoryUsage', a.report -> 'MemoryUsage'
+            ))
+        FROM renewed AS a
+        WHERE a.state = 'running'
+            AND a.job_status IN (2, 7)
+            AND a.has_state
+            AND a.new_size > coalesce(a.old_size, 0) * 1.1
+    )
+    SELECT array_agg(a.n)
+    INTO renewed_now
+    FROM renewed AS a;
+    RETURN coalesce(renewed_now, '{}');
+END
+$$;

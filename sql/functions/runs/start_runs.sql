@@ -1,0 +1,87 @@
+-- The fence for runs whose start nothing stands against: each that is live, has this token, has not started
+-- and is not to end, starts, as start() says. Returns the numbers of those in the arrays; the others, and
+-- those whose rows another transaction holds, are left as they are: start() tells why, or waits.
+-- "accepted_s" is how many seconds ago REPLY_FETCH said accept, where the agent knows.
+-- An EXECUTE event (001) each. Locks: the jobs and the runs, none that it would have to wait for.
+CREATE OR REPLACE FUNCTION fetchwork.start_runs(
+    run_ids bigint [],
+    tokens uuid [],
+    starters text [],
+    slots text [],
+    accepted_s double precision []
+)
+RETURNS integer []
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    started_now integer[];
+BEGIN
+    WITH ready AS (
+        SELECT
+            a.n, a.starter, coalesce(a.slot, r.slot) AS slot, r.run_id, r.cluster_id, r.proc_id,
+            clock_timestamp() AS at, h.name AS host,
+            clock_timestamp() - make_interval(secs => greatest(a.accepted_s, 0)) AS accepted_at,
+            fetchwork.slot_resources(r.host_id, coalesce(a.slot, r.slot)) AS resources
+        FROM unnest(run_ids, tokens, starters, slots, accepted_s)
+            WITH ORDINALITY AS a (run_id, token, starter, slot, accepted_s, n)
+        JOIN fetchwork.run AS r ON r.run_id = a.run_id
+        JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
+        LEFT JOIN fetchwork.host AS h ON h.host_id = r.host_id
+        WHERE fetchwork.proves(a.token, r.token) AND r.state <> 'running' AND r.end_requested IS NULL
+        FOR UPDATE OF j, r SKIP LOCKED
+    ),
+    started AS (
+        UPDATE fetchwork.run AS r
+        SET state = 'running',
+            job_status = 2,
+            started_at = s.at,
+            contact_at = s.at,
+            starter = s.starter,
+            -- REPLY_FETCH may not have come yet
+            accepted_at = coalesce(r.accepted_at, greatest(s.accepted_at, r.claimed_at)),
+            slot = s.slot,
+            deadline = s.at + r.lease
+        FROM ready AS s
+        WHERE r.run_id = s.run_id
+        RETURNING s.*, r.claimed_at
+    ),
+    running AS (
+        UPDATE fetchwork.job AS j
+        SET job_status = 2,
+            status_at = s.at,
+            run_id = s.run_id,
+            num_starts = j.num_starts + 1,
+            first_start_at = coalesce(j.first_start_at, s.at),
+            last_start_at = s.at,
+            facts = j.facts || jsonb_strip_nulls(jsonb_build_object(
+                'LastJobStatus', 1,
+                'LastMatchTime', extract(epoch FROM s.claimed_at)::bigint,
+                'CpusProvisioned', s.resources -> 'Cpus',
+                'MemoryProvisioned', s.resources -> 'Memory',
+                'DiskProvisioned', s.resources -> 'Disk',
+                'GPUsProvisioned', s.resources -> 'GPUs'
+            ))
+        FROM started AS s
+        WHERE j.cluster_id = s.cluster_id AND j.proc_id = s.proc_id
+    ),
+    told AS (
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        SELECT
+            1, s.cluster_id, s.proc_id, s.run_id,
+            jsonb_strip_nulls(jsonb_build_object(
+                'ExecuteHost', s.host,
+                'SlotName', s.slot,
+                'ExecuteProps', nullif(s.resources, '{}')
+            ))
+        FROM started AS s
+    )
+    SELECT array_agg(s.n)
+    INTO started_now
+    FROM started AS s;
+    RETURN coalesce(started_now, '{}');
+END
+$$;

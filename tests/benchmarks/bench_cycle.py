@@ -1,0 +1,191 @@
+"""A job's way from claim to finish, beside other PostgreSQL job queues on the same server in the same run.
+
+    make bench-cycle
+    python tests/benchmarks/bench_cycle.py --jobs 1000 --rounds 1 --without-peers
+
+Eight slots of one process work off no-op jobs on a durable server: each takes a job, starts it and reports
+its end, as an agent does for its hooks, by the same calls and gathered in the same way
+(``fetchwork.handlers.reports``). The others do what theirs is: submit, work off with eight at a time, and
+the clock stops when every end is in the database. What each leaves out of what a job of fetchwork has (a run
+and a token for each attempt, the fence before the start, history of jobs and runs, events, usage) is printed
+beside it. Rounds of all sides alternate.
+
+CPU is that of all processes of the server, background writers included. Printed beside: the same with an
+UPDATE_JOB_INFO for each job.
+
+The last lines are the medians: the server's CPU for a job, and jobs a second divided by those of the best of
+procrastinate, PgQueuer one by one and pg-boss, and by those of the faster of awa-pg and graphile-worker.
+Goals: 0.8, 1.5 and 0.5.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TypedDict
+
+from fetchwork.db import calls, schema
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.reports import RunReports
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
+from tests.benchmarks.peers import Measured, PeerFailed, Peers, timed
+
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+SLOTS = 8
+REPORT = {
+    "JobPid": 4711,
+    "ExitCode": 0,
+    "ExitBySignal": False,
+    "JobDuration": 0.01,
+    "RemoteUserCpu": 0.0,
+    "RemoteSysCpu": 0.0,
+    "ImageSize": 1200,
+    "ResidentSetSize": 900,
+}
+UPDATE = {"JobState": "Running", "JobPid": 4711, "ImageSize": 900}
+OURS = "fetchwork"
+OURS_UPDATED = "fetchwork, one update a job"
+
+
+class _Key(TypedDict):
+    run_id: int
+    token: str
+    timeout_s: float
+
+
+class Slots:
+    """The slots of one host, which share its connections."""
+
+    def __init__(self, conninfo: str, *, updates: bool) -> None:
+        self.database = AsyncDatabase(conninfo, size=2)
+        self.reports = RunReports(self.database)
+        self.updates = updates
+        self.hints: dict[int, int] = {}
+        self.ended = 0
+
+    async def work(self, jobs: int) -> None:
+        async with self.database:
+            host = await self.database.run(calls.hello(host="bench"))
+            rows = await self.database.query("SELECT DISTINCT autocluster_id FROM fetchwork.waiting")
+            (autocluster,) = (row["autocluster_id"] for row in rows)
+            await asyncio.gather(*(self._slot(host.host_id, n, autocluster) for n in range(SLOTS)))
+        assert self.ended == jobs, f"{self.ended} of {jobs} ended"
+
+    async def _slot(self, host_id: int, number: int, autocluster: int) -> None:
+        while True:
+            claimed = await self.database.run(
+                calls.claim(
+                    host_id=host_id,
+                    slot=f"slot{number}@bench",
+                    autoclusters=[autocluster],
+                    prios=[0],
+                    hints=[self.hints.get(autocluster, 0)],
+                    limited=[False],
+                    weights=[1.0],
+                    offer_s=60.0,
+                    lease_s=1800.0,
+                    exclusive=True,
+                )
+            )
+            if claimed is None:
+                return
+            self.hints[autocluster] = claimed.position
+            key: _Key = {"run_id": claimed.run_id, "token": str(claimed.token), "timeout_s": 10.0}
+            self.reports.accepted(claimed.run_id, str(claimed.token))
+            refused = await self.reports.start(**key, starter=f"{number}:1", slot=f"slot{number}@bench")
+            assert refused is None, refused
+            if self.updates:
+                beat = await self.reports.update(**key, report=UPDATE)
+                assert beat.action is None, beat
+            outcome = await self.reports.finish(**key, hook_reason="exit", report=REPORT, verdict=None)
+            assert outcome == "completed", outcome
+            self.ended += 1
+
+
+def ours(server: PostgresServer, jobs: int, *, updates: bool) -> tuple[Measured, float]:
+    """Submit and work off so many jobs of fetchwork; the measure, and this process's CPU in ms for a job."""
+    name = "ours"
+    server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    server.create_database(name)
+    conninfo = server.conninfo(name)
+    schema.init(conninfo)
+    begin = time.perf_counter()
+    with Queue(conninfo) as queue:
+        queue.submit([{"Cmd": "/bin/true", "Owner": "alice"}] * jobs)
+    submit_s = time.perf_counter() - begin
+    server.query("VACUUM ANALYZE", name)
+    own = time.process_time()
+    seconds, cpu_s = timed(server, lambda: asyncio.run(Slots(conninfo, updates=updates).work(jobs)))
+    own_ms = (time.process_time() - own) / jobs * 1000
+    return Measured(jobs / submit_s, jobs / seconds, cpu_s / jobs * 1000), own_ms
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without-peers", action="store_true")
+    options = parser.parse_args()
+    peers = None if options.without_peers else Peers()
+    there = peers.available() if peers else []
+    found: dict[str, list[Measured]] = {}
+    client_ms: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
+        server.start()
+        try:
+            print(
+                f"PostgreSQL {server.version}, durable, {SETTINGS};"
+                f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+            )
+            print(f"{options.jobs} no-op jobs, {SLOTS} at a time", flush=True)
+            for _ in range(options.rounds):
+                for name, updates in ((OURS, False), (OURS_UPDATED, True)):
+                    measured, own_ms = ours(server, options.jobs, updates=updates)
+                    found.setdefault(name, []).append(measured)
+                    client_ms.setdefault(name, []).append(own_ms)
+                for peer in list(there):
+                    try:
+                        assert peers is not None
+                        found.setdefault(peer.name, []).append(
+                            peers.measure(peer, server, options.jobs, SLOTS)
+                        )
+                    except PeerFailed as error:
+                        print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
+                        there.remove(peer)
+                        found.pop(peer.name)
+        finally:
+            server.stop("immediate")
+    without = {peer.name: f"without {peer.without}" for peer in there}
+    for name, runs in found.items():
+        rates = [run.jobs_per_s for run in runs]
+        cpu_ms = statistics.median(run.server_cpu_ms for run in runs)
+        print(
+            f"  {name:<28} {statistics.median(rates):6.0f} ({min(rates):.0f}-{max(rates):.0f}) jobs/s,"
+            f" server {cpu_ms:.2f} ms a job  {without.get(name, '')}"
+        )
+    for name, own in client_ms.items():
+        print(f"  {name}: client {statistics.median(own):.2f} ms a job")
+    if peers is not None:
+        for missing in peers.missing:
+            print(f"MISSING, not compared with: {missing}", file=sys.stderr)
+    median = {name: statistics.median(run.jobs_per_s for run in runs) for name, runs in found.items()}
+    single = [median[peer.name] for peer in there if peer.one_by_one]
+    fast = [median[peer.name] for peer in there if peer.name in ("awa-pg", "graphile-worker")]
+    print(f"cycle server cpu ms: {statistics.median(run.server_cpu_ms for run in found[OURS]):.2f}")
+    if single:
+        print(f"cycle over best one-by-one peer: {median[OURS] / max(single):.2f}")
+    if fast:
+        print(f"cycle over fastest peer: {median[OURS] / max(fast):.2f}")
+
+
+if __name__ == "__main__":
+    main()
