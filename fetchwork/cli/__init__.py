@@ -56,6 +56,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "config": "Turn a host file into HTCondor configuration.",
         "hooks": "Install the hooks that HTCondor calls.",
         "agent": "Serve the hooks of this host.",
+        "serve": "Show the queue in a browser, and serve it to programs as JSON (/api/v1).",
         "exporter": "Serve metrics of a database to Prometheus.",
         "doctor": "Check a host: configuration, hooks, agent, database.",
     },

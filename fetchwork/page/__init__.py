@@ -1,0 +1,7 @@
+"""The queue in a browser and over HTTP: ``fetchwork serve``.
+
+One process answers HTTP and asks nothing of the database itself; a few worker processes do, each request with
+the rights of the person who asks. What people type (constraints) is evaluated there too, and a worker that is
+not done in time is ended. Pages are rendered on the server; the script makes them live and nothing depends on
+it.
+"""

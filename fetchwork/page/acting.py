@@ -1,0 +1,49 @@
+"""A session whose every transaction has the rights of one account."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from fetchwork.db import calls
+from fetchwork.db.calls import Call
+from fetchwork.queue.ask import Ask, Pause
+from fetchwork.queue.session import Session
+
+
+class ActingSession(Session):
+    """``Session`` with the rights of ``account`` alone; of its role where that is None.
+
+    Outside ``reading`` and ``writing`` each step is a transaction: many jobs are not changed in one.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        super().__init__(conninfo)
+        self.account: str | None = None
+        self._inside = False
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """One transaction, which can change nothing."""
+        with self.writing():
+            self.database.query("SET TRANSACTION READ ONLY")
+            yield
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction."""
+        with self.database.transaction():
+            self._inside = True
+            try:
+                if self.account is not None:
+                    self.database.run(calls.act_for(owner=self.account))
+                yield
+            finally:
+                self._inside = False
+
+    def _answer(self, step: Ask | Call[Any] | Pause) -> object:
+        if self._inside or isinstance(step, Pause):
+            return super()._answer(step)
+        with self.writing():
+            return super()._answer(step)

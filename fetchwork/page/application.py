@@ -1,0 +1,152 @@
+"""The service put together: paths, sign-in, headers, problems."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from jinja2 import Environment
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fetchwork.page.api import Api
+from fetchwork.page.live import Live
+from fetchwork.page.pages import Pages
+from fetchwork.page.problem import Problem
+from fetchwork.page.show import HERE, environment
+from fetchwork.page.signin import COOKIE, SignIn
+from fetchwork.page.workers import Workers
+
+API: Final = "/api/v1"
+
+#: nothing from elsewhere, and no script or style that is written in a page
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> Starlette:
+    """The service of one database, as an ASGI application."""
+    workers = Workers(conninfo)
+    live = Live(workers)
+    jinja = environment()
+    pages = Pages(workers, sign_in, jinja, title)
+    api = Api(workers, sign_in)
+
+    async def stream(request: Request) -> Response:
+        return StreamingResponse(live.begin(request.state.person), media_type="text/event-stream")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await live.close()
+        workers.close()
+
+    problems = _Problems(jinja, title)
+    app = Starlette(
+        routes=[
+            Mount(API, routes=api.routes()),
+            Route("/live", stream),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+            *pages.routes(),
+        ],
+        exception_handlers={
+            Problem: problems.of_problem,
+            HTTPException: problems.of_status,
+            Exception: problems.of_defect,
+        },
+        lifespan=lifespan,
+    )
+    app.add_middleware(_SignedIn, sign_in=sign_in, problems=problems)
+    app.add_middleware(_Headers)
+    return app
+
+
+class _Headers:
+    """Adds the headers of every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                message["headers"] += [
+                    (name.encode(), value.encode())
+                    for name, value in HEADERS.items()
+                    if name.encode() not in given
+                ]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class _SignedIn:
+    """Lets nobody further who is not known; turns the token of a link into a cookie."""
+
+    def __init__(self, app: ASGIApp, sign_in: SignIn, problems: _Problems) -> None:
+        self._app, self._sign_in, self._problems = app, sign_in, problems
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        public = scope["path"].startswith("/static/") or scope["path"] == f"{API}/openapi.json"
+        token = request.query_params.get("token")
+        if token is not None and self._sign_in.header is None and request.method == "GET":
+            # out of the address, which browsers remember and send along
+            answer: Response = RedirectResponse(scope["path"], 303)
+            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            await answer(scope, receive, send)
+            return
+        if not public:
+            try:
+                scope.setdefault("state", {})["person"] = self._sign_in.person(request)
+            except Problem as problem:
+                answer = await self._problems.of_problem(request, problem)
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class _Problems:
+    """What is answered where something is wrong: JSON to programs, a page to people."""
+
+    def __init__(self, jinja: Environment, title: str) -> None:
+        self._page = jinja.get_template("problem.html")
+        self._title = title
+
+    async def of_problem(self, request: Request, error: Exception) -> Response:
+        """The answer to a problem."""
+        assert isinstance(error, Problem)
+        if request.url.path.startswith(API):
+            return JSONResponse(error.to_json(), error.status, media_type="application/problem+json")
+        return HTMLResponse(self._page.render(problem=error, title=self._title), error.status)
+
+    async def of_status(self, request: Request, error: Exception) -> Response:
+        """The answer to a path or a method that there is not."""
+        assert isinstance(error, HTTPException)
+        detail = f"{request.method} {request.url.path[:200]}"
+        problem = Problem(error.status_code, error.detail.lower(), detail)
+        answer = await self.of_problem(request, problem)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def of_defect(self, request: Request, error: Exception) -> Response:
+        """The answer where this service is wrong; the log has the rest."""
+        return await self.of_problem(request, Problem(500, "failed", "this service failed; its log says how"))

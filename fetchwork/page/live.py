@@ -1,0 +1,105 @@
+"""What tells browsers that something changed: one reader of events for all pages of a person."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from fetchwork.page import questions
+from fetchwork.page.person import Person
+from fetchwork.page.problem import Problem
+from fetchwork.page.workers import Workers
+
+#: seconds between two looks at the events, and between two signs of life
+POLL_S = 1.0
+SILENCE_S = 15.0
+#: pages that may look at once, of one person and of all
+EACH = 20
+ALL = 500
+
+
+class Live:
+    """Signals of change, for each person."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._watches: dict[Person, _Watch] = {}
+
+    async def close(self) -> None:
+        """End every stream."""
+        for watch in list(self._watches.values()):
+            await watch.close()
+        self._watches.clear()
+
+    def begin(self, person: Person) -> AsyncIterator[str]:
+        """Server-sent events: "changed" after each change that the person may see; raises Problem."""
+        watch = self._watches.get(person)
+        total = sum(len(each.listeners) for each in self._watches.values())
+        if total >= ALL or (watch is not None and len(watch.listeners) >= EACH):
+            raise Problem(
+                503, "too many pages", "too many pages are live at once; this one shows what it has"
+            )
+        if watch is None:
+            watch = self._watches[person] = _Watch(self._workers, person)
+        return self._stream(watch, watch.enter())
+
+    async def _stream(self, watch: _Watch, changed: asyncio.Event) -> AsyncIterator[str]:
+        try:
+            yield "retry: 5000\n\n"
+            while not watch.closed:
+                try:
+                    await asyncio.wait_for(changed.wait(), SILENCE_S)
+                except TimeoutError:
+                    yield ": still here\n\n"
+                    continue
+                if watch.closed:
+                    return
+                changed.clear()
+                yield "event: changed\ndata: {}\n\n"
+        finally:
+            watch.listeners.discard(changed)
+            if not watch.listeners:
+                self._watches.pop(watch.person, None)
+                await watch.close()
+
+
+class _Watch:
+    """The events of one person, read while pages look."""
+
+    def __init__(self, workers: Workers, person: Person) -> None:
+        self.person = person
+        self.listeners: set[asyncio.Event] = set()
+        self.closed = False
+        self._workers = workers
+        self._task = asyncio.ensure_future(self._read())
+
+    def enter(self) -> asyncio.Event:
+        """A listener, which is set after a change."""
+        changed = asyncio.Event()
+        self.listeners.add(changed)
+        return changed
+
+    async def close(self) -> None:
+        """Read no more, and end the streams."""
+        self.closed = True
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        for listener in self.listeners:
+            listener.set()
+
+    async def _read(self) -> None:
+        cursor = "now"
+        while True:
+            try:
+                answer = await self._workers.ask(self.person, questions.events, after=cursor, job=None)
+            except Problem:
+                # the database is away, or events were dropped: the page is asked for anew all the same
+                cursor = "now"
+            else:
+                cursor = answer["cursor"]
+                if answer["events"]:
+                    for listener in self.listeners:
+                        listener.set()
+            await asyncio.sleep(POLL_S)

@@ -1,0 +1,217 @@
+"""What pages and the API ask the database: functions of a session, run by a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fetchwork.classad.bindings import JobAction
+from fetchwork.codes import JobStatus
+from fetchwork.db import calls
+from fetchwork.explain.job import analyze
+from fetchwork.page.acting import ActingSession
+from fetchwork.page.problem import Problem
+from fetchwork.page.search import Found, search
+from fetchwork.queue import changing, output, submission, summaries
+from fetchwork.queue.ask import Memory, collected
+from fetchwork.queue.query import summary
+from fetchwork.queue.reader import Reader
+from fetchwork.queue.reading import ads
+from fetchwork.queue.selecting import id_of
+from fetchwork.queue.views import HISTORY, HOSTS, JOBS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+
+VIEWS = {"slots": SLOTS, "hosts": HOSTS, "queues": QUEUES, "submitters": SUBMITTERS, "limits": LIMITS}
+ACTIONS = {
+    "hold": JobAction.Hold,
+    "release": JobAction.Release,
+    "remove": JobAction.Remove,
+    "vacate": JobAction.Vacate,
+}
+#: events of a job that its page shows
+EVENTS = 200
+
+_CHARTS = """
+WITH quarters AS (
+    SELECT generate_series(
+        date_bin('15 minutes', now() - interval '1 day', 'epoch') + interval '15 minutes',
+        now(), '15 minutes'
+    ) AS at
+),
+ended AS (
+    SELECT
+        date_bin('15 minutes', r.ended_at, 'epoch') AS at,
+        count(*) AS ends,
+        count(*) FILTER (WHERE r.outcome <> 'completed') AS bad_ends
+    FROM fetchwork.runs AS r
+    WHERE r.ended_at > now() - interval '1 day' AND r.started_at IS NOT NULL
+    GROUP BY 1
+),
+started AS (
+    SELECT date_bin('15 minutes', r.started_at, 'epoch') AS at, count(*) AS starts
+    FROM fetchwork.runs AS r
+    WHERE r.started_at > now() - interval '1 day'
+        -- follows from it, and rules out partitions
+        AND (r.ended_at IS NULL OR r.ended_at > now() - interval '1 day')
+    GROUP BY 1
+)
+SELECT
+    extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts, coalesce(e.ends, 0) AS ends,
+    coalesce(e.bad_ends, 0) AS bad_ends
+FROM quarters AS h
+LEFT JOIN started AS s ON s.at = h.at
+LEFT JOIN ended AS e ON e.at = h.at
+ORDER BY h.at
+"""
+
+
+def overview(session: ActingSession) -> Json:
+    """Totals, the jobs that are held by reason, queues, and who has most jobs."""
+    (totals,) = session.run(summaries.totals())
+    return {
+        "totals": totals,
+        "owners": sorted(session.run(summaries.totals("owner")), key=lambda row: -row["jobs"])[:20],
+        "queues": _all(session, QUEUES),
+        "slots": session.database.query(
+            "SELECT coalesce(state, '?') AS state, coalesce(activity, '?') AS activity, count(*) AS slots"
+            " FROM fetchwork.slots GROUP BY 1, 2 ORDER BY 3 DESC"
+        ),
+        "hosts": session.database.query(
+            "SELECT count(*) FILTER (WHERE alive) AS alive, count(*) FILTER (WHERE NOT alive) AS silent,"
+            " count(*) FILTER (WHERE black_hole_since_at IS NOT NULL) AS black_holes FROM fetchwork.hosts"
+        )[0],
+        "demand": session.run(summaries.demand())[:10],
+    }
+
+
+def charts(session: ActingSession) -> list[Json]:
+    """Starts and ends of the last day, by quarter of an hour."""
+    return [dict(row) for row in session.database.query(_CHARTS)]
+
+
+def jobs(
+    session: ActingSession, *, constraint: str, after: str | None, limit: int, projection: Sequence[str] = ()
+) -> Found:
+    """A page of the jobs that a constraint selects."""
+    return search(session, constraint, after=after, limit=limit, projection=projection)
+
+
+def count(session: ActingSession, *, constraint: str) -> Json:
+    """How many jobs a constraint selects, by state."""
+    return session.run(summary(constraint, Memory()))
+
+
+def job(session: ActingSession, *, job: str) -> Json:
+    """A job with its runs, its events and the end of its output; raises NotFound."""
+    cluster, proc = _one(job)
+    here = f"ClusterId == {cluster} && ProcId == {proc}"
+    found = _all(session, JOBS, here) or _all(session, HISTORY, here)
+    if not found:
+        raise Problem(
+            404, "not found", f"job '{job}' is neither in the queue nor in its history, or not yours"
+        )
+    (ad,) = found
+    events = session.run(collected(Reader(job=job).events(0)))
+    return {
+        "ad": ad,
+        "in_queue": ad["JobStatus"] not in (JobStatus.COMPLETED,) and "CompletionDate" not in ad,
+        "runs": _all(session, RUNS, here),
+        "events": [{"cursor": event.cursor, "at": event.epoch, **dict(event)} for event in events[-EVENTS:]],
+        "output": _output(session, cluster, proc),
+    }
+
+
+def why(session: ActingSession, *, job: str) -> Json:
+    """Why an idle job does not run."""
+    return analyze(session.database, *_one(job)).to_json()
+
+
+def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Json]:
+    """The ads of a short view: slots, hosts, queues, submitters, limits."""
+    return _all(session, VIEWS[of], constraint)
+
+
+def history(
+    session: ActingSession, *, constraint: str, limit: int, projection: Sequence[str] = ()
+) -> list[Json]:
+    """The jobs that left the queue last."""
+    stream = ads(HISTORY, constraint, Memory(), projection=projection, limit=limit)
+    return session.run(collected(stream))
+
+
+def runs(session: ActingSession, *, constraint: str, limit: int) -> list[Json]:
+    """Runs, by constraint."""
+    return session.run(collected(ads(RUNS, constraint, Memory(), limit=limit)))
+
+
+def totals(session: ActingSession, *, by: summaries.TotalsBy | None) -> list[Json]:
+    """Counts of jobs, from kept counters."""
+    return session.run(summaries.totals(by))
+
+
+def demand(session: ActingSession) -> list[summaries.DemandLine]:
+    """What idle jobs ask for."""
+    return session.run(summaries.demand())
+
+
+def events(session: ActingSession, *, after: str, job: str | None) -> Json:
+    """The events behind a cursor, and the cursor to go on with."""
+    if job is not None:
+        id_of(job)
+    reader = Reader(after=after, job=job)
+    found = session.run(collected(reader.events(0)))
+    shown = [{"cursor": event.cursor, "at": event.epoch, **dict(event)} for event in found[:5000]]
+    if len(shown) < len(found):
+        return {"events": shown, "cursor": shown[-1]["cursor"]}
+    return {"events": shown, "cursor": str(reader.position) if reader.position else after}
+
+
+def act(
+    session: ActingSession, *, action: str, jobs: list[str] | None, constraint: str | None, reason: str | None
+) -> Json:
+    """Hold, release, remove or vacate jobs, named by id or by a constraint."""
+    spec: list[str] | str = jobs if jobs is not None else constraint or ""
+    return session.run(changing.act(ACTIONS[action], spec, Memory(), reason))
+
+
+def edit(session: ActingSession, *, job: str, changes: Mapping[str, object]) -> int:
+    """Change attributes of a job or a cluster; values are in HTCondor's JSON form."""
+    id_of(job)
+    return session.run(changing.edit([job], changes, Memory()))
+
+
+def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool]) -> None:
+    """Pause, drain, resume or open a queue that is there."""
+    if not any(ad["Name"] == name for ad in _all(session, QUEUES)):
+        raise Problem(404, "not found", f"there is no queue '{name}'")
+    session.run(_call(calls.set_queue(name=name, changes=dict(changes))))
+
+
+def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
+    """Put jobs into the queue, given as ads in HTCondor's JSON form: what they share, and what each has."""
+    with session.writing():
+        # whoever acts for an account submits as that one, unless the ad says otherwise, which is refused
+        owner = {} if session.account is None else {"Owner": session.account}
+        result = submission.put(session.database, [{**owner, **common, **each} for each in own])
+    return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
+
+
+def _call(call: calls.Call[Any]) -> Any:
+    return (yield call)
+
+
+def _all(session: ActingSession, view: View, constraint: str = "") -> list[Json]:
+    return session.run(collected(ads(view, constraint, Memory())))
+
+
+def _one(job: str) -> tuple[int, int]:
+    cluster, proc = id_of(job)
+    if proc is None:
+        raise ValueError(f"'{job}' is not a job; allowed: cluster and process, such as '42.0'")
+    return cluster, proc
+
+
+def _output(session: ActingSession, cluster: int, proc: int) -> Json | None:
+    kept = session.run(output.kept_output(cluster, proc))
+    if kept is None:
+        return None
+    return {"run_id": kept.run_id, "stdout": kept.stdout, "stderr": kept.stderr}

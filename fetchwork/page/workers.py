@@ -1,0 +1,160 @@
+"""The processes that ask the database, and that evaluate what people typed.
+
+A question runs in one transaction with the rights of the person who asks. It has its time: a worker that is
+not done by then is ended by a signal and replaced; what other workers did meanwhile goes on. One person has a
+share of the workers only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from typing import Any, TypeVar
+
+from fetchwork.page.acting import ActingSession
+from fetchwork.page.person import Person
+from fetchwork.page.problem import Problem, problem_of
+
+Answer = TypeVar("Answer")
+
+#: worker processes
+WORKERS = 4
+#: of them for one person at once; the others are for others
+EACH = 2
+#: people's questions that may wait at once
+MAX_WAITING = 200
+#: bytes of memory of a worker: a hostile constraint builds strings
+MAX_MEMORY = 2 << 30
+#: seconds for a question, and for what acts on many jobs
+READ_S = 10.0
+WRITE_S = 300.0
+
+
+class Workers:
+    """Asks questions of one database. ``questions`` are functions of a module, so that they can be sent."""
+
+    def __init__(self, conninfo: str, *, workers: int = WORKERS) -> None:
+        self._conninfo = conninfo
+        self._pools = [_pool(conninfo) for _ in range(workers)]
+        self._free: asyncio.LifoQueue[int] | None = None
+        self._asking: Counter[str] = Counter()
+        self._turns: dict[str, asyncio.Semaphore] = {}
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def ask(
+        self,
+        person: Person,
+        question: Callable[..., Answer],
+        *,
+        writes: bool = False,
+        **arguments: object,
+    ) -> Answer:
+        """The answer of ``question(session, **arguments)``; raises Problem.
+
+        ``writes``: it changes something, and may take longer.
+        """
+        if self._free is None:
+            self._free = asyncio.LifoQueue()
+            for number in range(len(self._pools)):
+                self._free.put_nowait(number)
+        if self._asking.total() >= MAX_WAITING:
+            raise Problem(503, "too many requests", "too many requests wait at once; ask again in a while")
+        self._asking[person.name] += 1
+        turn = self._turns.setdefault(person.name, asyncio.Semaphore(EACH))
+        try:
+            async with turn:
+                number = await self._free.get()
+                try:
+                    return await self._ask(number, person, question, writes, arguments)
+                finally:
+                    self._free.put_nowait(number)
+        finally:
+            self._asking[person.name] -= 1
+            if not self._asking[person.name]:
+                del self._asking[person.name]
+                self._turns.pop(person.name, None)
+
+    async def _ask(
+        self,
+        number: int,
+        person: Person,
+        question: Callable[..., Answer],
+        writes: bool,
+        arguments: Mapping[str, object],
+    ) -> Answer:
+        limit_s = WRITE_S if writes else READ_S
+        loop = asyncio.get_running_loop()
+        try:
+            outcome, value = await loop.run_in_executor(
+                self._pools[number], _answer, person, writes, limit_s, question, dict(arguments)
+            )
+        except BrokenExecutor:
+            self._pools[number].shutdown(wait=False)
+            self._pools[number] = _pool(self._conninfo)
+            raise Problem(
+                503, "took too long", f"no answer within {limit_s:.0f} s; a narrower filter takes less"
+            ) from None
+        if outcome == "problem":
+            raise value
+        answer: Answer = value
+        return answer
+
+
+def _pool(conninfo: str) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fetchwork.page.questions", "fetchwork.classad.bindings"])
+    # one process each: an executor ends all of its processes when one dies
+    return ProcessPoolExecutor(
+        1,
+        mp_context=context,
+        initializer=_begin,
+        initargs=(conninfo,),
+    )
+
+
+_session: ActingSession
+
+
+def _begin(conninfo: str) -> None:
+    """In a worker: what it needs for every question."""
+    global _session  # noqa: PLW0603 - a process has one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    _session = ActingSession(conninfo)
+
+
+def _answer(
+    person: Person,
+    writes: bool,
+    limit_s: float,
+    question: Callable[..., object],
+    arguments: Mapping[str, Any],
+) -> tuple[str, Any]:
+    """In a worker: the answer, or the problem that there was."""
+    # not handled: it ends the process, whatever it is at
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    _session.account = person.account
+    try:
+        if not writes:
+            with _session.reading():
+                return "answer", question(_session, **arguments)
+        if not person.may_write:
+            raise Problem(403, "not allowed", "this service shows jobs and changes none")
+        return "answer", question(_session, **arguments)
+    except Problem as problem:
+        return "problem", problem
+    except MemoryError:
+        return "problem", Problem(503, "too large", "the answer needs too much memory; ask for less")
+    except Exception as error:
+        return "problem", problem_of(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

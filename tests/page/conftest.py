@@ -1,0 +1,66 @@
+"""The service on a database of the test's own, asked without a socket."""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from fetchwork.page.application import application
+from fetchwork.page.signin import SignIn
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
+from tests.kept import kept_database
+
+# the fixtures of a queue with two owners, and of sessions of each role
+from tests.security.conftest import _with_roles, busy, login, root  # noqa: F401
+
+TOKEN = "a-token-of-the-tests"
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def conninfo(postgres: PostgresServer) -> str:
+    return kept_database(postgres)
+
+
+@pytest.fixture
+def queue(conninfo: str) -> Iterator[Queue]:
+    with Queue(conninfo) as queue:
+        yield queue
+
+
+@pytest.fixture
+def serve(conninfo: str) -> Iterator[Serve]:
+    """Makes services: serve(write=True, header="X-User", conninfo=...)."""
+    made: list[TestClient] = []
+
+    def make(
+        *, write: bool = False, header: str | None = None, admins: tuple[str, ...] = (), at: str = conninfo
+    ) -> TestClient:
+        sign_in = SignIn(
+            token=TOKEN,
+            may_write=write,
+            header=header,
+            trusted=[ipaddress.ip_network("10.0.0.0/8")],
+            admins=frozenset(admins),
+        )
+        client = TestClient(
+            application(at, sign_in),
+            base_url="http://testserver",
+            client=("10.1.2.3", 1234),
+            headers={} if header else {"Authorization": f"Bearer {TOKEN}"},
+        )
+        client.__enter__()
+        made.append(client)
+        return client
+
+    yield make
+    for client in made:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def page(serve: Serve) -> TestClient:
+    """A service that changes what it is told to, for somebody with the token."""
+    return serve(write=True)

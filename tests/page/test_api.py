@@ -1,0 +1,192 @@
+"""The API: what it answers, and what it refuses."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from fetchwork.classad.bindings import JobAction
+from fetchwork.page.openapi import document
+from fetchwork.queue import Queue
+from tests.direct_queue import DirectQueue
+from tests.page.conftest import Serve
+
+API = "/api/v1"
+AD = {"Cmd": "/bin/true", "Owner": "alice", "RequestCpus": 1}
+
+
+def get(page: TestClient, path: str, **params: str) -> Any:
+    answer = page.get(f"{API}{path}", params=params)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+def test_jobs_are_submitted_read_changed_and_removed(page: TestClient, queue: Queue) -> None:
+    answer = page.post(f"{API}/jobs", json={"ad": AD, "count": 3})
+    assert answer.status_code == 201, answer.text
+    cluster = answer.json()["cluster"]
+    assert answer.json() == {"cluster": cluster, "first_proc": 0, "num_procs": 3}
+    assert page.get(answer.headers["location"]).json()["ad"]["Cmd"] == "/bin/true"
+    assert page.patch(f"{API}/jobs/{cluster}.1", json={"JobPrio": 9}).json() == {"changed": 1}
+    assert [ad["ProcId"] for ad in get(page, "/jobs", constraint="JobPrio == 9")["jobs"]] == [1]
+    done = page.post(f"{API}/actions", json={"action": "remove", "constraint": "JobPrio == 9"})
+    assert done.json()["TotalSuccess"] == 1
+    done = page.post(f"{API}/actions", json={"action": "hold", "jobs": [f"{cluster}.0"], "reason": "why not"})
+    assert done.json()["TotalSuccess"] == 1
+    assert queue.query(f"ClusterId == {cluster} && JobStatus == 5")[0]["HoldReason"] == "why not"
+    (gone,) = get(page, "/history")["jobs"]
+    assert gone["ProcId"] == 1
+
+
+def test_jobs_with_attributes_of_their_own_are_one_cluster(page: TestClient, queue: Queue) -> None:
+    body = {"ad": AD, "jobs": [{"Args": str(number)} for number in range(5)]}
+    cluster = page.post(f"{API}/jobs", json=body).json()["cluster"]
+    assert [ad["Args"] for ad in queue.query(f"ClusterId == {cluster}")] == ["0", "1", "2", "3", "4"]
+
+
+def test_pages_of_jobs_follow_each_other(page: TestClient, queue: Queue) -> None:
+    queue.submit("executable = /bin/true\n", count=25, owner="alice")
+    seen, after = [], None
+    while True:
+        params = {"limit": "10", "projection": "ProcId", **({"after": after} if after else {})}
+        answer = get(page, "/jobs", **params)
+        seen += [ad["ProcId"] for ad in answer["jobs"]]
+        after = answer["after"]
+        if after is None:
+            break
+    assert seen == list(range(25))
+
+
+def test_events_are_read_from_a_cursor(page: TestClient, queue: Queue) -> None:
+    cursor = get(page, "/events")["cursor"]
+    cluster = queue.submit("executable = /bin/true\n", count=2, owner="alice").cluster()
+    queue.act(JobAction.Hold, f"{cluster}.0")
+    answer = get(page, "/events", after=cursor)
+    assert [event["EventTypeNumber"] for event in answer["events"]] == [0, 0, 12]
+    assert get(page, "/events", after=answer["cursor"])["events"] == []
+    of_job = get(page, "/events", after=cursor, job=f"{cluster}.1")
+    assert [event["Proc"] for event in of_job["events"]] == [1]
+
+
+@pytest.mark.parametrize("name", ["slots", "hosts", "queues", "submitters", "limits", "totals", "demand"])
+def test_the_pool_is_read(page: TestClient, busy: DirectQueue, name: str) -> None:
+    answer = get(page, f"/{name}")
+    assert isinstance(answer[name], list)
+    json.dumps(answer)
+
+
+def test_totals_are_numbers(page: TestClient, busy: DirectQueue) -> None:
+    (line,) = get(page, "/totals")["totals"]
+    assert line["jobs"] == 4
+    assert {row["owner"]: row["jobs"] for row in get(page, "/totals", by="owner")["totals"]} == {
+        "alice": 2,
+        "bob": 2,
+    }
+
+
+BAD: list[tuple[str, str, Any, int]] = [
+    ("GET", "/jobs?constraint=x+%3D%3D", None, 400),
+    ("GET", "/jobs?limit=0", None, 400),
+    ("GET", "/jobs?limit=x", None, 400),
+    ("GET", "/jobs?limit=1001", None, 400),
+    ("GET", "/jobs?after=7", None, 400),
+    ("GET", "/jobs/99.0", None, 404),
+    ("GET", "/jobs/x", None, 400),
+    ("GET", "/jobs/99999999999.0", None, 400),
+    ("GET", "/events?after=yesterday", None, 400),
+    ("GET", "/events?wait_s=-1", None, 400),
+    ("GET", "/events?job=x", None, 400),
+    ("GET", "/totals?by=shoe", None, 400),
+    ("GET", "/nothing", None, 404),
+    ("DELETE", "/jobs", None, 405),
+    ("POST", "/jobs", {}, 400),
+    ("POST", "/jobs", [], 400),
+    ("POST", "/jobs", {"ad": []}, 400),
+    ("POST", "/jobs", {"ad": AD, "count": 0}, 400),
+    ("POST", "/jobs", {"ad": AD, "count": True}, 400),
+    ("POST", "/jobs", {"ad": AD, "count": 10**9}, 400),
+    ("POST", "/jobs", {"ad": AD, "jobs": [1]}, 400),
+    ("POST", "/jobs", {"ad": AD, "other": 1}, 400),
+    ("POST", "/jobs", {"ad": {"Cmd": "/bin/true", "Owner": "root"}}, 422),
+    ("POST", "/actions", {"action": "eat", "jobs": ["1.0"]}, 400),
+    ("POST", "/actions", {"action": "hold"}, 400),
+    ("POST", "/actions", {"action": "hold", "jobs": ["1.0"], "constraint": "true"}, 400),
+    ("POST", "/actions", {"action": "hold", "jobs": [1]}, 400),
+    ("POST", "/actions", {"action": "hold", "constraint": ""}, 400),
+    ("PATCH", "/jobs/99.0", {"JobPrio": 1}, 404),
+    ("PATCH", "/jobs/99.0", {}, 400),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), BAD)
+def test_what_is_wrong_is_a_problem(page: TestClient, method: str, path: str, body: Any, status: int) -> None:
+    answer = page.request(method, API + path, json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+
+
+def test_a_body_that_is_not_json_is_refused(page: TestClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    for text in ("", "{", "[" * 5000, "\x00"):
+        assert page.post(f"{API}/jobs", content=text, headers=headers).status_code == 400
+    form = page.post(f"{API}/jobs", data={"ad": "x"})
+    assert form.status_code == 415
+
+
+def test_a_page_of_another_site_can_t_use_the_cookie(page: TestClient, queue: Queue) -> None:
+    token = page.headers.pop("Authorization").partition(" ")[2]
+    page.cookies.set("fetchwork_token", token)
+    body = {"ad": AD}
+    evil = {"Origin": "http://evil.example"}
+    assert page.post(f"{API}/jobs", json=body, headers=evil).status_code == 403
+    assert page.post(f"{API}/jobs", json=body).status_code == 201
+    assert len(queue.query()) == 1
+
+
+def test_a_service_that_only_shows_refuses_changes(serve: Serve, queue: Queue) -> None:
+    page = serve()
+    cluster = queue.submit("executable = /bin/true\n", owner="alice").cluster()
+    changes = [
+        page.post(f"{API}/jobs", json={"ad": AD}),
+        page.patch(f"{API}/jobs/{cluster}.0", json={"JobPrio": 1}),
+        page.post(f"{API}/actions", json={"action": "remove", "constraint": "true"}),
+    ]
+    assert [answer.status_code for answer in changes] == [403] * 3
+    assert len(queue.query("JobPrio == 0")) == 1
+
+
+def test_a_person_submits_as_himself_alone(serve: Serve, busy: DirectQueue) -> None:
+    page = serve(write=True, header="X-User")
+    bob = {"X-User": "bob"}
+    ad = {"Cmd": "/bin/true"}
+    cluster = page.post(f"{API}/jobs", json={"ad": ad}, headers=bob).json()["cluster"]
+    assert busy.value("SELECT owner FROM fetchwork.jobs WHERE clusterid = %s", cluster) == "bob"
+    for body in ({"ad": {**ad, "Owner": "alice"}}, {"ad": ad, "jobs": [{"Owner": "alice"}]}):
+        answer = page.post(f"{API}/jobs", json=body, headers=bob)
+        assert answer.status_code in (201, 403, 422), answer.text
+    assert busy.value("SELECT count(*) FROM fetchwork.jobs WHERE owner = 'alice'") == 2
+
+
+def test_the_description_has_every_path(page: TestClient) -> None:
+    described = {
+        (path, method)
+        for path, operations in document()["paths"].items()
+        for method in operations
+        if method != "parameters"
+    }
+    from fetchwork.page.api import Api
+
+    routes = {
+        (route.path, method.lower())
+        for route in Api(None, None).routes()  # type: ignore[arg-type]
+        for method in route.methods or ()
+        if method != "HEAD" and route.path != "/openapi.json"
+    }
+    assert described == routes
+    assert get(page, "/openapi.json") == document()
