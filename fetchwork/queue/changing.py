@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fetchwork.codes import JobStatus
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 #: ids in one call of a function that changes jobs; each call is a transaction
 BATCH = 10_000
 
-_LIVE = frozenset({JobStatus.RUNNING, JobStatus.SUSPENDED})
 _NO_STATE = frozenset[int]()
 
 
@@ -31,15 +31,24 @@ class _Action:
     #: the states in which it can be done, and those in which it has been
     fitting: frozenset[int] = _NO_STATE
     done: frozenset[int] = _NO_STATE
+    #: whether a schedd looks at each job that a cluster or a constraint selects, or only at fitting ones
+    looks_at_all: bool = False
 
 
 # by the names of JobAction; what is not here (RemoveX, Suspend, Continue) no job is in a state for
 _ACTIONS = {
-    "Hold": _Action(calls.hold, _LIVE | {JobStatus.IDLE}, frozenset({JobStatus.HELD})),
+    "Hold": _Action(
+        calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
+    ),
     "Release": _Action(calls.release, frozenset({JobStatus.HELD})),
-    "Remove": _Action(calls.remove, _LIVE | {JobStatus.IDLE, JobStatus.HELD}, frozenset({JobStatus.REMOVED})),
-    "Vacate": _Action(calls.vacate, _LIVE),
-    "VacateFast": _Action(calls.vacate, _LIVE),
+    "Remove": _Action(
+        calls.remove,
+        frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD}),
+        frozenset({JobStatus.REMOVED}),
+        True,
+    ),
+    "Vacate": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
+    "VacateFast": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
 }
 _IMPOSSIBLE = _Action(None)
 
@@ -48,15 +57,17 @@ _IMPOSSIBLE = _Action(None)
 class Selection:
     """The jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
 
-    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` are the statuses
-    of the jobs that were named one by one: only of these does HTCondor say that one was in no state for an
-    action.
+    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` counts, by
+    JobStatus, the jobs that were named one by one, ``others`` those that a cluster or a constraint selected;
+    Suspended is Running here. ``repeated``: how often a job was named again.
     """
 
     ids: list[str]
     jobs: int
     missing: int
-    named: tuple[int, ...] = ()
+    named: Counter[int] = field(default_factory=Counter)
+    others: Counter[int] = field(default_factory=Counter)
+    repeated: int = 0
 
     def batches(self) -> list[list[str]]:
         """The ids, in lists that are not too long for one call."""
@@ -67,9 +78,13 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     """The jobs in the queue that a spec means; raises ValueError for an empty constraint."""
     ids = ids_of(spec)
     if ids is None:
-        some = ["ClusterId", "ProcId"]
+        some = ["ClusterId", "ProcId", "JobStatus"]
         jobs = yield from collected(ads(JOBS, constraint_of(spec), memory, projection=some))
-        return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0)
+        statuses = Counter(
+            int(JobStatus.RUNNING if ad["JobStatus"] == JobStatus.SUSPENDED else ad["JobStatus"])
+            for ad in jobs
+        )
+        return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0, others=statuses)
     if not ids:
         return Selection([], 0, 0)
     asked: list[calls.NamedJobs] = []
@@ -87,8 +102,25 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
             ads(JOBS, f"ClusterId == {id}", memory, projection=["ClusterId", "ProcId"])
         )
         chosen += [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in members]
-    statuses = tuple(one.status for one in asked if one.status is not None and "." in one.id)
-    return Selection(chosen, total, len(count) - len(present), statuses)
+    single = {id for id in present if "." in id and id.split(".")[0] not in present}
+    return Selection(
+        chosen,
+        total,
+        len(count) - len(present),
+        _statuses(one for one in asked if one.id in single),
+        _statuses(one for one in asked if "." not in one.id),
+        sum(id in single for id in ids) - len(single),
+    )
+
+
+def _statuses(named: Iterable[calls.NamedJobs]) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for one in named:
+        counts[JobStatus.IDLE] += one.idle
+        counts[JobStatus.RUNNING] += one.running
+        counts[JobStatus.REMOVED] += one.removed
+        counts[JobStatus.HELD] += one.held
+    return counts
 
 
 def changed(
@@ -115,12 +147,16 @@ def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) ->
     selection, number = yield from changed(action, spec, memory, reason)
     (total,) = yield Ask("SELECT coalesce(sum(jobs), 0)::bigint AS jobs FROM fetchwork.totals")
     states = _ACTIONS.get(action.name, _IMPOSSIBLE)
+    seen = selection.named + selection.others if states.looks_at_all else selection.named
+    already = sum(seen[status] for status in states.done)
+    bad = sum(count for status, count in seen.items() if status not in states.fitting | states.done)
     return {
         "TotalSuccess": number,
-        "TotalBadStatus": sum(status not in states.fitting | states.done for status in selection.named),
+        # a job that is named twice is found done, or unfit, the second time
+        "TotalBadStatus": bad + (0 if states.done else selection.repeated),
         "TotalNotFound": selection.missing,
         "TotalError": 0,
-        "TotalAlreadyDone": sum(status in states.done for status in selection.named),
+        "TotalAlreadyDone": already + (selection.repeated if states.done else 0),
         "TotalPermissionDenied": 0,
         # of an empty list HTCondor asks no schedd
         "TotalJobAds": total["jobs"] if ids_of(spec) != [] else 0,

@@ -41,7 +41,7 @@ TRUE_OF_A_NEW_JOB = [
     'ShouldTransferFiles == "IF_NEEDED"',
     'MyType == "Job"',
     'TargetType == "Machine"',
-    "CompletionDate == 0",
+    "CompletionDate =?= undefined",
     'split(User, "@")[0] == Owner',
     "LastRemoteHost =?= undefined",
     'MY.Name =!= "slot1@h" && LastRemoteHost =!= "slot1@h"',

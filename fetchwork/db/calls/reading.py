@@ -59,11 +59,17 @@ def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> C
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs(Record):
-    """An id, how many jobs of the queue it names, and the JobStatus of the last of them."""
+    """An id, how many jobs of the queue it names, and how many of them are in which state.
+
+    Suspended jobs count as running.
+    """
 
     id: str
     jobs: int
-    status: int | None
+    idle: int
+    running: int
+    removed: int
+    held: int
 
 
 def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:

@@ -1,8 +1,8 @@
 -- How many jobs of the queue, of those that the caller may see, each of these ids names: "42.0", or "42" for
--- a whole cluster; 0 for one that names none. status is the highest JobStatus of them. Each id is looked up
+-- a whole cluster; 0 for one that names none; and how many of them are in which state. Each id is looked up
 -- once by the key of "job", which the view jobs can't do for many ids at a time.
 CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
-RETURNS TABLE (id text, jobs bigint, status integer)
+RETURNS TABLE (id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint)
 LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
@@ -18,7 +18,13 @@ DECLARE
     own text[] := fetchwork.own_owners(role);
 BEGIN
     RETURN QUERY
-    SELECT named.id, count(j.cluster_id), max(j.job_status)::integer
+    SELECT
+        named.id,
+        count(j.cluster_id),
+        count(*) FILTER (WHERE j.job_status = 1),
+        count(*) FILTER (WHERE j.job_status IN (2, 7)),
+        count(*) FILTER (WHERE j.job_status = 3),
+        count(*) FILTER (WHERE j.job_status = 5)
     FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named
     CROSS JOIN LATERAL fetchwork.parse_job_id(named.id) AS parsed
     LEFT JOIN fetchwork.job AS j ON j.cluster_id = parsed.cluster_id
