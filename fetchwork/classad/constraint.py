@@ -222,7 +222,8 @@ def _comparison(operator: str, left: Node, right: Node, source: Source) -> _Rail
 
 def _against_undefined(operator: str, name: str, column: Column | None, source: Source) -> _Rails:
     if operator not in ("is", "isnt"):
-        return _Rails(_NEVER, _NEVER, True)
+        # an attribute inside the ad may be an error, and HTCondor's || ends at one
+        return _Rails(_NEVER, _NEVER, column is not None)
     if column is not None:
         absent, present = _Sql(f"{column.sql} IS NULL"), _Sql(f"{column.sql} IS NOT NULL")
         exact = True

@@ -6,12 +6,12 @@ from __future__ import annotations
 #: HTCondor's own evaluations take microseconds; the longest sane Requirements seen took 3 ms
 ITEM_CPU_S = 0.2
 #: seconds of CPU that the items of one submitter get in each period
-SUBMITTER_CPU_S = 2.0
+SUBMITTER_CPU_S = 1.0
 PERIOD_S = 10.0
 #: seconds of CPU of them that one request may take, so that the others have their turn
 SLICE_S = 0.05
 #: a look that has found nothing asks again and again, until all is evaluated or this is spent
-LOOK_CPU_S = 0.5
+LOOK_CPU_S = 0.25
 #: how long nothing new of a submitter is evaluated once an item of his has ended a worker
 PAUSE_S = 5.0
 #: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed

@@ -184,6 +184,22 @@ def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list
                 assert found == expected or not selection.exact, constraint
 
 
+@pytest.mark.parametrize("name", ["Colour", "Other", "Nowhere", "RequestMemory", "HoldReason", "NumHolds"])
+def test_what_is_beside_an_error_is_as_htcondor_has_it(
+    name: str, queue: Queue, whole_ads: list[tuple[str, Any]]
+) -> None:
+    for sign, joint, mark in itertools.product(("==", "!=", "<", "=?="), ("||", "&&"), ("", "!")):
+        for other in ("ProcId != 0", "ProcId >= 0", "Owner == undefined"):
+            for constraint in (
+                f"{mark}({name} {sign} undefined) {joint} {other}",
+                f"{other} {joint} {mark}({name} {sign} undefined)",
+            ):
+                selection = session_of(queue).run(compiled(JOBS, constraint, session_of(queue).memory))
+                expected = [job for job, ad in whole_ads if selection.accepts(ad)]
+                found = queue.query(constraint, ["ClusterId", "ProcId"])
+                assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found] == expected, constraint
+
+
 def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:
     """Else the property above would say little."""
     source = Source(JOBS.columns())
