@@ -14,8 +14,7 @@ against the slot's ad by the matchmaker, in this order, until enough is found:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
 from fetchwork.matching.positions import Positions
@@ -33,17 +32,12 @@ class CandidateRow(Protocol):
     def limited(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One autocluster and priority that a slot may be given."""
 
     autocluster: Autocluster
     prio: int
     limited: bool
-
-
-#: queue, the submitter's need and name, JobPrio (negative), position, autocluster: the lowest is first
-_Order = tuple[int, float, str, int, int, int]
 
 
 def order(
@@ -55,24 +49,37 @@ def order(
     queues: Sequence[str],
 ) -> list[Choice]:
     """The candidates, the one to offer first at the front; those that are not cached are left out."""
-    queue_order = {queue: number for number, queue in enumerate(queues)}
-    needs: dict[str, float] = {}
-    ordered: list[tuple[_Order, Choice]] = []
+    # a thousand of them at each fetch: the few submitters are put in order, and each one's own by itself
+    groups: dict[tuple[str, str], list[tuple[int, int, int, int, Choice]]] = {}
+    position_of = positions.known.get
     for row in candidates:
         number, prio = row.autocluster_id, row.job_prio
         autocluster = autoclusters.get(number)
         if autocluster is None:
             continue
-        if autocluster.submitter not in needs:
-            needs[autocluster.submitter] = shares.need(autocluster.submitter)
-        key = (
-            queue_order.get(autocluster.queue, len(queue_order)),
-            needs[autocluster.submitter],
-            autocluster.submitter,
-            -prio,
-            positions.last(number, prio),
-            number,
+        name = autocluster.queue, autocluster.submitter
+        group = groups.get(name)
+        if group is None:
+            group = groups[name] = []
+        # the length decides before two choices are compared
+        group.append(
+            (
+                -prio,
+                position_of((number, prio), 0),
+                number,
+                len(group),
+                Choice(autocluster, prio, row.limited),
+            )
         )
-        ordered.append((key, Choice(autocluster, prio, row.limited)))
-    ordered.sort(key=lambda pair: pair[0])
-    return [choice for _, choice in ordered]
+    queue_order = {queue: number for number, queue in enumerate(queues)}
+
+    def group_order(name: tuple[str, str]) -> tuple[int, float, str, str]:
+        queue, submitter = name
+        return queue_order.get(queue, len(queue_order)), shares.need(submitter), submitter, queue
+
+    choices: list[Choice] = []
+    for name in sorted(groups, key=group_order):
+        group = groups[name]
+        group.sort()
+        choices += [choice for _, _, _, _, choice in group]
+    return choices

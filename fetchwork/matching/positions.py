@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 
 #: (autocluster, priority) pairs of which the last position is kept
 MAX_POSITIONS = 20_000
@@ -34,6 +35,11 @@ class Positions:
     def last(self, autocluster_id: int, prio: int) -> int:
         """The last position taken, 0 if none is known: what its next job's age is judged by."""
         return self._last.get((autocluster_id, prio), 0)
+
+    @property
+    def known(self) -> Mapping[tuple[int, int], int]:
+        """All that ``last`` knows."""
+        return self._last
 
     def took(self, autocluster_id: int, prio: int, position: int) -> None:
         """A claim took the job at ``position``."""

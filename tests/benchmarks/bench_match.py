@@ -8,7 +8,13 @@ both ads are evaluated to the end, and because the slot ranks them all are neede
 that fits): ask the database for candidates, order them, read the slot ad, put each of them against the slot.
 
 "isolated" is the time of such a look with the matchmaker's process, as agents do it; "in one process" is the
-same code without it, in turn with the other. The last line is the ratio of the two, the larger one.
+same code without it, in turn with the other. The ratio is that of the two, the larger one. "cpu" is the time
+of this process and the matchmaker's together. Where "disk changes", each fetch brings another figure of a
+resource that expressions look at, so that nothing found out before holds.
+
+Then claims by real agents out of a queue of DiracX's shape (dirac_queue.py), from the request to the printed
+ad: 32 agents, and one whose 8 slots ask at a time; and how soon a 64-core partitionable slot of a
+stock host (bench_fill.py) is full.
 """
 
 import argparse
@@ -17,6 +23,7 @@ import re
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -30,8 +37,13 @@ from fetchwork.matching.choose import order
 from fetchwork.matching.slotstate import slot_resources
 from fetchwork.matchmaker.looking import Looking
 from fetchwork.matchmaker.messages import Look
+from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
+from tests.benchmarks.cpu import backends_s, family_s
+from tests.benchmarks.dirac_queue import SETTINGS, DiracQueue, claims_per_second
+from tests.condor.readme_host import readme_host
+from tests.condor.stock_fill import start_all
 from tests.many_jobs import unlimited
 from tests.matchmaker.choosing import NoMark, put_against
 
@@ -47,9 +59,14 @@ rank = Memory + 10 * (Arch == "X86_64")
 +Project = "project0"
 queue
 """
+_DISK = re.compile(rb"^Disk = \d+", re.MULTILINE)
 _CLOCK = re.compile(rb"MyCurrentTime = \d+")
 OWNERS = 20
 LARGER_THAN_THE_SLOT = 64
+#: of the second part
+AGENTS = 32
+#: of the host that is filled
+CORES = 64
 
 
 class Bench:
@@ -63,6 +80,7 @@ class Bench:
         self.looking = Looking(NoMark())
         self.known: set[int] = set()
         self.fetches = 0
+        self.disk_changes = False
 
     def submit(self, autoclusters: int, fitting: int) -> None:
         """A job of each kind; all but ``fitting`` ask for more cores than there are."""
@@ -104,6 +122,8 @@ class Bench:
         # a slot tells the time in its ad: no two fetches bring the same
         self.fetches += 1
         text = _CLOCK.sub(b"MyCurrentTime = %d" % self.fetches, self.text)
+        if self.disk_changes:
+            text = _DISK.sub(b"Disk = %d" % (10**8 + self.fetches), text)
         if isolated:
             await self.session.matchmaker.expect(text)
         rows = await self.candidates()
@@ -130,38 +150,52 @@ class Bench:
         assert fitting == min(len(rows), AUTOCLUSTERS_A_CLAIM)
         return len(rows)
 
-    def backend_s(self) -> float:
-        """CPU time that the servers of this database have used; read from the kernel, where it may be."""
-        pids = self.connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        ).fetchall()
-        ticks = 0
-        for (pid,) in pids:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / 100
+    def database_s(self) -> float:
+        """CPU time that the servers of this database have used."""
+        return backends_s(self.connection)
+
+    def matchmaker_s(self) -> float:
+        """CPU time that the matchmaker's processes have used."""
+        pid = self.session.matchmaker.processes.pid
+        return family_s(pid) if pid is not None else 0.0
 
 
-async def measure(bench: Bench, rounds: int) -> tuple[int, dict[bool, float], float, float]:
-    """Autoclusters looked at; ms of a look, isolated and not; their ratio pair by pair; ms of the database.
+@dataclass(slots=True)
+class Measured:
+    """Medians of looks: wall ms by whether isolated, and their ratio pair by pair; means of CPU."""
 
-    Medians of ``rounds`` looks of each sort, in turn. What is timed is the wall: two processes take turns.
-    """
+    looked: int
+    look_ms: dict[bool, float]
+    ratio: float
+    cpu_ms: dict[bool, float]
+    database_ms: float
+
+
+async def measure(bench: Bench, rounds: int) -> Measured:
+    """Measure ``rounds`` looks of each sort, in turn."""
     looked = await bench.look(isolated=True)
     await bench.look(isolated=False)
     times: dict[bool, list[float]] = {True: [], False: []}
-    database = bench.backend_s()
+    cpu_s = {True: 0.0, False: 0.0}
+    database_s, matchmaker_s = bench.database_s(), bench.matchmaker_s()
     for _ in range(rounds):
         for isolated in (True, False):
-            begin = time.perf_counter()
+            begin, cpu = time.perf_counter(), time.process_time()
             await bench.look(isolated=isolated)
             times[isolated].append((time.perf_counter() - begin) * 1000)
-    ratio = statistics.median(one / other for one, other in zip(times[True], times[False], strict=True))
-    medians = {isolated: statistics.median(some) for isolated, some in times.items()}
-    return looked, medians, ratio, (bench.backend_s() - database) * 1000 / (2 * rounds)
+            cpu_s[isolated] += time.process_time() - cpu
+    cpu_s[True] += bench.matchmaker_s() - matchmaker_s
+    return Measured(
+        looked,
+        {isolated: statistics.median(some) for isolated, some in times.items()},
+        statistics.median(one / other for one, other in zip(times[True], times[False], strict=True)),
+        {isolated: seconds * 1000 / rounds for isolated, seconds in cpu_s.items()},
+        (bench.database_s() - database_s) * 1000 / (2 * rounds),
+    )
 
 
-async def run(server: PostgresServer, rounds: int) -> list[float]:
+async def isolation(server: PostgresServer, rounds: int) -> float:
+    """The ratio of isolated looks to those in one process, the worst."""
     ratios = []
     for name, autoclusters, fitting in (
         ("1000 autoclusters", 1000, 1000),
@@ -176,17 +210,52 @@ async def run(server: PostgresServer, rounds: int) -> list[float]:
         bench = Bench(conninfo, database)
         try:
             bench.submit(autoclusters, fitting)
-            looked, look_ms, ratio, database_ms = await measure(bench, rounds)
+            for bench.disk_changes in (False, True):
+                found = await measure(bench, rounds)
+                print(
+                    f"{name}{', disk changes' if bench.disk_changes else ''}: {found.looked} fit,"
+                    f" isolated {found.look_ms[True]:.1f} ms (cpu {found.cpu_ms[True]:.1f}),"
+                    f" in one process {found.look_ms[False]:.1f} ms (cpu {found.cpu_ms[False]:.1f}),"
+                    f" database cpu {found.database_ms:.1f} ms; ratio {found.ratio:.3f}",
+                    flush=True,
+                )
+                ratios.append(found.ratio)
         finally:
             bench.connection.close()
             await bench.session.close()
-        print(
-            f"{name}: {looked} fit, isolated {look_ms[True]:.1f} ms, in one process {look_ms[False]:.1f} ms,"
-            f" of that database cpu {database_ms:.1f} ms; ratio {ratio:.3f}",
-            flush=True,
-        )
-        ratios.append(ratio)
-    return ratios
+    return max(ratios)
+
+
+def claims(server: PostgresServer, directory: Path, sizes: list[int], seconds: float) -> tuple[float, float]:
+    """Claims per second of 32 agents, the least of all sizes, and of one agent at the largest size."""
+    server.create_database("dirac")
+    conninfo = server.conninfo("dirac")
+    schema.init(conninfo)
+    queue = DiracQueue(conninfo)
+    many = []
+    try:
+        for size in sizes:
+            begin = time.monotonic()
+            queue.grow(size)
+            print(f"{size} jobs wait (written in {time.monotonic() - begin:.0f} s)", flush=True)
+            one = claims_per_second(queue, directory, agents=1, clients=8, seconds=seconds)
+            many.append(claims_per_second(queue, directory, agents=AGENTS, clients=1, seconds=seconds))
+    finally:
+        queue.close()
+    return min(many), one
+
+
+def fill_seconds(directory: Path) -> float:
+    """Seconds from the submission of 64 jobs to the start of the last on a stock host of 64 cores."""
+    postgres = PostgresServer(directory / "postgres-of-host")
+    postgres.start()
+    host_directory = directory / "host"
+    host_directory.mkdir()
+    try:
+        with readme_host(condor_root(DEFAULT_SUITE, print), host_directory, postgres, cores=CORES) as host:
+            return start_all(host, jobs=CORES)
+    finally:
+        postgres.stop()
 
 
 def main() -> None:
@@ -194,16 +263,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument(
+        "--sizes", default="100000,10000000", help="waiting jobs of the second part; none: leave it out"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement of claims")
+    parser.add_argument("--fill", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres")
+    sizes = sorted(int(size) for size in options.sizes.split(",") if size.isdigit())
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        server = PostgresServer(directory / "postgres", settings=SETTINGS)
         server.start()
         try:
-            ratios = asyncio.run(run(server, options.rounds))
+            ratio = asyncio.run(isolation(server, options.rounds))
+            rates = claims(server, directory, sizes, options.seconds) if sizes else None
         finally:
             server.stop("fast")
-    print(f"isolation over one process: {max(ratios):.3f}")
+        filled = fill_seconds(directory) if options.fill else None
+    print(f"isolation over one process: {ratio:.3f}")
+    if rates is not None:
+        print(f"matched claims per second: {rates[0]:.0f}")
+        print(f"claims per second of one agent: {rates[1]:.0f}")
+    if filled is not None:
+        print(f"fill seconds: {filled:.1f}")
 
 
 if __name__ == "__main__":

@@ -88,14 +88,14 @@ class Debian:
 
 
 @contextlib.contextmanager
-def debian(root: CondorRoot, directory: Path) -> Iterator[Debian]:
+def debian(root: CondorRoot, directory: Path, cores: int = CORES) -> Iterator[Debian]:
     """A Debian in which HTCondor runs, as its package has configured it; ``directory`` gets the source."""
     RootMachine(directory, root, HOST).prepare()
     shell = subprocess.Popen(
         [
             *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
             *("sh", "-c", OWN_ROOT + _MACHINE, "machine"),
-            *map(str, (root.path, root.venv, directory / "src", HOST, CORES)),
+            *map(str, (root.path, root.venv, directory / "src", HOST, cores)),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -152,7 +152,9 @@ class ReadmeHost:
 
 
 @contextlib.contextmanager
-def readme_host(root: CondorRoot, directory: Path, postgres: PostgresServer) -> Iterator[ReadmeHost]:
+def readme_host(
+    root: CondorRoot, directory: Path, postgres: PostgresServer, cores: int = CORES
+) -> Iterator[ReadmeHost]:
     """Follow the README on a Debian of its own, with a database and a role of its own."""
     pip, init, file, install, restart = commands()
     assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
@@ -171,7 +173,7 @@ def readme_host(root: CondorRoot, directory: Path, postgres: PostgresServer) -> 
     )
     file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
     assert "host=db.example.org" not in file
-    with Database(administrator) as database, debian(root, directory) as machine:
+    with Database(administrator) as database, debian(root, directory, cores) as machine:
         try:
             for command in (file, install, restart):
                 status, output = machine.run(command)

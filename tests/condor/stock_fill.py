@@ -42,6 +42,26 @@ def fill(host: ReadmeHost, *, jobs: int, seconds: float) -> Filled:
     )
 
 
+def start_all(host: ReadmeHost, *, jobs: int) -> float:
+    """Seconds from the submission of so many long jobs of one core to the start of the last."""
+    database = host.database
+    for _ in range(jobs):
+        scalar(
+            database,
+            "submit",
+            cmd="/bin/sleep",
+            arguments="1000",
+            owner="nobody",
+            iwd="/tmp",
+            request_cpus=1,
+            request_memory=1,
+        )
+    running = "SELECT count(*) AS jobs FROM fetchwork.jobs WHERE jobstatus = 2"
+    host.wait_until(lambda: database.query(running)[0]["jobs"] == jobs, 600)
+    (row,) = database.query("SELECT max(jobcurrentstartdate) - min(qdate) AS seconds FROM fetchwork.jobs")
+    return float(row["seconds"])
+
+
 def measured(runs: list[Row]) -> Filled:
     """Sum up ended runs."""
     began = [(run["started"], run["ended"]) for run in runs if run["started"] is not None]
