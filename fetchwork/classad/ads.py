@@ -36,7 +36,17 @@ import classad2
 from fetchwork.classad.values import ClassAd, ExprTree
 from fetchwork.errors import ClassAdError, one_line
 
-__all__ = ["parse_expr", "parse_old", "print_old", "print_real", "quote", "shorten", "split_ads"]
+__all__ = [
+    "is_name",
+    "parse_expr",
+    "parse_old",
+    "plain_text",
+    "print_old",
+    "print_real",
+    "quote",
+    "shorten",
+    "split_ads",
+]
 
 #: characters of one ad's text
 MAX_TEXT = 16 * 1024 * 1024
@@ -305,6 +315,34 @@ def print_old(ad: ClassAd) -> str:
             text = 'eval("' + _print(value, tree, _NEW).replace('"', '\\"') + '")'
         lines.append(f"{name} = {text}\n")
     return "".join(lines)
+
+
+def is_name(name: str) -> bool:
+    """Whether HTCondor can read an attribute of this name at the start of a line."""
+    return _NAME.match(name) is not None
+
+
+def plain_text(value: object) -> str | None:
+    """What ``print_old`` prints for a plain value of the JSON form; None for what only HTCondor can read."""
+    kind = type(value)
+    if kind is str:
+        assert isinstance(value, str)
+        if _UNPRINTABLE.search(value) or (value.startswith("/Expr(") and value.endswith(")/")):
+            return None
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return None
+        return '"' + value.replace('"', '\\"') + '"'
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        assert isinstance(value, int)
+        return str(value) if -(2**63) <= value < 2**63 else None
+    if kind is float:
+        assert isinstance(value, float)
+        return print_real(value) if math.isfinite(value) else None
+    return None
 
 
 _OLD, _NEW = "old", "new"

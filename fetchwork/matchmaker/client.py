@@ -18,7 +18,7 @@ from fetchwork.matchmaker.budget import Budget
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
 from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Seen
 from fetchwork.matchmaker.policy import Verdict
-from fetchwork.matchmaker.printing import Run
+from fetchwork.matchmaker.printing import Run, print_plain
 from fetchwork.matchmaker.processes import MatchmakerUnavailable, Processes, WorkerEnded
 
 log = logging.getLogger(__name__)
@@ -123,6 +123,10 @@ class Matchmaker:
 
         Raises ClassAdError where the job's ad is at fault.
         """
+        kept = frozenset(kept)
+        plain = print_plain(run, slot, kept=kept, host=host, keyword=keyword, uid_domain=uid_domain)
+        if plain is not None:
+            return plain.encode()
         async with self._turn:
             # the worker has just looked at the slot, unless it is new
             number = self._slots.get(slot) if self._has_same_worker else None

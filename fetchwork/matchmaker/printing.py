@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fetchwork.classad.ads import is_name, plain_text
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, number
 from fetchwork.codes import Universe
@@ -13,6 +15,8 @@ from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
 JOB_LEASE_S = 2147483647
+_UID_DOMAIN = re.compile(rb"^[ \t]*UidDomain[ \t]*=([^\n]*)", re.I | re.M)
+_PLAIN_VALUE = re.compile(rb'\s*"([^"\\]*)"\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +46,81 @@ def build(
     What is for matching and policy stays in the database. A request that is an expression becomes the number
     that it is on this slot, because the startd compares numbers.
     """
-    ad = from_json(
-        {name: value for name, value in run.ad.items() if name.lower() not in kept and value is not None}
-    )
-    requests = from_json({name: value for name, value in run.ad.items() if value is not None})
+    # what is kept may be what a request is computed from
+    whole = from_json({name: value for name, value in run.ad.items() if value is not None})
+    ad = ClassAd()
+    for name in whole:
+        if name.lower() not in kept:
+            ad[name] = whole.lookup(name)
     for name in list(ad):
         if name.lower().startswith("request") and isinstance(ad[name], ExprTree):
-            value = number(evaluate(requests, name, slot))
+            value = number(evaluate(whole, name, slot))
             if value is not None:
                 ad[name] = math.ceil(value)
             else:
                 ad.pop(name)
     for name, value in REQUEST_DEFAULTS.items():
         ad.setdefault(name, value)
-    owner = run.owner
-    domain = uid_domain or slot.get("UidDomain") or host
     ad.setdefault("JobUniverse", Universe.VANILLA)
     ad.update(
-        {
-            "ClusterId": run.cluster_id,
-            "ProcId": run.proc_id,
-            # HTCondor 23 wants Owner, 25 one of the other two
-            "Owner": owner,
-            "User": f"{owner}@{domain}",
-            "OsUser": owner,
-            "JobLeaseDuration": JOB_LEASE_S,
-            # chooses the starter's hooks: never the submitter's word
-            "HookKeyword": keyword,
-            "FetchWorkRunId": run.run_id,
-            "FetchWorkToken": run.token,
-            "FetchWorkHost": host,
-        }
+        _of_run(run, host=host, keyword=keyword, uid_domain=uid_domain or slot.get("UidDomain") or host)
     )
-    if run.has_policy:
-        ad["FetchWorkHasPolicy"] = True
     return ad
+
+
+def print_plain(
+    run: Run, slot: bytes, *, kept: frozenset[str], host: str, keyword: str, uid_domain: str | None
+) -> str | None:
+    """The same as text, where the ad has nothing but plain values; None where HTCondor has to read it.
+
+    Most ads are so, and nothing of them is evaluated: the agent can print them by itself.
+    """
+    domain = uid_domain or _uid_domain(slot)
+    if domain is None:
+        return None
+    added = _of_run(run, host=host, keyword=keyword, uid_domain=domain or host)
+    lines: dict[str, str] = {}
+    spellings = {name.lower(): name for name in (*REQUEST_DEFAULTS, "JobUniverse", *added)}
+    for name, value in (*run.ad.items(), *added.items()):
+        key = name.lower()
+        if value is None or (key in kept and name not in added):
+            continue
+        text = plain_text(value)
+        # one of another spelling would be given twice, or replace ours
+        if text is None or spellings.setdefault(key, name) != name or not is_name(name):
+            return None
+        lines[name] = f"{name} = {text}\n"
+    for name, number_of in (*REQUEST_DEFAULTS.items(), ("JobUniverse", int(Universe.VANILLA))):
+        lines.setdefault(name, f"{name} = {number_of}\n")
+    return "".join(lines[name] for name in sorted(lines, key=str.lower))
+
+
+def _of_run(run: Run, *, host: str, keyword: str, uid_domain: object) -> dict[str, str | int | bool]:
+    """What every fetched ad says of its run."""
+    owner = run.owner
+    values: dict[str, str | int | bool] = {
+        "ClusterId": run.cluster_id,
+        "ProcId": run.proc_id,
+        # HTCondor 23 wants Owner, 25 one of the other two
+        "Owner": owner,
+        "User": f"{owner}@{uid_domain}",
+        "OsUser": owner,
+        "JobLeaseDuration": JOB_LEASE_S,
+        # chooses the starter's hooks: never the submitter's word
+        "HookKeyword": keyword,
+        "FetchWorkRunId": run.run_id,
+        "FetchWorkToken": run.token,
+        "FetchWorkHost": host,
+    }
+    if run.has_policy:
+        values["FetchWorkHasPolicy"] = True
+    return values
+
+
+def _uid_domain(slot: bytes) -> str | None:
+    """The UidDomain in a slot's ad, empty if it has none; None where it is more than one plain string."""
+    lines = _UID_DOMAIN.findall(slot)
+    if not lines:
+        return ""
+    found = _PLAIN_VALUE.fullmatch(lines[0])
+    return found[1].decode("utf-8", "replace") if found and len(lines) == 1 else None
