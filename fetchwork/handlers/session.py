@@ -11,7 +11,7 @@ from fetchwork import __version__
 from fetchwork.db import calls, schema
 from fetchwork.db.calls import Greeting
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import DatabaseUnavailable, HostTaken, SchemaMismatch
+from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMismatch
 from fetchwork.handlers.reports import RunReports
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
@@ -136,6 +136,10 @@ class HostSession:
             )
         except HostTaken as error:
             self.lose_host(error)
+            raise
+        except NotFound:
+            # forgotten after a month of silence: the next beat says hello
+            self._greeting = None
             raise
         self.renewed(asked_at)
         return unwanted

@@ -1,5 +1,7 @@
 """Slots that nobody reports any more leave; those of a host that lives, and of one that is gone."""
 
+import psycopg
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
@@ -41,3 +43,39 @@ def test_slots_of_a_host_that_is_gone_leave(queue: DirectQueue) -> None:
     queue.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now() - interval '49 hours'")
     queue.call("maintain_tables")
     assert left(queue) == []
+
+
+def hosts(queue: DirectQueue) -> list[str]:
+    return [row[0] for row in queue.rows("SELECT name FROM fetchwork.host ORDER BY name")]
+
+
+def test_a_host_that_is_long_gone_leaves(queue: DirectQueue) -> None:
+    report(queue, "slot1@h1")
+    queue.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now()")
+    for host in ("h2", "h3", "h4"):
+        queue.host(host)
+    queue.submit()
+    queue.started("slot1@h3")
+    queue.submit()
+    ended = queue.started("slot1@h4")
+    queue.finish(ended)
+    queue.call("maintain_tables")
+    assert hosts(queue) == ["h1", "h2", "h3", "h4"]
+    queue.connection.execute(
+        "UPDATE fetchwork.host SET seen_at = now() - interval '31 days', lease_until = now() - interval '31 days'"
+    )
+    queue.call("maintain_tables")
+    assert hosts(queue) == ["h1", "h3"], "one has a slot, one a run"
+    # what happened there stays told
+    assert queue.rows("SELECT RemoteHost, outcome FROM fetchwork.runs WHERE outcome IS NOT NULL") == [
+        ("slot1@h4", "completed")
+    ]
+
+
+def test_an_agent_whose_host_was_forgotten_is_told_so(queue: DirectQueue) -> None:
+    forgotten = queue.host("h1")
+    queue.connection.execute("DELETE FROM fetchwork.host")
+    with pytest.raises(psycopg.Error, match="was forgotten: say hello") as caught:
+        queue.call("beat", host_id=forgotten, alive=[], agent_id="0" * 32)
+    assert caught.value.sqlstate == "FWNOT"
+    assert queue.host("h1") != forgotten

@@ -1,7 +1,7 @@
 -- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the
 -- runs that it should end: because their end was requested (action 'end'), or because they are
--- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO). Without an
--- agent_id it is a hook in direct mode.
+-- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO), and one whose host
+-- was forgotten meanwhile (FWNOT), which has to say hello. Without an agent_id it is a hook in direct mode.
 CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [], agent_id uuid DEFAULT NULL)
 RETURNS TABLE (run_id bigint, action text)
 LANGUAGE plpgsql
@@ -18,6 +18,11 @@ BEGIN
         PERFORM fetchwork.refuse_agent(h, beat.agent_id, NULL)
         FROM fetchwork.host AS h
         WHERE h.host_id = beat.host_id;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'FWNOT',
+                MESSAGE = format('host %s was forgotten: say hello', beat.host_id);
+        END IF;
     END IF;
     -- a third of a lease is soon enough: most beats write nothing here
     UPDATE fetchwork.run AS r

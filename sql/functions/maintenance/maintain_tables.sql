@@ -1,6 +1,6 @@
 -- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
--- their time (settings history_days, event_days), and forgets clusters, slots, rests, autoclusters, batches
--- and submitters that nothing refers to. Agents call it each hour; repeating it is harmless.
+-- their time (settings history_days, event_days), and forgets clusters, slots, hosts, rests, autoclusters,
+-- batches and submitters that nothing refers to. Agents call it each hour; repeating it is harmless.
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
 -- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
@@ -59,6 +59,13 @@ BEGIN
             SELECT FROM fetchwork.run AS r
             WHERE r.host_id = s.host_id AND r.slot = s.name
         );
+
+    -- nor is a host there that has said nothing for so long; one that does after all says hello again (beat)
+    DELETE FROM fetchwork.host AS h
+    WHERE h.seen_at < now() - interval '30 days'
+        AND (h.lease_until IS NULL OR h.lease_until < now())
+        AND NOT EXISTS (SELECT FROM fetchwork.slot AS s WHERE s.host_id = h.host_id)
+        AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
 
     PERFORM fetchwork.forget();
 
