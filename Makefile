@@ -25,7 +25,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # where the environment says so, hundreds of processes would each compile the package anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-all test-lowest lint lock postgres soak fuzz-hooks
+.PHONY: demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -36,7 +36,7 @@ test: $(INSTALLED) postgres
 check: lint
 	@$(PYTEST) -q -m 'not slow' tests/unit tests/house
 
-test-all: $(INSTALLED) postgres
+test-all: $(INSTALLED) postgres browser
 	@$(PYTEST) --all --no-loadscope-reorder --durations 30 $(TESTS)
 	@$(MAKE) --no-print-directory test-lowest
 	@echo "test-all: everything passed at $$(git describe --always --dirty)"
@@ -73,6 +73,11 @@ $(INSTALLED): requirements.lock pyproject.toml
 # The tests of SQL run on the system's PostgreSQL too, through PgBouncer; where there is none, root gets one, without a cluster.
 postgres:
 	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || tests/install-postgres
+
+# A real browser for the tests of the page.
+browser: $(INSTALLED)
+	@tests/install-browser
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check '.[browser]' || echo "no playwright: pip could not install it"
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \

@@ -1,0 +1,193 @@
+"""The pages in a real Chromium: what a person sees and clicks, what changes by itself, whom it leaves out."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from fetchwork.classad.bindings import JobAction
+from fetchwork.page.application import application
+from fetchwork.page.signin import SignIn
+from fetchwork.pool.cache import cached
+from fetchwork.pool.ports import free_port
+from fetchwork.queue import Queue
+from tests.direct_queue import DirectQueue
+from tests.page.conftest import TOKEN
+from tests.waiting import PATIENCE_S, until
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no playwright: pip install 'fetchwork[browser]'", exc_type=ImportError
+)
+
+pytestmark = [pytest.mark.all, pytest.mark.slow]
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATHS = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/jobs/1.0", "/jobs/1.2", "/jobs/9.9")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium: tests/install-browser installs it on Debian")
+    with playwright.sync_playwright() as started:
+        # root has no sandbox
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def address(conninfo: str) -> Iterator[str]:
+    """A service that listens; its address."""
+    port = free_port()
+    app = application(conninfo, SignIn(token=TOKEN, may_write=True))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    until(lambda: server.started)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def tab(browser: Any, address: str) -> Iterator[Any]:
+    """A tab that is signed in; what its script or its pages complain about fails the test."""
+    context = browser.new_context(base_url=address)
+    tab = context.new_page()
+    tab.set_default_timeout(1000 * PATIENCE_S)
+    complaints: list[str] = []
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on(
+        "console",
+        lambda line: (
+            complaints.append(line.text) if line.type == "error" and "404" not in line.text else None
+        ),
+    )
+    tab.goto(f"/?token={TOKEN}")
+    yield tab
+    context.close()
+    assert complaints == []
+
+
+def submit(queue: Queue, count: int, owner: str = "alice") -> int:
+    return queue.submit("executable = /bin/true\n", count=count, owner=owner).cluster()
+
+
+def test_the_link_signs_in_and_leaves_no_token_in_the_address(tab: Any) -> None:
+    assert TOKEN not in tab.url
+    assert tab.title() == "Overview · fetchwork"
+
+
+def test_a_page_follows_what_happens(tab: Any, queue: Queue) -> None:
+    tab.goto("/jobs")
+    tab.get_by_text("No job is in the queue.").wait_for()
+    # the stream is open
+    tab.get_by_text("live", exact=True).wait_for()
+    cluster = submit(queue, 2)
+    tab.get_by_role("link", name=f"{cluster}.1").wait_for()
+    queue.act(JobAction.Hold, f"{cluster}.1")
+    tab.get_by_text("Held", exact=True).wait_for()
+
+
+def test_a_filter_an_action_and_its_question(tab: Any, queue: Queue) -> None:
+    submit(queue, 2)
+    submit(queue, 3, "bob")
+    tab.goto("/jobs")
+    tab.get_by_label("Owner").fill("bob")
+    tab.get_by_role("button", name="Show").click()
+    tab.wait_for_url("**/jobs?owner=bob*")
+    assert tab.locator("tbody tr").count() == 3
+    tab.get_by_label("all that the filter selects").check()
+    tab.get_by_role("button", name="Hold").click()
+    tab.get_by_text("Hold 3 jobs?").wait_for()
+    tab.get_by_label("Reason").fill("for the test")
+    tab.get_by_role("button", name="Hold").click()
+    tab.get_by_text("Done: 3 jobs.").wait_for()
+    assert {ad["HoldReason"] for ad in queue.query("JobStatus == 5")} == {"for the test"}
+    assert len(queue.query("JobStatus == 1")) == 2
+
+
+def test_slow_parts_come_by_themselves(tab: Any, busy: DirectQueue) -> None:
+    tab.goto("/")
+    tab.locator("svg.chart rect").first.wait_for()
+    tab.goto("/jobs/1.2")
+    tab.locator("[data-load] li").first.wait_for()
+
+
+def test_a_queue_is_paused_by_its_button(tab: Any, queue: Queue) -> None:
+    tab.goto("/queues")
+    tab.get_by_role("button", name="Pause default").click()
+    tab.get_by_role("button", name="Resume default").wait_for()
+    assert [ad["Paused"] for ad in queue.queues()] == [True]
+
+
+def test_everything_is_reached_by_the_keyboard(tab: Any, busy: DirectQueue) -> None:
+    tab.goto("/jobs")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
+    seen = set()
+    for _ in range(60):
+        tab.keyboard.press("Tab")
+        seen.add(
+            tab.evaluate("document.activeElement.name || document.activeElement.getAttribute('href') || '-'")
+        )
+    assert {"owner", "state", "constraint", "action", "every", "job", "/jobs/1.1"} <= seen
+
+
+def test_pages_work_without_a_script(browser: Any, address: str, busy: DirectQueue) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(f"/?token={TOKEN}")
+    tab.get_by_role("link", name="Jobs", exact=True).click()
+    tab.get_by_role("link", name="1.2").click()
+    tab.get_by_role("link", name="Look into it").click()
+    assert "Why job 1.2 does not run" in tab.content()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core, which looks for what shuts people out."""
+
+    def unpack(directory: Path) -> None:
+        subprocess.run(["npm", "pack", "--silent", "axe-core"], cwd=directory, check=True, timeout=120)
+        (archive,) = directory.glob("*.tgz")
+        with tarfile.open(archive) as package:
+            source = package.extractfile("package/axe.min.js")
+            assert source is not None
+            (directory / "axe.min.js").write_bytes(source.read())
+        archive.unlink()
+
+    if not shutil.which("npm"):
+        pytest.skip("no npm, which brings axe-core")
+    try:
+        return (cached("axe-core", unpack) / "axe.min.js").read_text(encoding="utf-8")
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"no axe-core: {error}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_shut_out(browser: Any, address: str, axe: str, scheme: str, busy: DirectQueue) -> None:
+    context = browser.new_context(base_url=address, color_scheme=scheme, bypass_csp=True)
+    tab = context.new_page()
+    tab.goto(f"/?token={TOKEN}")
+    for path in PATHS:
+        tab.goto(path)
+        time.sleep(0.3)
+        tab.evaluate(axe)
+        found = tab.evaluate("axe.run()")
+        problems = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found["violations"]]
+        assert problems == [], path
+    context.close()
