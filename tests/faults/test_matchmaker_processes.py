@@ -1,0 +1,100 @@
+"""The processes that evaluate for an agent, when the agent is killed or the database is cut off meanwhile."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import SimulatedHost, Site
+from tests.faults.proxy import Side
+from tests.matchmaker.hostile import HOSTILE
+from tests.waiting import PATIENCE_S
+
+#: takes more CPU time than one ad gets
+COSTLY = json.loads(HOSTILE["eval of strings, 22 levels"])
+PLAIN = 20
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below one, while it lives."""
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        try:
+            children = Path(f"/proc/{left[-1]}/task/{left.pop()}/children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        new = {int(child) for child in children} - found
+        found |= new
+        left += new
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those of them that run, and are no zombies."""
+    running = set()
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            running.add(pid)
+    return running
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_no_process_of_a_killed_agent_stays(site: Site, busy: bool) -> None:
+    host = await site.add_host(slots=2)
+    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await site.until_done()
+    ours = descendants(host.agent.pid)
+    assert len(ours) >= 2, "the zygote and a worker"
+    if busy:
+        # a worker that evaluates does not read, so it can't see that nobody waits for its answer
+        for number in range(3):
+            site.submit([0.1], **{**COSTLY, "A22": number})
+    host.agent.signal(signal.SIGKILL)
+    await site.until(lambda: not alive(ours))
+    await host.agent.start()
+    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await site.until(
+        lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 2 * PLAIN
+    )
+    assert not alive(ours)
+    assert os.path.exists(f"/proc/{host.agent.pid}")
+
+
+async def _killed(host: SimulatedHost) -> None:
+    host.agent.signal(signal.SIGKILL)
+
+
+async def _cut(host: SimulatedHost) -> None:
+    """The connection breaks, that is all."""
+
+
+@pytest.mark.parametrize(("fault", "side"), [(_killed, "before"), (_cut, "after")])
+async def test_a_fetch_that_is_cut_while_it_reports_an_ad_costs_nobody_else(
+    site: Site, side: Side, fault: object
+) -> None:
+    hosts = [await site.add_host(slots=2), await site.add_host(slots=2)]
+    traps = [host.proxy.trap("report_faults", side, lambda host=host: fault(host)) for host in hosts]  # type: ignore[operator,misc]
+    site.submit([0.1], **COSTLY)
+    for host, trap in zip(hosts, traps, strict=True):
+        async with asyncio.timeout(PATIENCE_S):
+            await trap.sprung.wait()
+        if fault is _killed:
+            await asyncio.sleep(0.1)
+            await host.agent.start()
+    # others' jobs run all the same, and what could not be told is told later: two hosts agree
+    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await site.until(
+        lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == PLAIN
+    )
+    await site.until(lambda: site.state("1.0") == 5)
+    assert site.value("SELECT count(*) FROM fetchwork.autocluster_fault") == 2
+    assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE cluster_id = 1") == 0
+    assert site.faults() == []
