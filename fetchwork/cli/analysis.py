@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fetchwork.cli import output
-from fetchwork.explain.job import VERDICTS, Analysis
+from fetchwork.explain.job import Analysis
+from fetchwork.explain.judging import VERDICTS
 
 
 def show(analysis: Analysis) -> None:

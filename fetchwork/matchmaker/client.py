@@ -42,6 +42,8 @@ class _Inquiry:
     ends: int = 0
     suspects: set[int] = field(default_factory=set)
     spent_s: float = 0.0
+    #: the last request evaluated something new, or brought something to the worker
+    advances: bool = False
     #: nothing else fits: after one end, those in a pause may try once more
     dares: bool = False
 
@@ -93,7 +95,7 @@ class Matchmaker:
                     break
                 inquiry.dares = True
             if inquiry.answer.postponed:
-                inquiry.answer.again_s = 0.0 if more else self._budget.again_s()
+                inquiry.answer.again_s = 0.0 if inquiry.advances else self._budget.again_s()
         return inquiry.answer
 
     async def expect(self, slot: bytes) -> None:
@@ -206,7 +208,8 @@ class Matchmaker:
         spent = sum(reply["spent"].values())
         inquiry.spent_s += spent
         # what nobody has time for now is not worth another request
-        return (spent > 0.0 or sent) and any(look["more"] for look in reply["looks"])
+        inquiry.advances = spent > 0.0 or sent
+        return inquiry.advances and any(look["more"] for look in reply["looks"])
 
     def _lists(self, inquiry: _Inquiry) -> list[_List]:
         """What may be evaluated of each look.

@@ -10,20 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import socket
 import sys
 import traceback
-from pathlib import Path
 
-from fetchwork.matchmaker.bounds import MEMORY_BYTES
+from fetchwork.matchmaker.confine import drop_rights, limit_memory
 from fetchwork.matchmaker.mark import Mark
 from fetchwork.matchmaker.worker import Worker, rehearse
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NO_NEW_PRIVS = 38
-_NOBODY = 65534
 
 
 def main(control: socket.socket) -> None:
@@ -34,7 +30,7 @@ def main(control: socket.socket) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     # nobody may not be able to read what is imported on first use
     rehearse()
-    _drop_rights(libc)
+    drop_rights()
     # after the account: a change of it clears this
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     while True:
@@ -68,26 +64,11 @@ def main(control: socket.socket) -> None:
             control.send(f"{message.decode()} {ended_by} {phase.hex()} {number}".encode())
 
 
-def _drop_rights(libc: ctypes.CDLL) -> None:
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-    os.chdir("/")
-    for name in list(os.environ):
-        del os.environ[name]
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
 def _work(link: socket.socket, mark: Mark) -> None:
     # the kernel ends the process, whatever runs in it
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    limit_memory()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         Worker(mark).serve(link)
 

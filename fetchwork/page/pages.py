@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fetchwork.classad.constraint import joined
-from fetchwork.explain.job import VERDICTS
+from fetchwork.explain.judging import VERDICTS
 from fetchwork.page import questions
 from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem

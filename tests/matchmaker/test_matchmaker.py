@@ -270,3 +270,82 @@ def zygote_of(matchmaker: Matchmaker) -> int:
 
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def test_slot_that_is_expected_is_read_before_it_is_looked_at(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN)
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    other = SLOT.replace(b"Cpus = ", b"Cpus = 1")
+    await matchmaker.expect(other)
+    look = Look(other, [1])
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [1]
+    # and what can't be read is a fault of the slot alone
+    await matchmaker.expect(b"Name = ")
+    answer = await matchmaker.look([Look(b"Name = ", [1]), look], waiting)
+    assert answer.seen[0].problem is not None
+    assert fitting(look, answer.seen[1]) == [1]
+
+
+async def test_worker_that_ended_while_a_slot_was_expected_is_replaced(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN)
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    (worker,) = children(zygote_of(matchmaker))
+    os.kill(worker, signal.SIGKILL)
+    other = SLOT.replace(b"Cpus = ", b"Cpus = 1")
+    await matchmaker.expect(other)
+    look = Look(other, [1])
+    assert fitting(look, (await matchmaker.look([look], waiting)).seen[0]) == [1]
+
+
+async def test_many_large_ads_of_one_submitter_go_to_the_worker_by_and_by(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.matchmaker.client.SENT_BYTES", 100_000)
+    sent: list[int] = []
+    ask = matchmaker.processes.ask
+
+    async def counted(request: Any, data: bytes = b"") -> Any:
+        sent.append(len(data))
+        return await ask(request, data)
+
+    monkeypatch.setattr(matchmaker.processes, "ask", counted)
+    large = json.dumps({"RequestCpus": 4096, "Text": "x" * 50_000})
+    waiting = ads(*[large] * 20, submitter="mallory")
+    waiting[21] = Autocluster(21, "mallory", "mallory", "default", PLAIN)
+    waiting[22] = Autocluster(22, "bob", "bob", "default", PLAIN)
+    look = Look(SLOT, list(waiting))
+    answer = await matchmaker.look([look], waiting)
+    # bob's is found at once, mallory's last one only with the rest
+    assert fitting(look, answer.seen[0]) == [22]
+    assert answer.postponed and answer.again_s == 0.0
+    assert max(sent) < 200_000
+    rounds = 0
+    while fitting(look, answer.seen[0]) != [21, 22]:
+        rounds += 1
+        assert rounds < 20
+        answer = await matchmaker.look([look], waiting)
+    assert not answer.postponed
+
+
+async def test_all_autoclusters_are_put_against_a_slot_that_ranks_them(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a slice is over with the first, so that it takes many requests
+    monkeypatch.setattr("fetchwork.matchmaker.client.SLICE_S", 1e-9)
+    slot = SLOT.replace(b"Rank = 0.0", b"Rank = TARGET.Prize")
+    waiting = ads(*(json.dumps({"Prize": number}) for number in range(1, 31)))
+    look = Look(slot, list(waiting), limit=3)
+    answer = await matchmaker.look([look], waiting)
+    assert fitting(look, answer.seen[0]) == [30, 29, 28]
+    assert not answer.postponed
+
+
+async def test_what_a_job_prefers_is_remembered_of_each_slot(matchmaker: Matchmaker) -> None:
+    slots = [SLOT.replace(b"Cpus = ", b"Prize = %d\nCpus = " % number) for number in (1, 2, 3)]
+    waiting = ads(json.dumps({"Rank": "/Expr(TARGET.Prize)/", "Requirements": "/Expr(TARGET.Prize < 3)/"}))
+    for _ in range(2):
+        looks = [Look(slot, [1], [other for other in slots if other != slot]) for slot in slots]
+        answer = await matchmaker.look(looks, waiting)
+        assert [len(seen.matches) for seen in answer.seen] == [0, 1, 0]
+        assert [seen.yielded for seen in answer.seen] == [True, False, False]

@@ -16,6 +16,7 @@ from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
+from tests.matchmaker.hostile import HOSTILE
 from tests.queue.conftest import Told
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
@@ -358,3 +359,16 @@ def test_commands_fail_in_one_line(fetchwork: Callable[..., Told]) -> None:
     told = fetchwork("match", "slot1@nowhere")
     assert told.status == 1
     assert told.err.startswith("fetchwork: error: no slot 'slot1@nowhere'")
+
+
+def test_job_that_is_too_costly_to_evaluate_is_told_of_and_costs_no_more(
+    queue: Queue, slots: DirectQueue, hosts: Hosts
+) -> None:
+    hosts.tell("slot1@ep1")
+    requirements = json.loads(HOSTILE["regexp that backtracks"])["Requirements"]
+    analysis = look(queue, slots.submit(Requirements=requirements))
+    assert analysis.reasons == [
+        "Its ad is too costly to evaluate, so it rests and is held:"
+        " it takes more than 0.2 s of CPU on one slot, or too much memory."
+    ]
+    assert analysis.slots == 0
