@@ -324,8 +324,8 @@ def is_name(name: str) -> bool:
 
 def plain_text(value: object) -> str | None:
     """What ``print_old`` prints for a plain value of the JSON form; None for what only HTCondor can read."""
-    kind = type(value)
-    if kind is str:
+    its_type = type(value)
+    if its_type is str:
         assert isinstance(value, str)
         if _UNPRINTABLE.search(value) or (value.startswith("/Expr(") and value.endswith(")/")):
             return None
@@ -334,12 +334,12 @@ def plain_text(value: object) -> str | None:
         except UnicodeEncodeError:
             return None
         return '"' + value.replace('"', '\\"') + '"'
-    if kind is bool:
+    if its_type is bool:
         return "true" if value else "false"
-    if kind is int:
+    if its_type is int:
         assert isinstance(value, int)
         return str(value) if -(2**63) <= value < 2**63 else None
-    if kind is float:
+    if its_type is float:
         assert isinstance(value, float)
         return print_real(value) if math.isfinite(value) else None
     return None
