@@ -7,7 +7,7 @@
 #   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
 #   make lint       formatting, rules, types, of Python and of SQL
-#   make bench-X    the benchmark tests/benchmarks/bench_X.py; its last line is `name: figure`
+#   make bench-X    the benchmark tests/benchmarks/bench_X.py, with ARGS; its last line is `name: figure`
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
 #   make lock       choose the newest allowed versions of all dependencies anew
@@ -55,7 +55,7 @@ lint: $(INSTALLED)
 	@$(BIN)/python -m tests.house.lint_sql
 
 bench-%: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py
+	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py $(ARGS)
 
 fuzz-hooks:
 	@SECONDS=$(or $(SECONDS),600) tests/hooks/fuzz/run
