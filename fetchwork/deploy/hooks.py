@@ -37,6 +37,7 @@ MODULES = (
     "hook/wire.py",
     "hook/client.py",
     "hook/handover.py",
+    "hook/siblings.py",
     "hook/jobcheck.py",
     "hook/jobtail.py",
     "hook/direct.py",

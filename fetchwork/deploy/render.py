@@ -28,6 +28,9 @@ HAS_ROOM = "PartitionableSlot =?= true && Cpus > 0 && Memory > 0"
 #: seconds between the fetches of such a slot: HTCondor fetches no more often
 FILL_DELAY_S = 1
 
+#: seconds since a slot became busy, or idle
+ACTIVE_S = "time() - EnteredCurrentActivity"
+
 # From this version on the end of a job does not start the next fetch: the slot waits for a timer. No version
 # between 23.9 and 25.14 was tried; the settings for newer versions do no harm on older ones.
 TIMER_DRIVEN = (24,)
@@ -161,14 +164,18 @@ def busy_delay(config: HostConfig) -> str:
 
     Where fetches may wait in the agent, the one that waits when the job ends gives the slot its next job at
     once; without it the slot would wait for the next poll. After the first minute of a job this matters less,
-    and a slot need not fetch again at once after a fetch without a job. It is 1 and not 0, because a dynamic
-    slot whose fetched ad is refused would then fetch 60 times a second.
+    and a slot need not fetch again at once after a fetch without a job.
+
+    Of a job of less than a second no fetch has begun when it ends, and the startd, which evaluates this once
+    more then, still sees the slot as busy since the fetch that brought the job: only 0 lets it fetch at once,
+    anything more has it wait for a second (Resource::tryFetchWork of 25.14). Not so a dynamic slot: it also
+    evaluates this after each of its own fetches, and one whose ad is refused would fetch 60 times a second.
     """
 
     def delay(keyword: Keyword) -> str:
         if not keyword.max_fetch_wait_s:
             return NEVER
-        return "ifThenElse(time() - EnteredCurrentActivity < 60, 1, 5)"
+        return f"ifThenElse({ACTIVE_S} < 2 && DynamicSlot isnt true, 0, ifThenElse({ACTIVE_S} < 60, 1, 5))"
 
     return _by_slot(config, delay)
 

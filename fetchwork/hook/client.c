@@ -144,10 +144,9 @@ static bool starts_with(struct text text, const char *word)
 
 static bool is_plain(const char *text)
 {
-    for (; *text; text++)
-        if (*text < ' ' || *text > '~')
-            return false;
-    return true;
+    while (*text >= ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
 }
 
 /* Up to the next `stop`, which is taken off `rest` too; false where nothing is left. */
@@ -323,12 +322,9 @@ static bool parse_conf(char *text, size_t length)
     const struct {
         const char *key, **value;
     } known[] = {
-        {"keyword", &conf.keyword},
-        {"socket", &conf.socket},
-        {"direct_python", &conf.direct_python},
-        {"direct_config", &conf.direct_config},
-        {"deadline_s", &conf.deadline_s},
-        {own, &conf.own_deadline_s},
+        {"keyword", &conf.keyword},             {"socket", &conf.socket},
+        {"direct_python", &conf.direct_python}, {"direct_config", &conf.direct_config},
+        {"deadline_s", &conf.deadline_s},       {own, &conf.own_deadline_s},
     };
     memset(&conf, 0, sizeof conf);
     for (size_t at = 0; at < length; at++)
@@ -610,17 +606,13 @@ static bool on_path(const char *program)
     return false;
 }
 
-static bool is_true(const char *literal)
-{
-    return literal && strcmp(literal, "true") == 0;
-}
-
 /* Whether jobcheck.find_problem would find none; false where it might. */
 static bool job_is_fine(struct text ad)
 {
     struct job job = {0};
     bool fine = read_job(ad, &job);
-    bool docker = is_true(job.literals[WANTDOCKER]), container = is_true(job.literals[WANTCONTAINER]);
+    bool docker = job.literals[WANTDOCKER] && strcmp(job.literals[WANTDOCKER], "true") == 0;
+    bool container = job.literals[WANTCONTAINER] && strcmp(job.literals[WANTCONTAINER], "true") == 0;
     if (fine && (job.literals[IWD] || !job.given[IWD]))
         fine = files_are_fine(&job, job.given[IWD] ? job.literals[IWD] : ".", docker || container);
     fine = fine && quotes_balance(job.literals[ARGUMENTS]) && quotes_balance(job.literals[ENVIRONMENT]) &&
@@ -702,15 +694,11 @@ static enum outcome parse_reply(struct text data, struct reply *reply, char *why
     const char *end = memmem(data.at, within, "\n\n", 2);
     if (!end && data.length < MAX_HEAD)
         return MORE;
-    if (!end) {
-        snprintf(why, MAX_CAUSE, "head is larger than %d bytes", MAX_HEAD);
-        return BROKEN;
-    }
+    if (!end)
+        return snprintf(why, MAX_CAUSE, "head is larger than %d bytes", MAX_HEAD), BROKEN;
     struct text lines = {data.at, (size_t)(end - data.at)}, first;
-    if (!is_utf8(lines)) {
-        snprintf(why, MAX_CAUSE, "head is not UTF-8");
-        return BROKEN;
-    }
+    if (!is_utf8(lines))
+        return snprintf(why, MAX_CAUSE, "head is not UTF-8"), BROKEN;
     next_part(&lines, '\n', &first);
     if (!equals(first, VERSION) && !starts_with(first, VERSION " "))
         return broken(why, "first line is not '" VERSION " ...': '%s'", first);
@@ -728,10 +716,8 @@ static enum outcome parse_reply(struct text data, struct reply *reply, char *why
     reply->ok = equals(first, VERSION " ok");
     if (starts_with(first, error))
         reply->code = (struct text){first.at + sizeof error - 1, first.length - (sizeof error - 1)};
-    if (!reply->ok && (!reply->code.length || memchr(reply->code.at, ' ', reply->code.length))) {
-        snprintf(why, MAX_CAUSE, "first line is neither 'ok' nor 'error CODE'");
-        return BROKEN;
-    }
+    if (!reply->ok && (!reply->code.length || memchr(reply->code.at, ' ', reply->code.length)))
+        return snprintf(why, MAX_CAUSE, "first line is neither 'ok' nor 'error CODE'"), BROKEN;
     if (!read_number(lines, "exit", &reply->exit, why) || !read_number(lines, "signal", &reply->signal, why) ||
         !read_number(lines, "pid", &reply->pid, why))
         return BROKEN;
@@ -899,6 +885,44 @@ static int deliver(struct reply reply)
     return (int)(reply.exit & 0xff);
 }
 
+/* -- JOB_EXIT is the last of its starter's hooks (siblings.py says why) */
+
+/* The start of a file of /proc; empty where there is none. */
+static struct text read_proc(char *out, size_t size, long pid, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/%s", pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, out, size - 1);
+    if (fd >= 0)
+        close(fd);
+    length = length < 0 ? 0 : length;
+    out[length] = '\0';
+    return (struct text){out, (size_t)length};
+}
+
+static bool is_updating(void)
+{
+    char children[4096], status[512], name[64];
+    long starter = (long)getppid();
+    snprintf(name, sizeof name, "task/%ld/children", starter);
+    struct text rest = read_proc(children, sizeof children, starter, name), child;
+    while (next_part(&rest, ' ', &child)) {
+        struct text stat_line = read_proc(status, sizeof status, strtol(child.at, NULL, 10), "stat");
+        const char *end = memrchr(stat_line.at, ')', stat_line.length);
+        if (end && strstr(status, "(update_job_info)") && !strchr("ZX", end[2]))
+            return true;
+    }
+    return false;
+}
+
+static void await_updates(void)
+{
+    struct timespec pause = {0, 2 * 1000 * 1000};
+    for (double end = now() + 1.0; is_updating() && now() < end;)
+        nanosleep(&pause, NULL);
+}
+
 /* -- the hook */
 
 static bool take_name(const char *path)
@@ -968,5 +992,8 @@ int main(int argc, char **argv)
     /* a host file that holds a password is closed to job users: they need the agent */
     bool may_go_direct = conf.direct_python && access(conf.direct_config ? conf.direct_config : "", R_OK) == 0;
     double agent_end = may_go_direct ? hook.start + hook.kind.agent_s : hook.end;
-    _exit(deliver(ask(agent_end)));
+    int status = deliver(ask(agent_end));
+    if (strcmp(hook.kind.name, "job_exit") == 0)
+        await_updates();
+    _exit(status);
 }

@@ -75,6 +75,10 @@ def main(name: str, home: str) -> None:
             handover = take()
             called_from = handover.called_from if handover else called_from
         status = _Hook(name, (called_from, home), handover).run()
+        if name == "job_exit":
+            from fetchwork.hook.siblings import await_updates
+
+            await_updates()
     except FetchworkError as exc:
         status = _give_up(name, str(exc))
     except BaseException as exc:

@@ -104,21 +104,18 @@ class Bench:
         """Run jobs on slots that are all free, and measure them."""
         _wait(lambda: ready() and self._idle(), "the slots are not free")
         begin = self.log.stat().st_size
-        before, programs = self._cpu()
+        before = self._cpu()
         submit(jobs)
         _wait(lambda: len(self._ends(begin)) >= jobs, f"{jobs} jobs have not ended")
         starts, ends = self._starts(begin), self._ends(begin)
         _wait(self._idle, "the slots do not get free")
-        after, programs_after = self._cpu()
-        programs_after.subtract(programs)
+        spent = self._cpu()
+        spent.subtract(before)
+        cpu_ms = {name: ticks / TICKS * 1000 / jobs for name, ticks in spent.most_common()}
         return Done(
             len(ends) / (ends[-1] - starts[0]),
-            (after - before) * 1000 / jobs,
-            {
-                name: cpu * 1000 / jobs
-                for name, cpu in programs_after.most_common()
-                if cpu * 1000 / jobs >= 0.5
-            },
+            sum(cpu_ms.values()),
+            {name: each for name, each in cpu_ms.items() if each >= 0.5},
         )
 
     def _idle(self) -> bool:
@@ -143,10 +140,10 @@ class Bench:
     def _ends(self, begin: int) -> list[float]:
         return [at for at, old, _ in self._changes(begin) if old == "Busy"]
 
-    def _cpu(self) -> tuple[float, Counter[str]]:
-        """Seconds of CPU of the pool's processes and of those that have ended, and the same by program."""
+    def _cpu(self) -> Counter[str]:
+        """The CPU of the pool's processes and of those that have ended, in clock ticks by program."""
         roots = {pid for pid in self.pool.processes().values() if pid is not None}
-        seconds: Counter[str] = Counter()
+        ticks: Counter[str] = Counter()
         for pid in _family(roots):
             try:
                 text = Path(f"/proc/{pid}/stat").read_text()
@@ -155,9 +152,9 @@ class Bench:
             name = text[text.index("(") + 1 : text.rindex(")")]
             fields = text[text.rindex(")") + 2 :].split()
             own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-            seconds[name] += own / TICKS
-            seconds[f"children of {name}"] += children / TICKS
-        return sum(seconds.values()), seconds
+            ticks[name] += own
+            ticks[f"children of {name}"] += children
+        return ticks
 
 
 def _family(roots: set[int]) -> set[int]:
@@ -245,6 +242,9 @@ def main() -> None:
     parser.add_argument("--suite", help="the Debian suite whose HTCondor is measured")
     parser.add_argument("--jobs", type=int, default=300, help="jobs of a side in a round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--logs", type=Path, help="a new directory to leave HTCondor's and the agent's logs in"
+    )
     parser.add_argument("--python-hooks", action="store_true", help="with the hooks in Python")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
@@ -255,6 +255,8 @@ def main() -> None:
         with pool, Queue(pool.conninfo) as queue:
             print(f"HTCondor {'.'.join(map(str, pool.condor.version() or ()))}, {os.cpu_count()} CPUs")
             done = measure(Bench(pool, arguments.python_hooks), queue, arguments.rounds, arguments.jobs)
+            if arguments.logs:
+                shutil.copytree(pool.condor.log, arguments.logs)
     for name, each in done.items():
         shares = each[-1].by_program
         print(f"{name}: " + ", ".join(f"{program} {ms:.1f}" for program, ms in shares.items()) + " ms a job")

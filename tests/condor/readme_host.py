@@ -153,9 +153,12 @@ class ReadmeHost:
 
 @contextlib.contextmanager
 def readme_host(
-    root: CondorRoot, directory: Path, postgres: PostgresServer, cores: int = CORES
+    root: CondorRoot, directory: Path, postgres: PostgresServer, *, cores: int = CORES, more: str = ""
 ) -> Iterator[ReadmeHost]:
-    """Follow the README on a Debian of its own, with a database and a role of its own."""
+    """Follow the README on a Debian of its own, with a database and a role of its own.
+
+    ``more`` is added to the host file.
+    """
     pip, init, file, install, restart = commands()
     assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
     dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
@@ -173,6 +176,8 @@ def readme_host(
     )
     file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
     assert "host=db.example.org" not in file
+    assert file.endswith("\nEND")
+    file = f"{file.removesuffix('END')}{more}END"
     with Database(administrator) as database, debian(root, directory, cores) as machine:
         try:
             for command in (file, install, restart):

@@ -121,6 +121,8 @@ def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: s
     }
     if name == "prepare_job":
         allowed |= {"fetchwork.hook.jobcheck", "_stat"}
+    elif name == "job_exit":
+        allowed |= {"fetchwork.hook.siblings"}
     script = hooks.directory / name
     if language == "compiled":
         # what it becomes where there is more to do
@@ -258,6 +260,42 @@ def test_a_hook_says_who_calls_it_with_what_and_what_silence_means(name: str) ->
     for line in ("Invoked by", "As user", "Arguments", "Stdin", "Stdout", "Exit status"):
         assert f"\n{line} " in card
     assert "not answer" in " ".join(card.split()) or "nobody answers" in " ".join(card.split())
+
+
+# -- the hooks of one starter
+
+
+STARTER = """
+import os, subprocess, sys, time
+update, exit_ = sys.argv[1:]
+# as condor_starter does: the one just before the other
+children = [subprocess.Popen([update], stdin=subprocess.DEVNULL)]
+children.append(subprocess.Popen([exit_, "exit"], stdin=subprocess.DEVNULL))
+children[1].wait()
+print("over" if children[0].poll() is not None else "running")
+"""
+
+
+@pytest.mark.parametrize("holds_s", [0.3, 20])
+def test_job_exit_ends_after_the_update_beside_it_unless_that_hangs(
+    hooks: Hooks, agent: StartAgent, holds_s: float
+) -> None:
+    def behave(stand_in: StandIn, connection: socket.socket) -> None:
+        stand_in.read(connection)
+        if stand_in.requests[-1].name == "update_job_info":
+            stand_in.over.wait(holds_s)
+        connection.sendall(encode_reply(Reply()))
+
+    stand_in = agent(behave)
+    command = [sys.executable, "-c", STARTER]
+    with subprocess.Popen(
+        [*command, *hooks.command("update_job_info"), *hooks.command("job_exit")],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        told = starter.communicate(timeout=60)[0]
+    assert told == ("over\n" if holds_s < 1 else "running\n")
+    stand_in.over.set()
 
 
 # -- the job's output

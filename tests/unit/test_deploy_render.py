@@ -1,6 +1,7 @@
 """What is generated from a host file, without asking any HTCondor."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,21 @@ def test_slots_of_another_keyword_have_its_delay() -> None:
 
 def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a_timer() -> None:
     text = BASE.replace("max_fetch_wait_s = 0\n", "")
-    assert "time() - EnteredCurrentActivity < 60, 1, 5" in settings(text, (25, 14, 1))["FetchWorkDelay"]
+    assert "time() - EnteredCurrentActivity < 60, 1, 5)" in settings(text, (25, 14, 1))["FetchWorkDelay"]
     assert "EnteredCurrentActivity" not in settings(text, (23, 9, 6))["FetchWorkDelay"]
+
+
+@pytest.mark.parametrize(
+    ("age_s", "kind", "expected"),
+    [(0, "Static", 0), (1, "Static", 0), (3, "Static", 1), (0, "Dynamic", 1), (61, "Dynamic", 5)],
+)
+def test_slot_whose_job_ends_before_its_next_fetch_has_begun_need_not_wait(
+    age_s: int, kind: str, expected: int
+) -> None:
+    slot = f'State = "Claimed"\nActivity = "Busy"\nSlotID = 1\nSlotType = "{kind}"\n'
+    slot += f"EnteredCurrentActivity = {int(time.time()) - age_s}\n"
+    slot += "DynamicSlot = true\n" if kind == "Dynamic" else ""
+    assert delay(ONE_KEYWORD, slot) == expected
 
 
 def test_only_newer_htcondors_need_update_and_polling_intervals() -> None:
