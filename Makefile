@@ -77,7 +77,7 @@ postgres:
 # A real browser for the tests of the page.
 browser: $(INSTALLED)
 	@tests/install-browser
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check '.[browser]' || echo "no playwright: pip could not install it"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \

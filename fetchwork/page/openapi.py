@@ -177,8 +177,16 @@ def document() -> Json:
                 "Events behind a cursor; a stream where text/event-stream is accepted.",
                 _object({"events": {"type": "array", "items": event}, "cursor": {"type": "string"}}),
                 query=(
-                    ("after", "A cursor, or 'now'.", {"type": "string", "default": "now"}),
-                    ("job", "Only events of this job or cluster.", {"type": "string"}),
+                    (
+                        "after",
+                        "A cursor, or 'now'.",
+                        {"type": "string", "pattern": "^(now|[0-9]{1,18}\\.[0-9]{1,18})$", "default": "now"},
+                    ),
+                    (
+                        "job",
+                        "Only events of this job or cluster.",
+                        {"type": "string", "pattern": "^[0-9]{1,9}(\\.[0-9]{1,9})?$"},
+                    ),
                     (
                         "wait_s",
                         "Seconds to wait for the first event.",
