@@ -324,9 +324,7 @@ def is_name(name: str) -> bool:
 
 def plain_text(value: object) -> str | None:
     """What ``print_old`` prints for a plain value of the JSON form; None for what only HTCondor can read."""
-    its_type = type(value)
-    if its_type is str:
-        assert isinstance(value, str)
+    if isinstance(value, str):
         if _UNPRINTABLE.search(value) or (value.startswith("/Expr(") and value.endswith(")/")):
             return None
         try:
@@ -334,13 +332,11 @@ def plain_text(value: object) -> str | None:
         except UnicodeEncodeError:
             return None
         return '"' + value.replace('"', '\\"') + '"'
-    if its_type is bool:
+    if isinstance(value, bool):
         return "true" if value else "false"
-    if its_type is int:
-        assert isinstance(value, int)
+    if isinstance(value, int):
         return str(value) if -(2**63) <= value < 2**63 else None
-    if its_type is float:
-        assert isinstance(value, float)
+    if isinstance(value, float):
         return print_real(value) if math.isfinite(value) else None
     return None
 

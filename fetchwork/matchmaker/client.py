@@ -29,6 +29,9 @@ MAX_SLOTS = 512
 JOBS_A_REQUEST = 20
 #: autoclusters that are explained in one request
 ADS_A_REQUEST = 1000
+#: values that are remembered as readable, and the characters that one has at most
+MAX_READABLE = 10_000
+READABLE_SIZE = 4096
 TOO_LONG = f"evaluating it takes more than {ITEM_CPU_S} s of CPU"
 
 
@@ -73,6 +76,8 @@ class Matchmaker:
         self._worker = 0
         self._sent: set[int] = set()
         self._slots: dict[bytes, int] = {}
+        #: values of jobs' ads that HTCondor has read: with these, ads need not be printed by it
+        self._readable: set[object] = set()
 
     # -- what is asked
 
@@ -126,7 +131,15 @@ class Matchmaker:
         Raises ClassAdError where the job's ad is at fault.
         """
         kept = frozenset(kept)
-        plain = print_plain(run, slot, kept=kept, host=host, keyword=keyword, uid_domain=uid_domain)
+        plain = print_plain(
+            run,
+            slot,
+            kept=kept,
+            host=host,
+            keyword=keyword,
+            uid_domain=uid_domain,
+            readable=self._readable,
+        )
         if plain is not None:
             return plain.encode()
         async with self._turn:
@@ -144,6 +157,11 @@ class Matchmaker:
             reply = await self._alone(whole if number is None else {**request, "slot_number": number}, whole)
         if "problem" in reply:
             raise ClassAdError(reply["problem"])
+        if len(self._readable) > MAX_READABLE:
+            self._readable.clear()
+        self._readable.update(
+            value for value in run.ad.values() if isinstance(value, str) and len(value) < READABLE_SIZE
+        )
         return str(reply["ad"]).encode()
 
     async def judge(self, jobs: Sequence[Job]) -> list[Judgement]:

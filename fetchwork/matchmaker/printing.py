@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from fetchwork.classad.ads import is_name, plain_text
@@ -69,11 +69,19 @@ def build(
 
 
 def print_plain(
-    run: Run, slot: bytes, *, kept: frozenset[str], host: str, keyword: str, uid_domain: str | None
+    run: Run,
+    slot: bytes,
+    *,
+    kept: frozenset[str],
+    host: str,
+    keyword: str,
+    uid_domain: str | None,
+    readable: Container[object],
 ) -> str | None:
     """The same as text, where the ad has nothing but plain values; None where HTCondor has to read it.
 
-    Most ads are so, and nothing of them is evaluated: the agent can print them by itself.
+    Most ads are so, and nothing of them is evaluated: the agent can print them by itself. What is kept may be
+    an expression that is ``readable``: HTCondor has read it before.
     """
     domain = uid_domain or _uid_domain(slot)
     if domain is None:
@@ -83,11 +91,17 @@ def print_plain(
     spellings = {name.lower(): name for name in (*REQUEST_DEFAULTS, "JobUniverse", *added)}
     for name, value in (*run.ad.items(), *added.items()):
         key = name.lower()
-        if value is None or (key in kept and name not in added):
+        if value is None:
             continue
-        text = plain_text(value)
         # one of another spelling would be given twice, or replace ours
-        if text is None or spellings.setdefault(key, name) != name or not is_name(name):
+        if spellings.setdefault(key, name) != name:
+            return None
+        text = plain_text(value)
+        if key in kept and name not in added:
+            if text is None and not (isinstance(value, str) and value in readable):
+                return None
+            continue
+        if text is None or not is_name(name):
             return None
         lines[name] = f"{name} = {text}\n"
     for name, number_of in (*REQUEST_DEFAULTS.items(), ("JobUniverse", int(Universe.VANILLA))):

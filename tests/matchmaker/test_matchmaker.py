@@ -349,3 +349,21 @@ async def test_what_a_job_prefers_is_remembered_of_each_slot(matchmaker: Matchma
         answer = await matchmaker.look(looks, waiting)
         assert [len(seen.matches) for seen in answer.seen] == [0, 1, 0]
         assert [seen.yielded for seen in answer.seen] == [True, False, False]
+
+
+async def test_matchmaker_is_asked_to_print_once_for_what_stays_in_the_database(
+    matchmaker: Matchmaker,
+) -> None:
+    ad = {"Cmd": "/bin/true", "PeriodicHold": "/Expr(NumJobStarts > 5)/"}
+    run = Run(1, "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11", 42, 0, "alice", True, ad)
+    texts = []
+    for _ in range(2):
+        texts.append(
+            await matchmaker.print_ad(
+                run, SLOT, kept={"periodichold"}, host="ep", keyword="FW", uid_domain=None
+            )
+        )
+        # the second time there is nobody to ask
+        await matchmaker.close()
+    assert texts[0] == texts[1]
+    assert matchmaker.processes.worker == 1

@@ -15,13 +15,24 @@ from fetchwork.matchmaker.printing import Run, build, print_plain
 
 SLOT = (Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-static-unclaimed.ad").read_bytes()
 KEPT = frozenset({"requirements", "periodichold"})
+READABLE = {"/Expr(TARGET.Memory > 5)/", "/Expr(NumJobStarts > 5)/"}
 
 names = st.one_of(
     st.sampled_from(
         [
             *("Cmd", "cmd", "RequestCpus", "requestcpus", "RequestTapes", "JobUniverse", "jobuniverse"),
             *("Owner", "owner", "HookKeyword", "hookkeyword", "FetchWorkToken", "FetchWorkHasPolicy"),
-            *("Requirements", "PERIODICHOLD", "ClaimId", "odd name", "", "1st", "True", "undefined"),
+            *(
+                "Requirements",
+                "requirements",
+                "PERIODICHOLD",
+                "ClaimId",
+                "odd name",
+                "",
+                "1st",
+                "True",
+                "undefined",
+            ),
         ]
     ),
     st.text("abAB_1é ", min_size=1, max_size=4),
@@ -56,7 +67,7 @@ def both(ad: dict[str, Any], slot: bytes = SLOT, **other: Any) -> tuple[str | No
         built = print_old(build(run, parse_old(slot), **context))
     except ClassAdError:
         built = None
-    return print_plain(run, slot, **context), built
+    return print_plain(run, slot, **context, readable=READABLE), built
 
 
 @settings(max_examples=500, deadline=None)
@@ -81,6 +92,11 @@ def test_what_jobs_mostly_are_is_plain() -> None:
     )
     assert plain is not None
     assert plain == built
+
+
+def test_expression_that_stays_in_the_database_has_been_read_once() -> None:
+    assert both({"PeriodicHold": "/Expr(Never > 5)/"})[0] is None
+    assert both({"PeriodicHold": f"/Expr({'9' * 5000})/"}) == (None, None)
 
 
 @pytest.mark.parametrize("value", ["/Expr(1 + 1)/", "two\nlines", [1], {"a": 1}, 2**63, float("inf")])
