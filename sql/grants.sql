@@ -107,11 +107,12 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.note_significant,
     -- a fetch
     fetchwork.candidates,
+    fetchwork.read_demand,
     fetchwork.autocluster_ads,
     fetchwork.report_faults,
     fetchwork.slot_is_free,
     fetchwork.run_owner,
-    fetchwork.claim,
+    fetchwork.claim_many,
     fetchwork.withdraw,
     fetchwork.accept,
     fetchwork.reject,

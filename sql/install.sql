@@ -63,9 +63,11 @@
 \ir functions/matching/follows_job.sql
 \ir functions/matching/matched_names.sql
 \ir functions/matching/ensure_autocluster.sql
+\ir functions/matching/tell_demand.sql
 \ir functions/matching/ensure_demand.sql
 \ir functions/matching/end_demand.sql
 \ir functions/matching/candidates.sql
+\ir functions/matching/read_demand.sql
 \ir functions/matching/autocluster_ads.sql
 \ir functions/matching/shares.sql
 \ir functions/matching/report_faults.sql
@@ -73,6 +75,7 @@
 \ir functions/matching/lock_limits.sql
 \ir functions/matching/limit_allows.sql
 \ir functions/matching/claim.sql
+\ir functions/matching/claim_many.sql
 \ir functions/matching/note_significant.sql
 \ir functions/matching/preempt.sql
 

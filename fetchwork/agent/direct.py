@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 
 from fetchwork.agent import orphans
-from fetchwork.agent.fetches import look_once
+from fetchwork.agent.fetches import frees_slot
 from fetchwork.agent.replay import Replay
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers import matchround
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.fetch import FetchAttempt
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.matchround import Seeker
 from fetchwork.handlers.runs import Runs
 from fetchwork.log import event
 from fetchwork.process import Process
@@ -68,5 +70,9 @@ async def fetch(task: Task, runs: UnwatchedRuns) -> Answer:
     attempt = FetchAttempt(task)
     if attempt.not_now is not None:
         return attempt.answer(attempt.not_now)
-    look = await look_once(attempt, runs)
-    return look.offer or attempt.answer("nothing")
+    seeker = Seeker(attempt, await frees_slot(attempt, runs))
+    await matchround.look([seeker])
+    if isinstance(seeker.result, FetchworkError):
+        raise seeker.result
+    offer = seeker.result.offer if seeker.result else None
+    return offer or attempt.answer("nothing")

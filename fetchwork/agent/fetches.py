@@ -1,7 +1,7 @@
 """FETCH_WORK in the agent: a fetch looks for work, and waits in between for as long as it may.
 
-A fetch goes one way: the server reads it, the list of waiting fetches keeps it until something changes,
-matching decides, and the handler's ``FetchAttempt`` claims and prints.
+A fetch goes one way: the server reads it, the list of waiting fetches keeps it until something changes, and
+a round of matching (``matchrounds``) finds, claims and prints a job for it and for the others that look.
 
 A fetch of an idle slot waits for work to appear. A fetch of a busy slot whose job is ours waits for the end
 of its starter, upon which the startd takes the answer as that of an idle slot: so a chain of short jobs has
@@ -16,9 +16,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
+from fetchwork.agent.matchrounds import Matchmaking
 from fetchwork.handlers.context import Answer, Task
-from fetchwork.handlers.fetch import DATABASE_S, FetchAttempt, Look
+from fetchwork.handlers.fetch import FetchAttempt, Look
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.matchround import DATABASE_S, Seeker
 
 #: how long a job is left to slots that it prefers
 YIELD_S = 0.25
@@ -62,6 +64,7 @@ class Fetches:
         self._runs = runs
         self._waiting = waiting
         self._on_wait = on_wait
+        self._matchmaking = Matchmaking()
 
     async def answer(self, task: Task, gone: asyncio.Event) -> Answer:
         """The answer to a fetch whose hook sets ``gone`` when it leaves: a job, or nothing in the end."""
@@ -74,26 +77,33 @@ class Fetches:
         # from before the first look, so that what comes during it is not missed
         waiting = self._enter(attempt, gone, task.request.body) if attempt.may_wait else None
         wait_end = min(task.end - RESERVE_S, time.monotonic() + task.context.max_fetch_wait_s)
+        fresh = True
         try:
             while True:
-                offer = await self._look(attempt, waiting)
-                if offer is not None:
-                    return offer
+                look = await self._look(attempt, waiting, fresh=fresh)
+                if look.offer is not None:
+                    return look.offer
+                fresh = False
                 left_s = wait_end - time.monotonic()
-                if waiting is None or left_s <= 0 or not await waiting.wait(left_s):
+                pause_s = left_s if look.again_s is None else min(left_s, look.again_s)
+                if waiting is None or left_s <= 0 or not await waiting.wait(pause_s):
                     return attempt.answer("nothing")
         finally:
             if waiting is not None:
                 self._waiting.leave(waiting)
 
-    async def _look(self, attempt: FetchAttempt, waiting: WaitingFetch | None) -> Answer | None:
+    async def _look(self, attempt: FetchAttempt, waiting: WaitingFetch | None, *, fresh: bool) -> Look:
         """Look once for work, and once more for what the slots that jobs prefer have left."""
-        look = await look_once(attempt, self._runs, self._waiting.beside(waiting) if waiting else [])
+        exclusive = await frees_slot(attempt, self._runs)
+        others = self._waiting.beside(waiting) if waiting else []
+        is_over = (lambda: waiting.is_over) if waiting else (lambda: False)
+        look = await self._matchmaking.look(Seeker(attempt, exclusive, others, fresh, is_over))
         if look.left_to_others:
-            # those slots look at the same moment
+            # those slots look, too
+            self._waiting.wake(attempt.session)
             await asyncio.sleep(YIELD_S)
-            look = await look_once(attempt, self._runs)
-        return look.offer
+            look = await self._matchmaking.look(Seeker(attempt, exclusive, (), fresh, is_over))
+        return look
 
     async def _until_free(self, attempt: FetchAttempt, gone: asyncio.Event) -> bool:
         """Wait for the end of a busy slot's starter, where the fetch may wait and the slot is free then."""
@@ -120,11 +130,9 @@ class Fetches:
         return self._waiting.enter(attempt.session, attempt.slot_name, gone, slot)
 
 
-async def look_once(attempt: FetchAttempt, runs: SlotFreer, others: list[bytes] | None = None) -> Look:
-    """Free an undivided slot of what it ran before, and look for work for it."""
-    task = attempt.task
+async def frees_slot(attempt: FetchAttempt, runs: SlotFreer) -> bool:
+    """Free an undivided slot of what it ran before; False if it has, or may have, other runs now."""
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
-    exclusive = not attempt.partitionable and await runs.free_slot(
-        task.context, attempt.slot_name, task.left(DATABASE_S)
+    return not attempt.partitionable and await runs.free_slot(
+        attempt.task.context, attempt.slot_name, attempt.task.left(DATABASE_S)
     )
-    return await attempt.look(exclusive=exclusive, others=others or ())

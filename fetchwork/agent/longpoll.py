@@ -121,22 +121,23 @@ class WaitingFetch:
         await _first(timeout_s, self.woken, self._gone, self.outdated)
         # a burst of submits is one look, not many
         pause = self._looked_at + self._fetches.pause_s - time.monotonic()
-        if pause > 0 and not self._over:
+        if pause > 0 and not self.is_over:
             await _first(pause, self._gone, self.outdated)
         self.woken.clear()
         self._looked_at = time.monotonic()
-        return not self._over
+        return not self.is_over
 
     async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
         """Wait for ``event``; False if it did not come in time, or the fetch has to end now."""
         end = time.monotonic() + timeout_s
-        while not event.is_set() and not self._over and time.monotonic() < end:
+        while not event.is_set() and not self.is_over and time.monotonic() < end:
             self.woken.clear()
             await _first(end - time.monotonic(), event, self.woken, self._gone)
-        return event.is_set() and not self._over
+        return event.is_set() and not self.is_over
 
     @property
-    def _over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether the fetch has to end now."""
         return self._fetches.closed or self._gone.is_set() or self.outdated.is_set()
 
 

@@ -1,10 +1,16 @@
-"""What wakes waiting fetches: the database's notifications, and the clock where none comes."""
+"""What wakes waiting fetches: the database's notifications, and the clock where none comes.
+
+A notification says what it is about (sql/functions/matching/tell_demand.sql). ``matching.demand`` keeps what
+it says, and tells whether a look is worth while, and when: the news of one job brings some of a thousand
+agents, not all at once. A look that finds nothing new that may fit asks the database nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+import time
 
 from fetchwork.agent.lease import Lease
 from fetchwork.agent.longpoll import WaitingFetches
@@ -26,26 +32,48 @@ class WorkNotifications:
         self.listening = False
         self._lease = lease
         self._waiting = waiting
+        self._next: asyncio.TimerHandle | None = None
 
     async def listen(self) -> None:
-        """Wake waiting fetches when work is notified, for ever."""
+        """Keep what is notified, and wake waiting fetches when that may help them, for ever."""
         session = self._lease.session
+        demand = session.demand
         while True:
             try:
-                async for _ in session.database.notifications("fetchwork_work"):
-                    self.listening = True
-                    self._waiting.wake(session)
+                async for note in session.database.notifications("fetchwork_work"):
+                    if not self.listening:
+                        # what is read from now on is kept current
+                        self.listening = demand.live = True
+                        demand.forget()
+                        self._wake_in(0.0)
+                        continue
+                    seconds = demand.heard(note, time.monotonic())
+                    if seconds is not None:
+                        self._wake_in(seconds)
             except FetchworkError as error:
                 event(log, logging.DEBUG, "listen", database=session.name, problem=error)
                 if self.listening:
                     # calls may still wait for it a while: this connection is the first to know
                     self._lease.note_away(error)
             finally:
-                self.listening = False
+                self.listening = demand.live = False
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
     async def wake(self) -> None:
         """Let waiting fetches look now and then, for ever."""
         while True:
-            await asyncio.sleep(LOOK_S if self.listening else POLL_S)
+            await asyncio.sleep(random.uniform(0.8, 1.2) * (LOOK_S if self.listening else POLL_S))  # noqa: S311
             self._waiting.wake(self._lease.session)
+
+    def _wake_in(self, seconds: float) -> None:
+        """Wake waiting fetches after so many seconds, or sooner if that was planned."""
+        loop = asyncio.get_running_loop()
+        if self._next is not None:
+            if self._next.when() <= loop.time() + seconds:
+                return
+            self._next.cancel()
+        self._next = loop.call_later(seconds, self._wake)
+
+    def _wake(self) -> None:
+        self._next = None
+        self._waiting.wake(self._lease.session)

@@ -1,19 +1,22 @@
-"""From the choices of a fetch to an offer: a run is claimed, and printed as the ad that FETCH_WORK shows."""
+"""From the choices of fetches to offers: runs are claimed and printed as the ads that FETCH_WORK shows."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fetchwork.codes import HoldCode
 from fetchwork.db import calls
-from fetchwork.errors import ClassAdError
+from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError
 from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.session import HostSession
 from fetchwork.hook.wire import Reply
-from fetchwork.matching.choose import Choice
+from fetchwork.matching.demand import Pair
+from fetchwork.matching.rotation import Weighed
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
 
@@ -31,53 +34,110 @@ class Fetch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """A choice that the slot may be given, and what a second of the slot costs the job."""
+class Wanted:
+    """A slot and the choices that it may be given, in the order of preference."""
 
-    choice: Choice
-    weight: float = 1.0
+    fetch: Fetch
+    choices: Sequence[Weighed]
+    exclusive: bool
 
 
-async def claim(fetch: Fetch, weighed: Sequence[Weighed], exclusive: bool) -> calls.Claimed | None:
-    """Make a run of the first job that can be had of these choices."""
-    task, session = fetch.task, fetch.task.context.session
-    greeting = await session.hello(task.left(DATABASE_S))
-    choices = [one.choice for one in weighed]
-    claimed = await session.database.run(
-        calls.claim(
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A run that a slot was given, and of which of its choices."""
+
+    run: calls.Claimed
+    of: Weighed
+
+
+async def claim(
+    session: HostSession, wanted: Sequence[Wanted], timeout_s: float
+) -> list[Taken | FetchworkError | None]:
+    """For each of the slots a run of the first job that can be had of its choices; None if there is none.
+
+    What went wrong with one slot alone is its error.
+    """
+    greeting = await session.hello(timeout_s)
+    indices: dict[Pair, int] = {}
+    slots = [
+        {
+            "slot": one.fetch.slot_name,
+            "exclusive": one.exclusive,
+            "choices": [indices.setdefault(_pair(ranked), len(indices) + 1) for ranked in one.choices],
+            "weights": _weights(one.choices),
+        }
+        for one in wanted
+    ]
+    pairs = list(indices)
+    rows = await session.database.run(
+        calls.claim_many(
             host_id=greeting.host_id,
-            slot=fetch.slot_name,
-            autoclusters=[choice.autocluster.autocluster_id for choice in choices],
-            prios=[choice.prio for choice in choices],
-            hints=[
-                session.positions.hint(choice.autocluster.autocluster_id, choice.prio) for choice in choices
-            ],
-            limited=[choice.limited for choice in choices],
-            weights=[one.weight for one in weighed],
+            autoclusters=[number for number, _ in pairs],
+            prios=[prio for _, prio in pairs],
+            hints=[session.positions.hint(*pair) for pair in pairs],
+            slots=slots,
             offer_s=OFFER_S,
-            lease_s=task.context.lease_s,
-            exclusive=exclusive,
+            lease_s=wanted[0].fetch.task.context.lease_s,
         ),
-        timeout_s=task.left(DATABASE_S),
-        # a second one would take another job
+        timeout_s=timeout_s,
+        # a second one would take other jobs
         again=False,
     )
-    for choice in choices:
-        autocluster = choice.autocluster
-        if claimed is not None and autocluster.autocluster_id == claimed.autocluster_id:
-            session.positions.took(autocluster.autocluster_id, choice.prio, claimed.position)
-            session.shares.claimed(autocluster.submitter)
-            break
-        session.positions.found_nothing(autocluster.autocluster_id, choice.prio)
-    return claimed
+    answers: list[Taken | FetchworkError | None] = [None] * len(wanted)
+    for row in rows:
+        number = row.slot_number - 1
+        if row.problem is not None:
+            answers[number] = DatabaseRefused(row.problem)
+            if row.choice is not None and row.position is not None:
+                # so that the next slots do not stumble over the same job
+                session.positions.took(*pairs[row.choice - 1], row.position)
+            continue
+        assert row.choice is not None and row.position is not None
+        pair = pairs[row.choice - 1]
+        taken = Taken(row, next(ranked for ranked in wanted[number].choices if _pair(ranked) == pair))
+        session.positions.took(*pair, row.position)
+        session.shares.claimed(taken.of.choice.autocluster.submitter)
+        session.demand.got(pair)
+        answers[number] = taken
+    _note_what_was_in_vain(session, wanted, answers)
+    return answers
 
 
-async def offer(fetch: Fetch, claimed: calls.Claimed, problem: str | None = None) -> Answer | None:
+def _note_what_was_in_vain(
+    session: HostSession, wanted: Sequence[Wanted], answers: Sequence[Taken | FetchworkError | None]
+) -> None:
+    """What came before the choice that a slot got, and all choices of one without a job, yielded nothing."""
+    in_vain: set[Pair] = set()
+    for one, answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, FetchworkError):
+            continue
+        for ranked in one.choices:
+            if answer is not None and ranked is answer.of:
+                break
+            in_vain.add(_pair(ranked))
+    now = time.monotonic()
+    for pair in in_vain:
+        session.positions.found_nothing(*pair)
+        session.demand.in_vain(pair, now)
+
+
+def _weights(choices: Sequence[Weighed]) -> float | list[float]:
+    """The weights of the choices, or the one that they all have."""
+    weights = [ranked.weight for ranked in choices]
+    return weights if len(set(weights)) > 1 else weights[0]
+
+
+def _pair(ranked: Weighed) -> Pair:
+    return ranked.choice.autocluster.autocluster_id, ranked.choice.prio
+
+
+async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | None:
     """The answer that offers a claimed run; None if its ad can't be printed, upon which its job is Held.
 
-    ``problem`` says why matching could not read the ad.
+    ``problem`` says why matching could not read the ad of its autocluster.
     """
     task, context, session = fetch.task, fetch.task.context, fetch.task.context.session
+    claimed, submitter = taken.run, taken.of.choice.autocluster.submitter
     run = LiveRun(
         run_id=claimed.run_id,
         token=str(claimed.token),
@@ -121,23 +181,18 @@ async def offer(fetch: Fetch, claimed: calls.Claimed, problem: str | None = None
 
     async def undo() -> None:
         await _withdraw(task, run, "the hook ended before it got the answer")
-        autocluster = session.autoclusters.get(claimed.autocluster_id)
-        session.shares.claimed(autocluster.submitter if autocluster else "", -1.0)
+        session.shares.claimed(submitter, -1.0)
 
     return Answer(Reply(printed), "offered", run.slot, run.job, run.run_id, undo=undo)
 
 
-async def refuse_for_want_of_account(fetch: Fetch, choices: Sequence[Weighed], exclusive: bool) -> None:
-    """Refuse one job that had its turn and whose owner has no account on this host.
+async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claimed) -> None:
+    """Refuse a job that had its turn and whose owner has no account on this host.
 
     HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
     taking the slot's time; where no host knows the account the job is Held in the end, and its reason says
     so.
     """
-    claimed = await claim(fetch, choices, exclusive)
-    if claimed is None:
-        return
-    session = fetch.task.context.session
     await session.database.run(
         calls.refuse_start(
             run_id=claimed.run_id,

@@ -36,6 +36,8 @@ async def reply_fetch(task: Task) -> Answer:
     )
     if ended:
         task.runs.ended(session, key.run_id)
+        # the slot's rest is among what is read
+        session.demand.outdate()
     return subject.answer("rejected" if ended else "over", reason=reason)
 
 

@@ -15,6 +15,7 @@ from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMis
 from fetchwork.handlers.reports import RunReports
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.demand import Demand
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
 from fetchwork.matchmaker.client import Matchmaker
@@ -53,6 +54,8 @@ class HostSession:
         self.taken: str | None = None
         #: what hooks report of runs
         self.reports = RunReports(database)
+        #: what waits for this host's slots
+        self.demand = Demand()
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
@@ -124,6 +127,7 @@ class HostSession:
         self.kept = frozenset(attribute["key"] for attribute in kept)
         self._greeting = greeting
         self.renewed(asked_at)
+        self.demand.forget()
         return greeting
 
     async def beat(self, alive: Sequence[int], timeout_s: float) -> list[calls.UnwantedRun]:
@@ -173,6 +177,22 @@ class HostSession:
         greeting = await self.hello(timeout_s)
         return await self.database.run(calls.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
 
+    async def read_demand(self, queues: Iterable[str], timeout_s: float) -> None:
+        """Read what waits in these queues, if what is kept may not be all of it."""
+        greeting = await self.hello(timeout_s)
+        since = self.demand.since(queues, time.monotonic())
+        if since is None:
+            return
+        reading = self.demand.begin_reading(time.monotonic())
+        row = None
+        try:
+            row = await self.database.run(
+                calls.read_demand(host_id=greeting.host_id, queues=self.demand.queues, since=since),
+                timeout_s=timeout_s,
+            )
+        finally:
+            self.demand.end_reading(reading, row, time.monotonic())
+
     async def read_autoclusters(self, ids: Iterable[int], timeout_s: float) -> None:
         """Read the autoclusters that are not known yet."""
         self.autoclusters.trim()
@@ -192,6 +212,8 @@ class HostSession:
             ),
             timeout_s=timeout_s,
         )
+        # they are not among what could run here any more
+        self.demand.forget()
 
     async def read_shares(self, timeout_s: float) -> None:
         """Read the submitters' shares, if what is known is old."""

@@ -1,6 +1,6 @@
 """Which autoclusters a slot may get, and in which order.
 
-The database says what waits (``candidates``). It is ordered here as HTCondor's negotiator would, and then put
+The database says what waits (``demand``). It is ordered here as HTCondor's negotiator would, and then put
 against the slot's ad by the matchmaker, in this order, until enough is found:
 
 1. the slot's own ``Rank``, where it defines one: the matchmaker puts all against such a slot;
@@ -22,14 +22,12 @@ from fetchwork.matching.shares import Shares
 
 
 class CandidateRow(Protocol):
-    """What is read of a row of ``fetchwork.candidates``."""
+    """What is looked at of an autocluster and a priority that wait."""
 
     @property
     def autocluster_id(self) -> int: ...
     @property
     def job_prio(self) -> int: ...
-    @property
-    def limited(self) -> bool: ...
 
 
 class Choice(NamedTuple):
@@ -37,7 +35,6 @@ class Choice(NamedTuple):
 
     autocluster: Autocluster
     prio: int
-    limited: bool
 
 
 def order(
@@ -68,7 +65,7 @@ def order(
                 position_of((number, prio), 0),
                 number,
                 len(group),
-                Choice(autocluster, prio, row.limited),
+                Choice(autocluster, prio),
             )
         )
     queue_order = {queue: number for number, queue in enumerate(queues)}

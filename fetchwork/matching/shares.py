@@ -54,12 +54,12 @@ class Shares:
         """A job of ``submitter`` was claimed here since then, or given back (``slots`` -1)."""
         self.in_use[submitter] = max(0.0, self.in_use.get(submitter, 0.0) + slots)
 
-    def need(self, submitter: str) -> float:
-        """The submitter with the lowest gets the next slot."""
+    def need(self, submitter: str, more: int = 0) -> float:
+        """The submitter with the lowest gets the next slot; ``more`` slots are about to be its own."""
         factor = self.factor.get(submitter, DEFAULT_FACTOR)
         # no real priority is below a half
         used = self.effective_prio.get(submitter, 0.5 * factor)
-        return used + factor * (self.in_use.get(submitter, 0.0) + 1.0)
+        return used + factor * (self.in_use.get(submitter, 0.0) + more + 1.0)
 
 
 class SlotWeights:

@@ -631,12 +631,15 @@ COMMENT ON TABLE fetchwork.waiting IS 'what a claim reads: the jobs that may be 
 -- round: see functions/matching/ensure_demand.sql.
 CREATE TABLE fetchwork.demand (
     autocluster_id integer NOT NULL REFERENCES fetchwork.autocluster (autocluster_id),
-    job_prio integer NOT NULL
+    job_prio integer NOT NULL,
+    -- the transaction that announced it: who has read the demand asks only for what came since
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id()
 );
 
 COMMENT ON TABLE fetchwork.demand IS 'which autoclusters have rows in "waiting", and at which priorities';
 
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
+CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Counts ----------------------------------------------------------------------------------------------------
 -- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait

@@ -32,6 +32,7 @@ IN_PROCESS = {
     "test_fetch_that_is_early",
     "test_fetch_work",
     "test_forged_reports",
+    "test_match_rounds",
     "test_orphans",
     "test_rank",
     "test_run_hooks",
@@ -104,6 +105,7 @@ class Hooks:
         self.spooled: list[Request] = []
         #: fetches wait where a test says for how long (max_fetch_wait_s)
         self.waiting = Waiting()
+        self.fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
 
     async def ask(self, name: str, body: bytes = b"", arg: str = "", **more: Any) -> Answer:
         """The whole answer to one request."""
@@ -119,8 +121,7 @@ class Hooks:
             time.monotonic() + seconds,
             spool=spool,
         )
-        fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
-        return await handlers.handle(task, fetch_work=lambda task: fetches.answer(task, asyncio.Event()))
+        return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, asyncio.Event()))
 
     async def keep(self, report: Request) -> None:
         """Spool a report."""

@@ -78,22 +78,23 @@ class Slots:
 
     async def _slot(self, host_id: int, number: int, autocluster: int) -> None:
         while True:
-            claimed = await self.database.run(
-                calls.claim(
+            rows = await self.database.run(
+                calls.claim_many(
                     host_id=host_id,
-                    slot=f"slot{number}@bench",
                     autoclusters=[autocluster],
                     prios=[0],
                     hints=[self.hints.get(autocluster, 0)],
-                    limited=[False],
-                    weights=[1.0],
+                    slots=[
+                        {"slot": f"slot{number}@bench", "exclusive": True, "choices": [1], "weights": 1.0}
+                    ],
                     offer_s=60.0,
                     lease_s=1800.0,
-                    exclusive=True,
                 )
             )
-            if claimed is None:
+            if not rows:
                 return
+            (claimed,) = rows
+            assert claimed.position is not None, claimed.problem
             self.hints[autocluster] = claimed.position
             key: _Key = {"run_id": claimed.run_id, "token": str(claimed.token), "timeout_s": 10.0}
             self.reports.accepted(claimed.run_id, str(claimed.token))

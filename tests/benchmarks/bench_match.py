@@ -31,7 +31,7 @@ import psycopg
 from fetchwork.classad.ads import parse_old
 from fetchwork.db import calls, schema
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.handlers.fetch import AUTOCLUSTERS_A_CLAIM
+from fetchwork.handlers.matchround import AUTOCLUSTERS_A_CLAIM
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import order
 from fetchwork.matching.slotstate import slot_resources

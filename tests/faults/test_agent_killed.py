@@ -15,7 +15,7 @@ from tests.faults.proxy import Side, Trap
 from tests.waiting import PATIENCE_S
 
 #: what each host calls all the time; other writes are provoked below
-WRITES = ("claim", "accept", "start", "heartbeat", "finish", "beat")
+WRITES = ("claim_many", "accept", "start", "heartbeat", "finish", "beat")
 
 #: an account that no host has
 STRANGER = "no-such-account"
@@ -159,8 +159,8 @@ async def _while_hooks_die(
 
 
 async def _withdraw(site: Site) -> None:
-    """Fetches that are gone before they are answered."""
-    await _while_hooks_die(site, "hasty", "withdraw", ("fetch_work", "sent"))
+    """Fetches that die with the answer in hand, so that their slots ask again."""
+    await _while_hooks_die(site, "hasty", "withdraw", ("fetch_work", "answered"))
 
 
 async def _slot_is_free(site: Site) -> None:

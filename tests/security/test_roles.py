@@ -188,7 +188,7 @@ OF_SUBMITTERS = {
     "edit",
 }
 OF_AGENTS = {
-    "hello", "beat", "goodbye", "report_slots", "candidates", "autocluster_ads", "claim", "accept", "reject", "start", "refuse_start",
+    "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
 }  # fmt: skip

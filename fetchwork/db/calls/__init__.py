@@ -2,9 +2,8 @@
 
 A function here touches nothing. It returns a ``Call``, which a ``Database`` or an ``AsyncDatabase`` runs::
 
-    claimed = await database.run(calls.claim(host_id=7, slot="slot1@ep17", ...), timeout_s=5.0)
-    if claimed is not None:
-        print(claimed.run_id)
+    runs = await database.run(calls.host_runs(host_id=7), timeout_s=5.0)
+    print([run.run_id for run in runs])
 
 ``tests/sql/test_calls.py`` compares every call with the functions that the database has.
 """
@@ -59,13 +58,15 @@ from fetchwork.db.calls.matching import (
     AutoclusterAd,
     Candidate,
     Claimed,
+    DemandRead,
     Prospects,
     SubmitterShare,
     WaitingAutocluster,
     autocluster_ads,
     candidates,
-    claim,
+    claim_many,
     prospects,
+    read_demand,
     report_faults,
     shares,
     waiting_autoclusters,
@@ -104,6 +105,7 @@ __all__ = [
     "Call",
     "Candidate",
     "Claimed",
+    "DemandRead",
     "EventWindow",
     "Greeting",
     "HistoryEdge",
@@ -128,7 +130,7 @@ __all__ = [
     "autocluster_ads",
     "beat",
     "candidates",
-    "claim",
+    "claim_many",
     "edit",
     "event_window",
     "finish",
@@ -148,6 +150,7 @@ __all__ = [
     "policy_jobs",
     "preempt",
     "prospects",
+    "read_demand",
     "refuse_start",
     "reject",
     "release",

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, records_of
+from psycopg.types.json import Jsonb
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, one_of, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,30 @@ class Candidate(Record):
     submitter: str
     #: a concurrency limit, or one of its queue or submitter, may stand against it
     limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DemandRead(Record):
+    """What waits for a host, or came since an earlier answer: in lists of one length."""
+
+    #: what the next call may ask for news since
+    seen: str
+    whole: bool
+    #: how many agents are alive
+    agents: int
+    #: the host is taken for one, and offered nothing but single probes
+    black_hole: bool
+    autoclusters: list[int]
+    prios: list[int]
+    #: what is asked for, None where that is an expression
+    cpus: list[float | None]
+    memory_mib: list[float | None]
+    disk_kib: list[float | None]
+    gpus: list[float | None]
+    #: slots that are not offered an autocluster for so many seconds
+    resting_slots: list[str]
+    resting_autoclusters: list[int]
+    resting_s: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +72,20 @@ class SubmitterShare(Record):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(Record):
-    """A run that was just made of a waiting job."""
+    """What came of the claim for one slot: a run that was just made of a waiting job, or a problem."""
 
+    #: index of the slot in the call, from 1
+    slot_number: int
+    #: why this slot's claim failed; of the rest only ``choice`` and ``position`` are told then
+    problem: str | None
+    #: index in the call's autoclusters, from 1
+    choice: int | None
     run_id: int
     token: UUID
     cluster_id: int
     proc_id: int
-    autocluster_id: int
     #: where the job stood in the queue of its autocluster and priority
-    position: int
+    position: int | None
     owner: str
     has_policy: bool
     ad: JsonObject
@@ -138,37 +169,37 @@ def shares() -> Call[list[SubmitterShare]]:
     return records_of(SubmitterShare, "shares")
 
 
-def claim(
+def read_demand(*, host_id: int, queues: Sequence[str], since: str) -> Call[DemandRead]:
+    """What waits in the queues and could run on the host; with ``since`` what came after that answer."""
+    return one_of(DemandRead, "read_demand", {"host_id": host_id, "queues": list(queues), "since": since})
+
+
+def claim_many(
     *,
     host_id: int,
-    slot: str,
     autoclusters: Sequence[int],
     prios: Sequence[int],
     hints: Sequence[int],
-    limited: Sequence[bool],
-    weights: Sequence[float],
+    slots: Sequence[JsonObject],
     offer_s: float,
     lease_s: float,
-    exclusive: bool,
-) -> Call[Claimed | None]:
-    """Take the first job that can be had of these autoclusters, in their order, for a slot.
+) -> Call[list[Claimed]]:
+    """Take a job for each of these slots, the first that can be had of its choices.
 
-    Not to be repeated: a second call takes another job.
+    A slot is ``{"slot": name, "exclusive": bool, "choices": [indices in autoclusters, from 1], "weights":
+    [of each] or one number for all}``. Not to be repeated: a second call takes other jobs.
     """
-    return first_of(
+    return records_of(
         Claimed,
-        "claim",
+        "claim_many",
         {
             "host_id": host_id,
-            "slot": slot,
             "autoclusters": list(autoclusters),
             "prios": list(prios),
             "hints": list(hints),
-            "limited": list(limited),
-            "weights": list(weights),
+            "slots": Jsonb(list(slots)),
             "offer_s": offer_s,
             "lease_s": lease_s,
-            "exclusive": exclusive,
         },
     )
 

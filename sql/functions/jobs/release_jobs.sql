@@ -108,11 +108,12 @@ BEGIN
             || CASE WHEN r.job_status = 2 THEN '{"RunEnding": true}' ELSE '{}' END::jsonb
     FROM released AS r;
 
-    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
+    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio, d.jobs)
     FROM (
-        SELECT DISTINCT j.autocluster_id, j.job_prio
+        SELECT j.autocluster_id, j.job_prio, count(*) AS jobs
         FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
         JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        GROUP BY j.autocluster_id, j.job_prio
         -- in one order, so that two callers can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;

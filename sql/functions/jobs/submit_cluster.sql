@@ -233,11 +233,12 @@ BEGIN
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 5
     ORDER BY j.proc_id;
 
-    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
+    PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio, d.jobs)
     FROM (
-        SELECT DISTINCT j.autocluster_id, j.job_prio
+        SELECT j.autocluster_id, j.job_prio, count(*) AS jobs
         FROM fetchwork.job AS j
         WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1
+        GROUP BY j.autocluster_id, j.job_prio
         -- in one order, so that two submitters can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;

@@ -2,7 +2,9 @@
 -- that SQL knows, whose queue is not paused, that the slot did not just refuse
 -- and that the host could evaluate. The agent does the rest
 -- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but one
--- probe now and then.
+-- probe now and then. Without a slot: what could run on any slot of the host
+-- (functions/matching/read_demand.sql). With "since": of that, what was announced by this transaction or a
+-- later one.
 --
 -- "limited": a claim has to count runs for it (a concurrency limit, a maximum of running jobs). A resource
 -- that is NULL rules out no autocluster.
@@ -13,21 +15,33 @@ CREATE OR REPLACE FUNCTION fetchwork.candidates(
     cpus double precision DEFAULT NULL,
     memory_mib double precision DEFAULT NULL,
     disk_kib double precision DEFAULT NULL,
-    gpus double precision DEFAULT NULL
+    gpus double precision DEFAULT NULL,
+    since xid8 DEFAULT '0'
 )
-RETURNS TABLE (autocluster_id integer, job_prio integer, submitter text, limited boolean)
+RETURNS TABLE (
+    autocluster_id integer,
+    job_prio integer,
+    submitter text,
+    limited boolean,
+    request_cpus double precision,
+    request_memory_mib double precision,
+    request_disk_kib double precision,
+    request_gpus double precision
+)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
-        a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
+        a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL,
+        a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
     FROM fetchwork.demand AS d
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
-    WHERE a.queue = ANY (candidates.queues)
+    WHERE d.xid >= candidates.since
+        AND a.queue = ANY (candidates.queues)
         AND NOT q.paused
         AND (
             a.request_cpus IS NULL

@@ -1,9 +1,9 @@
 -- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none
--- does.
+-- does. "choice" is the index of that autocluster in the list, from 1.
 --
--- Called by FETCH_WORK's handler. autoclusters, prios, hints and limited are parallel arrays in the order of
--- preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at prios[i],
--- 0 if it knows none. The position comes back as the next hint.
+-- Called by claim_many for each slot. autoclusters, prios, hints and limited are parallel arrays in the
+-- order of preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at
+-- prios[i], 0 if it knows none. The position comes back as the next hint.
 --
 -- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it
 -- touches no row of "job" and no counter. Choosing among many autoclusters in one statement would walk, at
@@ -23,6 +23,9 @@
 --
 -- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment
 -- and long at the next, and a session keeps the plan that it made when they were empty.
+--
+-- A claim that leaves nothing behind the job it took says so to the agents that are about to come for it
+-- (tell_demand), which costs one more look at the index.
 --
 -- Locks: the deleted row; the row of limits (lock_limits), where one of the autoclusters is limited.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
@@ -47,10 +50,10 @@ RETURNS TABLE (
     "position" bigint,
     owner text,
     has_policy boolean,
-    ad jsonb
+    ad jsonb,
+    choice integer
 )
 LANGUAGE plpgsql
-SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
@@ -112,6 +115,15 @@ BEGIN
         proc_id := taken.proc_id;
         autocluster_id := autoclusters[i];
         position := taken.position;
+        choice := i;
+        IF NOT EXISTS (
+            SELECT FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = autoclusters[i]
+                AND w.job_prio = prios[i]
+                AND w.position > taken.position
+        ) THEN
+            PERFORM fetchwork.tell_demand('~', autoclusters[i], prios[i]);
+        END IF;
         SELECT j.owner, j.has_policy, c.ad || j.ad
         INTO claim.owner, claim.has_policy, claim.ad
         FROM fetchwork.job AS j

@@ -1,5 +1,5 @@
--- Takes back what ensure_demand announced, if nothing waits there. Called by a claim that looked from the
--- start and found nothing. The race with a submitter is described in
+-- Takes back what ensure_demand announced, if nothing waits there, and tells the agents. Called by a claim
+-- that looked from the start and found nothing. The race with a submitter is described in
 -- functions/matching/ensure_demand.sql: a row
 -- that a submitter holds is left (SKIP LOCKED); and after getting the others a new statement, so a new
 -- snapshot, looks again before exactly those are deleted.
@@ -26,6 +26,7 @@ BEGIN
     ) THEN
         DELETE FROM fetchwork.demand AS d
         WHERE d.ctid = ANY (locked);
+        PERFORM fetchwork.tell_demand('-', autocluster, prio);
     END IF;
 END
 $$;

@@ -1,5 +1,5 @@
--- Announces that jobs of this autocluster and priority wait, and wakes the agents. Call it after the rows of
--- "waiting" are inserted.
+-- Announces that jobs of this autocluster and priority wait, so many at least, and tells the agents. Call it
+-- after the rows of "waiting" are inserted.
 --
 -- The race it closes: a claimer that finds nothing waiting deletes the demand row
 -- (functions/matching/end_demand.sql) while a submitter that has put a job there has not committed yet. The
@@ -7,7 +7,7 @@
 -- at once. A row that a claimer is about to delete is not waited for but given a twin, so a transaction that
 -- works on many jobs never waits here, in whatever order they come; SKIP LOCKED passes over rows that are
 -- being deleted and never over another submitter's KEY SHARE.
-CREATE OR REPLACE FUNCTION fetchwork.ensure_demand(autocluster integer, prio integer)
+CREATE OR REPLACE FUNCTION fetchwork.ensure_demand(autocluster integer, prio integer, jobs bigint DEFAULT 1)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -22,7 +22,6 @@ BEGIN
         INSERT INTO fetchwork.demand (autocluster_id, job_prio)
         VALUES (autocluster, prio);
     END IF;
-    -- equal notifications of one transaction are sent once
-    PERFORM pg_notify('fetchwork_work', '');
+    PERFORM fetchwork.tell_demand('+', autocluster, prio, jobs);
 END
 $$;

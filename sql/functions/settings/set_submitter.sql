@@ -52,5 +52,7 @@ BEGIN
             ELSE s.max_running
         END
     WHERE s.name = set_submitter.name;
+    -- a maximum that was raised: agents with waiting fetches look again
+    PERFORM pg_notify('fetchwork_work', '');
 END
 $$;

@@ -1,0 +1,277 @@
+"""One look at the queue for all slots of a database that want one at this moment.
+
+The demand is put in order, the matchmaker puts it against all the slots in one request, one call claims the
+first job that can be had for each of them, and the matchmaker prints their ads. What goes wrong with one slot
+or one job is that slot's result; what concerns them all (no database, no matchmaker) is everybody's.
+
+A slot whose first choices yield nothing goes on with its next ones, and so does one whose job could not be
+printed, in further passes. Direct mode does the same with one slot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fetchwork.errors import ClassAdError, FetchworkError
+from fetchwork.handlers import accounts, offer
+from fetchwork.handlers.fetch import FetchAttempt, Look
+from fetchwork.handlers.session import HostSession
+from fetchwork.matching.choose import Choice, order
+from fetchwork.matching.demand import Waiting
+from fetchwork.matching.rotation import Rotation, Weighed
+from fetchwork.matchmaker.messages import Look as MatchLook
+from fetchwork.matchmaker.messages import Seen
+
+#: seconds for a call: a startd asks again soon enough
+DATABASE_S = 5.0
+#: autoclusters that one claim is asked to look for, for each slot
+AUTOCLUSTERS_A_CLAIM = 64
+#: jobs that one fetch may hold or pass over before the slot has to ask again
+TRIES = 20
+#: with less time than this left, a fetch begins no further claim
+LEAST_S = 0.5
+
+
+@dataclass(slots=True, eq=False)
+class Seeker:
+    """A slot that wants a job now, and what came of it.
+
+    ``exclusive``: the slot has no other run. Jobs whose Rank prefers one of the ``others``, the ads of slots
+    that wait beside this one, are left to those. ``fresh``: its fetch has not looked before.
+    """
+
+    attempt: FetchAttempt
+    exclusive: bool
+    others: Sequence[bytes] = ()
+    fresh: bool = True
+    #: nobody waits for the answer any more
+    is_over: Callable[[], bool] = lambda: False
+    result: Look | FetchworkError | None = None
+    #: not put against the slot yet, the first to be offered at the front
+    choices: list[Choice] = field(default_factory=list)
+    #: fit the slot, and are to be claimed
+    page: list[Weighed] = field(default_factory=list)
+    without_account: list[Weighed] = field(default_factory=list)
+    left_to_others: bool = False
+    again_s: float | None = None
+    tries: int = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is more to try, and time for it."""
+        return (
+            self.result is None
+            and self.tries < TRIES
+            and bool(self.page or self.choices)
+            and self.attempt.task.left() > LEAST_S
+            and not self.is_over()
+        )
+
+
+async def look(seekers: Sequence[Seeker]) -> None:
+    """Set the result of each seeker; they are of one session, and at least one."""
+    session = seekers[0].attempt.session
+    try:
+        await MatchRound(session, seekers).run()
+    except FetchworkError as error:
+        for seeker in seekers:
+            seeker.result = seeker.result or error
+    for seeker in seekers:
+        seeker.result = seeker.result or Look(None, seeker.left_to_others, seeker.again_s)
+
+
+class MatchRound:
+    """One look for these seekers."""
+
+    def __init__(self, session: HostSession, seekers: Sequence[Seeker]) -> None:
+        self._session = session
+        self._seekers = seekers
+        self._end = max(seeker.attempt.task.end for seeker in seekers)
+        #: autoclusters whose ad can't be read: why
+        self._problems: dict[int, str] = {}
+        #: by the queues of a keyword, in their order
+        self._rotations: dict[tuple[str, ...], Rotation] = {}
+
+    async def run(self) -> None:
+        """Look, claim and print in passes, until each seeker has a result or nothing is left to try."""
+        await self._find_choices()
+        while active := [seeker for seeker in self._seekers if seeker.goes_on]:
+            for seeker in active:
+                seeker.tries += 1
+            await self._match([seeker for seeker in active if not seeker.page])
+            await self._keep_known_accounts(active)
+            claimants = [seeker for seeker in active if seeker.page and seeker.goes_on]
+            for seeker, taken in await self._claim(claimants):
+                problem = self._problems.get(taken.of.choice.autocluster.autocluster_id)
+                try:
+                    answer = await offer.offer(seeker.attempt, taken, problem)
+                except FetchworkError as error:
+                    seeker.result = error
+                    continue
+                if answer is not None:
+                    seeker.result = Look(answer)
+        for seeker in self._seekers:
+            if seeker.result is None and seeker.without_account and self._left() > LEAST_S:
+                await self._refuse_for_want_of_account(seeker)
+
+    def _left(self) -> float:
+        """Seconds that a call may take."""
+        return max(0.05, min(DATABASE_S, self._end - time.monotonic() - 0.3))
+
+    # -- what may be given
+
+    async def _find_choices(self) -> None:
+        """Give each seeker the choices that the numbers allow, in their order."""
+        session, now = self._session, time.monotonic()
+        queues = {queue for seeker in self._seekers for queue in seeker.attempt.task.context.queues}
+        if session.demand.since(queues, now) is not None:
+            for seeker in self._seekers:
+                await session.matchmaker.expect(seeker.attempt.task.request.body)
+            await session.read_demand(queues, self._left())
+        fitting: dict[Seeker, set[tuple[int, int]]] = {}
+        waiting: dict[tuple[int, int], Waiting] = {}
+        for seeker in self._seekers:
+            attempt = seeker.attempt
+            found = [
+                one
+                for one in session.demand.fitting(
+                    attempt.slot_name, attempt.resources, fresh=seeker.fresh, now=now
+                )
+                if one.autocluster_id not in attempt.misfits
+            ]
+            if found:
+                fitting[seeker] = {one.pair for one in found}
+                waiting.update((one.pair, one) for one in found)
+        if not fitting:
+            return
+        await self._read_autoclusters({number for number, _ in waiting})
+        for queues_in_order in {seeker.attempt.task.context.queues for seeker in fitting}:
+            ordered = order(
+                waiting.values(),
+                autoclusters=session.autoclusters,
+                positions=session.positions,
+                shares=session.shares,
+                queues=queues_in_order,
+            )
+            allowed = frozenset(queues_in_order)
+            rotation = Rotation(session.shares, queues_in_order)
+            for seeker, pairs in fitting.items():
+                if seeker.attempt.task.context.queues == queues_in_order:
+                    seeker.choices = rotation.sort(ordered, _within(pairs, allowed))
+
+    async def _read_autoclusters(self, numbers: Iterable[int]) -> None:
+        """Read what is not known of these autoclusters, and the shares if there are several submitters."""
+        session = self._session
+        numbers = list(numbers)
+        await session.read_autoclusters(numbers, self._left())
+        missing = session.autoclusters.missing(numbers)
+        session.demand.drop(set(missing))
+        known = [session.autoclusters.get(number) for number in numbers]
+        if len({one.submitter for one in known if one is not None}) > 1:
+            await session.read_shares(self._left())
+
+    # -- what fits
+
+    async def _match(self, seekers: Sequence[Seeker]) -> None:
+        """Find which of their choices these seekers may be given: as many as one claim is asked for."""
+        if not seekers:
+            return
+        looks = [
+            MatchLook(
+                seeker.attempt.task.request.body,
+                [choice.autocluster.autocluster_id for choice in seeker.choices],
+                seeker.others,
+                AUTOCLUSTERS_A_CLAIM,
+            )
+            for seeker in seekers
+        ]
+        autoclusters = {
+            choice.autocluster.autocluster_id: choice.autocluster
+            for seeker in seekers
+            for choice in seeker.choices
+        }
+        matched = await self._session.matchmaker.look(looks, autoclusters)
+        self._problems.update(matched.problems)
+        for seeker, seen in zip(seekers, matched.seen, strict=True):
+            self._take(seeker, seen)
+            if seen.postponed:
+                seeker.again_s = matched.again_s
+        if matched.faults:
+            await self._session.report_faults(matched.faults, self._left())
+
+    def _take(self, seeker: Seeker, seen: Seen) -> None:
+        if seen.problem is not None:
+            seeker.result = ClassAdError(seen.problem)
+            return
+        seeker.left_to_others |= seen.yielded
+        choices = seeker.choices
+        fit = {match.index for match in seen.matches}
+        rotation = self._rotation(seeker)
+        seeker.page = rotation.deal(
+            [Weighed(choices[match.index], match.weight) for match in seen.matches],
+            ranked=seeker.attempt.ranks,
+        )
+        looked_at_all = len(fit) < AUTOCLUSTERS_A_CLAIM and not seen.postponed
+        if looked_at_all and not seen.yielded:
+            seeker.attempt.misfits.add(
+                choice.autocluster.autocluster_id for index, choice in enumerate(choices) if index not in fit
+            )
+        # without anything that fits, further passes would only come to what was put off
+        seeker.choices = (
+            [choice for index, choice in enumerate(choices) if index not in fit]
+            if fit and not looked_at_all
+            else []
+        )
+
+    def _rotation(self, seeker: Seeker) -> Rotation:
+        queues = seeker.attempt.task.context.queues
+        if queues not in self._rotations:
+            self._rotations[queues] = Rotation(self._session.shares, queues)
+        return self._rotations[queues]
+
+    async def _keep_known_accounts(self, seekers: Sequence[Seeker]) -> None:
+        """Set aside the choices whose owners have no account on this host."""
+        checked = [seeker for seeker in seekers if seeker.attempt.task.context.check_accounts]
+        owners = {one.choice.autocluster.owner for seeker in checked for one in seeker.page}
+        if not owners:
+            return
+        known = await accounts.known(owners)
+        for seeker in checked:
+            for one in seeker.page:
+                if accounts.is_missing(one.choice.autocluster.owner):
+                    seeker.without_account.append(one)
+            seeker.page = [one for one in seeker.page if one.choice.autocluster.owner in known]
+
+    # -- what is had
+
+    async def _claim(self, seekers: Sequence[Seeker]) -> list[tuple[Seeker, offer.Taken]]:
+        """Make a run for each seeker that can have one of its page; the others have an empty page then."""
+        if not seekers:
+            return []
+        wanted = [offer.Wanted(seeker.attempt, seeker.page, seeker.exclusive) for seeker in seekers]
+        runs: list[tuple[Seeker, offer.Taken]] = []
+        for seeker, answer in zip(
+            seekers, await offer.claim(self._session, wanted, self._left()), strict=True
+        ):
+            if answer is None:
+                seeker.page = []
+            elif isinstance(answer, FetchworkError):
+                seeker.result = answer
+            else:
+                runs.append((seeker, answer))
+        return runs
+
+    async def _refuse_for_want_of_account(self, seeker: Seeker) -> None:
+        """Refuse one job that had its turn and whose owner has no account on this host."""
+        wanted = offer.Wanted(seeker.attempt, seeker.without_account, seeker.exclusive)
+        (taken,) = await offer.claim(self._session, [wanted], self._left())
+        if isinstance(taken, offer.Taken):
+            await offer.refuse_for_want_of_account(self._session, taken.run)
+
+
+def _within(pairs: set[tuple[int, int]], queues: frozenset[str]) -> Callable[[Choice], bool]:
+    return lambda choice: (
+        (choice.autocluster.autocluster_id, choice.prio) in pairs and choice.autocluster.queue in queues
+    )

@@ -1,0 +1,209 @@
+-- Gives each of many slots of a host the first job that waits in its autoclusters, in its own order of
+-- preference: one row for each slot that got a run, and one with "problem" for a slot whose claim failed.
+--
+-- Called by FETCH_WORK's handler. autoclusters, prios and hints are parallel and list every choice of all
+-- slots once (functions/matching/claim.sql has what a hint is). slots: [{"slot", "exclusive", "choices":
+-- [positions in those arrays, from 1], "weights": [of those choices] or one number}, ...]. "choice" is the
+-- position there of what the slot got, slot_number its own in slots, from 1. With a problem, choice and
+-- position say where the slot stumbled: a hint leads past it, or every further call would fail there.
+--
+-- What the caller knows of a queue may be old. So what is paused, limited or gone is looked up here, and a
+-- host that is taken for a black hole gets one job at most, when its probe is due.
+--
+-- Each slot's claim is a subtransaction: what goes wrong with one slot or job is that slot's "problem", and
+-- the others get theirs. Where the caller never hears the answer, each offer ends by its own deadline.
+--
+-- Locks: those of claim, for all slots to the end of the call; none of them is waited for but the row of
+-- limits, and that once, for a second at most: without it nothing limited is claimed.
+CREATE OR REPLACE FUNCTION fetchwork.claim_many(
+    host_id integer,
+    autoclusters integer [],
+    prios integer [],
+    hints bigint [],
+    slots jsonb,
+    offer_s double precision DEFAULT 60,
+    lease_s double precision DEFAULT 1800
+)
+RETURNS TABLE (
+    slot_number integer,
+    choice integer,
+    problem text,
+    run_id bigint,
+    token uuid,
+    cluster_id integer,
+    proc_id integer,
+    "position" bigint,
+    owner text,
+    has_policy boolean,
+    ad jsonb
+)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    known fetchwork.host;
+    slots_left integer := jsonb_array_length(slots);
+    -- by choice
+    limited boolean[];
+    closed boolean[];
+    began_at bigint[] := hints;
+    may_count boolean;
+    must_flush boolean := false;
+    want record;
+    listed jsonb;
+    chosen integer[];
+    open integer[];
+    its_autoclusters integer[];
+    its_prios integer[];
+    its_hints bigint[];
+    its_limited boolean[];
+    weights double precision[];
+    taken record;
+    got integer;
+    behind bigint;
+    n integer;
+BEGIN
+    SELECT h.*
+    INTO known
+    FROM fetchwork.host AS h
+    WHERE h.host_id = claim_many.host_id;
+    IF known.black_hole_since IS NOT NULL THEN
+        IF known.next_probe_at > now()
+            OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = claim_many.host_id)
+        THEN
+            RETURN;
+        END IF;
+        slots_left := 1;
+    END IF;
+    SELECT
+        array_agg(
+            a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
+            ORDER BY c.choice
+        ),
+        array_agg(coalesce(q.paused, true) ORDER BY c.choice)
+    INTO limited, closed
+    FROM unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
+    LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
+    LEFT JOIN fetchwork.queue AS q ON q.name = a.queue
+    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter;
+
+    FOR want IN
+        SELECT
+            e.value ->> 'slot' AS slot, (e.value ->> 'exclusive')::boolean AS exclusive,
+            e.value -> 'choices' AS choices, e.value -> 'weights' AS weights, e.number
+        FROM jsonb_array_elements(slots) WITH ORDINALITY AS e (value, number)
+        ORDER BY e.number
+    LOOP
+        EXIT WHEN slots_left = 0;
+        IF listed IS DISTINCT FROM want.choices THEN
+            listed := want.choices;
+            chosen := ARRAY(
+                SELECT e.value::integer
+                FROM jsonb_array_elements_text(listed) WITH ORDINALITY AS e (value, number)
+                ORDER BY e.number
+            );
+        END IF;
+        IF may_count IS NULL
+            AND EXISTS (
+                SELECT FROM unnest(chosen) AS c (choice)
+                WHERE limited[c.choice] AND NOT closed[c.choice]
+            )
+        THEN
+            may_count := fetchwork.lock_limits();
+            IF NOT may_count THEN
+                closed := ARRAY(
+                    SELECT c.closed OR c.limited
+                    FROM unnest(closed, limited) WITH ORDINALITY AS c (closed, limited, choice)
+                    ORDER BY c.choice
+                );
+            END IF;
+        END IF;
+        SELECT
+            array_agg(c.choice ORDER BY c.number),
+            array_agg(
+                CASE jsonb_typeof(want.weights)
+                    WHEN 'array' THEN (want.weights ->> (c.number - 1)::integer)::double precision
+                    ELSE (want.weights #>> '{}')::double precision
+                END
+                ORDER BY c.number
+            )
+        INTO open, weights
+        FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
+        WHERE NOT closed[c.choice];
+        CONTINUE WHEN open IS NULL;
+        SELECT
+            array_agg(autoclusters[o.choice] ORDER BY o.number), array_agg(prios[o.choice] ORDER BY o.number),
+            array_agg(hints[o.choice] ORDER BY o.number), array_agg(limited[o.choice] ORDER BY o.number)
+        INTO its_autoclusters, its_prios, its_hints, its_limited
+        FROM unnest(open) WITH ORDINALITY AS o (choice, number);
+
+        BEGIN
+            SELECT c.*
+            INTO taken
+            FROM fetchwork.claim(
+                claim_many.host_id, want.slot,
+                its_autoclusters, its_prios, its_hints, its_limited,
+                offer_s => claim_many.offer_s,
+                lease_s => claim_many.lease_s,
+                exclusive => want.exclusive,
+                weights => weights
+            ) AS c;
+            must_flush := must_flush OR current_setting('synchronous_commit') = 'on';
+        EXCEPTION
+            WHEN others THEN
+                -- the next slots begin behind the job that this one was about to get
+                choice := NULL;
+                behind := NULL;
+                FOREACH n IN ARRAY open LOOP
+                    SELECT w.position
+                    INTO behind
+                    FROM fetchwork.waiting AS w
+                    WHERE w.autocluster_id = autoclusters[n]
+                        AND w.job_prio = prios[n]
+                        AND w.position > hints[n]
+                    ORDER BY w.position
+                    LIMIT 1;
+                    IF FOUND THEN
+                        hints[n] := behind;
+                        choice := n;
+                        EXIT;
+                    END IF;
+                END LOOP;
+                RETURN QUERY
+                SELECT
+                    want.number::integer, choice, sqlerrm, NULL::bigint, NULL::uuid, NULL::integer,
+                    NULL::integer, behind, NULL::text, NULL::boolean, NULL::jsonb;
+                CONTINUE;
+        END;
+
+        got := coalesce(taken.choice, cardinality(open) + 1);
+        FOR n IN 1 .. least(got - 1, cardinality(open)) LOOP
+            -- for this call: nothing comes of it that its snapshots do not see now
+            closed[open[n]] := true;
+            -- the claim itself knows so only where it looked from the start
+            IF began_at[open[n]] = 0 AND hints[open[n]] > 0 THEN
+                PERFORM fetchwork.end_demand(autoclusters[open[n]], prios[open[n]]);
+            END IF;
+        END LOOP;
+        CONTINUE WHEN taken.run_id IS NULL;
+        slots_left := slots_left - 1;
+        slot_number := want.number;
+        choice := open[got];
+        hints[choice] := greatest(hints[choice], taken.position);
+        run_id := taken.run_id;
+        token := taken.token;
+        cluster_id := taken.cluster_id;
+        proc_id := taken.proc_id;
+        position := taken.position;
+        owner := taken.owner;
+        has_policy := taken.has_policy;
+        ad := taken.ad;
+        RETURN NEXT;
+    END LOOP;
+    IF must_flush THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;

@@ -1,0 +1,42 @@
+-- Tells the agents what changed in the demand for slots, so that each can decide without a call whether that
+-- concerns it. The payload on the channel fetchwork_work is a JSON array:
+-- - ["+", autocluster, JobPrio, jobs, queue, RequestCpus, RequestMemory, RequestDisk, RequestGPUs]: so many
+--   jobs at least came into the queue; the numbers as in "autocluster", null for an expression
+-- - ["~", autocluster, JobPrio]: a claim took what looked like the last one
+-- - ["-", autocluster, JobPrio]: the demand has ended (functions/matching/end_demand.sql)
+-- and '' for everything else: look at all again (queues, limits, hosts that administrators changed).
+--
+-- Notifications come in the order of commits, so who applies them to what he read has what is true. They are
+-- hints all the same: any role may send one, so no agent believes more than costs it a little time
+-- (fetchwork/matching/demand.py). PostgreSQL sends equal ones of a transaction once; one that has
+-- more than 64 sends '' instead of the rest, so that a large submission is no flood.
+CREATE OR REPLACE FUNCTION fetchwork.tell_demand(
+    what text, autocluster integer, prio integer, jobs bigint DEFAULT 0
+)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    told integer := coalesce(nullif(current_setting('fetchwork.told', true), ''), '0');
+    its fetchwork.autocluster;
+BEGIN
+    IF told >= 64 THEN
+        PERFORM pg_notify('fetchwork_work', '');
+        RETURN;
+    END IF;
+    PERFORM set_config('fetchwork.told', (told + 1)::text, true);
+    IF what <> '+' THEN
+        PERFORM pg_notify('fetchwork_work', json_build_array(what, autocluster, prio)::text);
+        RETURN;
+    END IF;
+    SELECT a.*
+    INTO its
+    FROM fetchwork.autocluster AS a
+    WHERE a.autocluster_id = tell_demand.autocluster;
+    PERFORM pg_notify('fetchwork_work', json_build_array(
+        what, autocluster, prio, jobs, its.queue, its.request_cpus, its.request_memory_mib,
+        its.request_disk_kib, its.request_gpus
+    )::text);
+END
+$$;

@@ -1,0 +1,287 @@
+"""Fetches that look at one moment look together, and look at the database no more than they must."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from fetchwork.agent.matchrounds import MAX_SEEKERS
+from fetchwork.db.database import Database
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.context import Answer
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.by_name import call
+from tests.waiting import PATIENCE_S
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each SQL function was called by hooks."""
+    counted: Counter[str] = Counter()
+    run = AsyncDatabase.run
+
+    async def counting(self: AsyncDatabase, one: Any, **more: Any) -> Any:
+        counted[one.function] += 1
+        return await run(self, one, **more)
+
+    monkeypatch.setattr(AsyncDatabase, "run", counting)
+    return counted
+
+
+def slots(count: int, first: int = 1, **more: Any) -> list[bytes]:
+    return [slot_ad(Name=f"slot{number}@vm", **more) for number in range(first, first + count)]
+
+
+async def together(hooks: Hooks, bodies: list[bytes]) -> list[bytes]:
+    """The answers to fetches that come at one moment."""
+    return await asyncio.wait_for(asyncio.gather(*map(hooks.fetch, bodies)), PATIENCE_S)
+
+
+def submit_many(database: Database, count: int, **attributes: Any) -> None:
+    ads = [{"Cmd": "/bin/true", "Owner": "nobody", **attributes}] * count
+    call(database, "submit_many", ads=ads)
+
+
+async def ready(hooks: Hooks) -> None:
+    """Say hello, and start the matchmaker."""
+    await hooks.context.session.hello(PATIENCE_S)
+
+
+async def listening(hooks: Hooks, calls: Counter[str]) -> None:
+    """As an agent is that has read all and hears what changes."""
+    hooks.context.session.demand.live = True
+    assert await hooks.fetch(slot_ad(Name="slot99@vm")) == b""
+    calls.clear()
+
+
+def no_reads(calls: Counter[str]) -> bool:
+    """Whether nothing was called but what frees a slot, which the agent's own runs decide without a call."""
+    return not set(calls) - {"slot_is_free"}
+
+
+async def test_slots_that_ask_together_are_one_reading_and_one_claim(
+    hooks: Hooks, database: Database, calls: Counter[str]
+) -> None:
+    submit_many(database, 20)
+    await ready(hooks)
+    bodies = await together(hooks, slots(10))
+    ads = [attributes_of(body) for body in bodies]
+    assert len({ad["FetchWorkRunId"] for ad in ads}) == 10
+    assert len({ad["FetchWorkToken"] for ad in ads}) == 10
+    assert len({(ad["ClusterId"], ad["ProcId"]) for ad in ads}) == 10
+    # those that came a moment later are the next round's
+    assert calls["claim_many"] <= 3
+    assert calls["read_demand"] <= 3
+    rows = database.query("SELECT slot, run_id FROM fetchwork.run")
+    assert {row["slot"]: row["run_id"] for row in rows} == {
+        f"slot{n}@vm": ad["FetchWorkRunId"] for n, ad in enumerate(ads, 1)
+    }
+
+
+async def test_more_slots_than_one_round_takes_are_all_served(hooks: Hooks, database: Database) -> None:
+    count = MAX_SEEKERS + 10
+    submit_many(database, count)
+    assert all(await together(hooks, slots(count)))
+
+
+async def test_slots_that_ask_together_are_shared_by_two_submitters(hooks: Hooks, database: Database) -> None:
+    for owner in ("alice", "bob"):
+        submit_many(database, 10, Owner=owner)
+    bodies = await together(hooks, slots(8))
+    owners = Counter(attributes_of(body)["Owner"] for body in bodies)
+    assert owners == {"alice": 4, "bob": 4}
+
+
+async def test_each_slot_of_a_round_gets_what_fits_it(hooks: Hooks, database: Database) -> None:
+    submit_many(database, 2, Requirements="/Expr(TARGET.Large)/")
+    submit_many(database, 2, RequestCpus=1)
+    bodies = await together(hooks, [*slots(2), *slots(2, 3, Large=True)])
+    assert all(bodies)
+    assert await hooks.fetch(slot_ad(Name="slot9@vm")) == b""
+
+
+async def test_slot_without_a_readable_ad_fails_alone(hooks: Hooks, database: Database) -> None:
+    submit_many(database, 4)
+    wrong = slot_ad(Name="slot7@vm").replace(b"\n", b"\nWrong = (((\n", 1)
+    answers = await asyncio.gather(
+        *(hooks.ask("fetch_work", body) for body in (slots(1)[0], wrong, slots(1, 2)[0]))
+    )
+    assert [answer.reply.code for answer in answers] == ["", "bad_request", ""]
+    assert answers[0].reply.body and answers[2].reply.body
+
+
+async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks, database: Database) -> None:
+    submit_many(database, 6)
+    database.query(
+        "INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, slot, lease, deadline)"
+        " SELECT cluster_id, proc_id, autocluster_id, 0, 'nowhere', '1 h', now() + '1 h'"
+        " FROM fetchwork.waiting WHERE proc_id = 0"
+    )
+    answers = await asyncio.gather(*(hooks.ask("fetch_work", body) for body in slots(4)))
+    # in whatever rounds they came
+    assert sorted(answer.reply.code for answer in answers) == ["", "", "", "denied"]
+    database.query("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
+
+
+async def test_job_that_cannot_be_printed_is_held_and_each_slot_gets_another(
+    hooks: Hooks, database: Database, submit: Submit, job_of: JobOf
+) -> None:
+    bad = [submit(requirements=f"TARGET.Memory > {n} >") for n in range(2)]
+    submit_many(database, 3)
+    assert all(await together(hooks, slots(3)))
+    assert [job_of(job)["jobstatus"] for job in bad] == [5, 5]
+
+
+async def test_fetch_that_is_cancelled_gives_its_job_back(
+    conninfo: str, database: Database, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = Hooks(conninfo)
+    submit()
+    claimed = asyncio.Event()
+    run = AsyncDatabase.run
+
+    async def slow(self: AsyncDatabase, one: Any, **more: Any) -> Any:
+        answer = await run(self, one, **more)
+        if one.function == "claim_many":
+            claimed.set()
+            await asyncio.sleep(0.1)
+        return answer
+
+    monkeypatch.setattr(AsyncDatabase, "run", slow)
+    fetch = asyncio.ensure_future(hooks.fetch())
+    await claimed.wait()
+    fetch.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        while not database.query("SELECT 1 AS one FROM fetchwork.waiting"):
+            await asyncio.sleep(0.02)
+    await hooks.context.session.close()
+
+
+async def test_new_fetch_asks_the_database_nothing_when_nothing_waits(
+    hooks: Hooks, calls: Counter[str]
+) -> None:
+    await listening(hooks, calls)
+    assert await together(hooks, slots(8)) == [b""] * 8
+    assert no_reads(calls)
+
+
+async def test_new_fetch_asks_the_database_nothing_when_what_waits_does_not_fit(
+    hooks: Hooks, submit: Submit, calls: Counter[str]
+) -> None:
+    submit(requirements='TARGET.Machine == "another"')
+    await listening(hooks, calls)
+    assert await together(hooks, slots(8)) == [b""] * 8
+    assert no_reads(calls)
+
+
+def plus(database: Database) -> str:
+    """What was notified of the last autocluster."""
+    (row,) = database.query(
+        "SELECT json_build_array('+', autocluster_id, 0, 1, queue, request_cpus, request_memory_mib,"
+        " request_disk_kib, request_gpus)::text AS note"
+        " FROM fetchwork.autocluster ORDER BY autocluster_id DESC LIMIT 1"
+    )
+    return str(row["note"])
+
+
+async def test_news_of_a_known_autocluster_that_does_not_fit_costs_nothing(
+    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    submit(requirements='TARGET.Machine == "another"')
+    await listening(hooks, calls)
+    assert await hooks.fetch() == b""
+    submit(requirements='TARGET.Machine == "another"')
+    assert hooks.context.session.demand.heard(plus(database), time.monotonic()) is not None
+    assert await together(hooks, slots(8)) == [b""] * 8
+    assert no_reads(calls)
+
+
+async def test_news_of_a_new_autocluster_costs_one_small_reading(
+    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    await listening(hooks, calls)
+    submit(requirements='TARGET.Machine == "another"')
+    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    assert await together(hooks, slots(8)) == [b""] * 8
+    assert {name: count for name, count in calls.items() if name != "slot_is_free"} == {"autocluster_ads": 1}
+
+
+async def test_news_that_are_heard_bring_the_job(
+    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    await listening(hooks, calls)
+    submit()
+    assert await hooks.fetch() == b""
+    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    assert await hooks.fetch()
+    assert calls["read_demand"] == 0
+
+
+async def test_forged_news_bring_no_job_of_another_queue_and_none_that_is_not_there(
+    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    call(database, "set_queue", name="secret")
+    await listening(hooks, calls)
+    submit(ad={"FetchWorkQueue": "secret"})
+    demand = hooks.context.session.demand
+    demand.heard(plus(database).replace("secret", "default"), time.monotonic())
+    demand.heard('["+", 12345, 0, 1, "default", null, null, null, null]', time.monotonic())
+    assert await hooks.fetch() == b""
+    assert calls["claim_many"] == 0
+    # what does not exist is not asked for again
+    calls.clear()
+    assert await hooks.fetch() == b""
+    assert no_reads(calls)
+
+
+async def test_slot_that_refused_a_job_is_not_offered_it_again_at_once(
+    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    submit()
+    await ready(hooks)
+    hooks.context.session.demand.live = True
+    job = await hooks.fetch()
+    await hooks.reply("reject", job)
+    assert await hooks.fetch() == b""
+    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    assert await hooks.fetch() == b""
+    assert await hooks.fetch(slot_ad(Name="slot2@vm"))
+
+
+async def test_waiting_slots_that_are_woken_for_one_job_make_one_claim(
+    conninfo: str, database: Database, submit: Submit, calls: Counter[str]
+) -> None:
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
+    hooks.waiting.limit = 100
+    fetches = [asyncio.create_task(hooks.fetch(body)) for body in slots(20)]
+    await hooks.waiting.until(20)
+    demand = hooks.context.session.demand
+    demand.live = True
+    await asyncio.to_thread(submit)
+    demand.heard(plus(database), time.monotonic())
+    calls.clear()
+    hooks.waiting.wake(hooks.context.session)
+    done, waiting = await asyncio.wait(fetches, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    await hooks.waiting.until(39)
+    assert (len(done), len(waiting)) == (1, 19)
+    assert calls["claim_many"] <= 3
+    # what was taken is not tried again by those that looked for it
+    calls.clear()
+    hooks.waiting.wake(hooks.context.session)
+    await hooks.waiting.until(58)
+    assert no_reads(calls)
+    hooks.waiting.close()
+    assert set(await asyncio.gather(*waiting)) == {b""}
+    await hooks.context.session.close()
+
+
+async def test_database_that_goes_away_fails_all_of_a_round_in_time(no_database: Hooks) -> None:
+    async def ask(body: bytes) -> Answer:
+        return await no_database.ask("fetch_work", body, seconds=2.0)
+
+    asking: list[Awaitable[Answer]] = [ask(body) for body in slots(5)]
+    answers = await asyncio.wait_for(asyncio.gather(*asking), PATIENCE_S)
+    assert {answer.reply.code for answer in answers} == {"unavailable"}
