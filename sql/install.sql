@@ -92,6 +92,7 @@
 \ir functions/jobs/dequeue.sql
 \ir functions/jobs/retire_job.sql
 \ir functions/jobs/hold_name.sql
+\ir functions/jobs/last_hold.sql
 \ir functions/jobs/hold_job.sql
 \ir functions/jobs/back_to_idle.sql
 \ir functions/jobs/selected_jobs.sql

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import getpass
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from fetchwork.codes import STATUS_NAMES
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.selecting import ConstraintSpec, compiled
 from fetchwork.queue.views import JOBS, Json
+
+Group = TypeVar("Group", bound=Hashable)
 
 
 def query(
@@ -83,8 +87,26 @@ def summary(constraint: ConstraintSpec, memory: Memory) -> Steps[Json]:
     else:
         for ad in (yield from collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
             counts[STATUS_NAMES[ad["JobStatus"]]] += 1
-    names = ("Idle", "Running", "Removed", "Completed", "Held", "Suspended")
-    return {"MyType": "Summary", "Jobs": sum(counts.values()), **{name: counts[name] for name in names}}
+    (every,) = yield Ask(_KEPT_TOTALS)
+    (now,) = yield Ask("SELECT extract(epoch FROM now())::bigint AS seconds")
+    everyone = Counter({name.capitalize(): int(value or 0) for name, value in every.items()})
+    return {
+        "MyType": "Summary",
+        "ServerTime": now["seconds"],
+        **_counts("", counts),
+        **_counts("Allusers", everyone),
+        # there is no scheduler universe
+        **_counts("Scheduler", Counter()),
+        **_counts("AllusersScheduler", Counter()),
+    }
+
+
+_SUMMARY_NAMES = ("Idle", "Running", "Removed", "Completed", "Held", "Suspended")
+
+
+def _counts(whose: str, counts: Counter[str]) -> Json:
+    numbers = {f"{whose}{name}": counts[name] for name in _SUMMARY_NAMES}
+    return {f"{whose}Jobs": sum(counts.values()), **numbers}
 
 
 _AUTOCLUSTERS = """
@@ -96,46 +118,73 @@ ORDER BY autoclusterid
 
 
 def autoclusters(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Json]]:
-    """An ad for each autocluster with jobs: the attributes that matching looks at, and JobCount."""
+    """An ad for each autocluster with jobs: the attributes that matching looks at, JobCount and JobIds."""
     selection = yield from compiled(JOBS, constraint, memory)
-    if selection.sql == "true" and selection.exact:
-        rows = yield Ask("SELECT autoclusterid, jobs FROM fetchwork.totals WHERE jobs > 0")
-        counts = Counter({row["autoclusterid"]: int(row["jobs"]) for row in rows})
-    elif selection.exact:
+    members: dict[int, _Members] = {}
+    if selection.exact:
         rows = yield Ask(
             f"""
-            SELECT autoclusterid, count(*) AS jobs
+            SELECT
+                autoclusterid,
+                count(*) AS jobs,
+                min(ARRAY[clusterid, procid]) AS first,
+                max(ARRAY[clusterid, procid]) AS last
             FROM fetchwork.jobs
             WHERE {selection.sql}
             GROUP BY autoclusterid
             """,  # noqa: S608 - a compiled constraint
             selection.params,
         )
-        counts = Counter({row["autoclusterid"]: row["jobs"] for row in rows})
+        for row in rows:
+            members[row["autoclusterid"]] = _Members(row["jobs"], tuple(row["first"]), tuple(row["last"]))
     else:
-        jobs = yield from collected(ads(JOBS, constraint, memory, projection=["AutoClusterId"]))
-        counts = Counter(job["AutoClusterId"] for job in jobs)
-    rows = yield Ask(_AUTOCLUSTERS, [list(counts)])
+        wanted = ["AutoClusterId", "ClusterId", "ProcId"]
+        for job in (yield from collected(ads(JOBS, constraint, memory, projection=wanted))):
+            _count(members, job["AutoClusterId"], job)
+    rows = yield Ask(_AUTOCLUSTERS, [list(members)])
     return [
         {
             **row["ad"],
             "AutoClusterId": row["autoclusterid"],
             "Owner": row["owner"],
             "Submitter": row["submitter"],
-            "JobCount": counts[row["autoclusterid"]],
-            "MyType": "AutoCluster",
+            **members[row["autoclusterid"]].ad(),
         }
         for row in rows
     ]
 
 
+@dataclass
+class _Members:
+    """How many jobs an autocluster or a group has; the first and the last, by cluster and process."""
+
+    jobs: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+    def ad(self) -> Json:
+        """JobCount, and JobIds as a schedd writes them: both of two jobs, the ends of more."""
+        ends = [f"{cluster}.{proc}" for cluster, proc in dict.fromkeys([self.first, self.last])]
+        separator = " ... " if self.jobs > 2 else " "
+        return {"JobCount": self.jobs, "JobIds": separator.join(ends), "MyType": "AutoCluster"}
+
+
+def _count(members: dict[Group, _Members], group: Group, job: Json) -> None:
+    """Count a job of a group; they come in the order of their ids."""
+    id = (job["ClusterId"], job["ProcId"])
+    mine = members.setdefault(group, _Members(0, id, id))
+    mine.jobs += 1
+    mine.last = id
+
+
 def groups(constraint: ConstraintSpec, memory: Memory, projection: Sequence[str]) -> Steps[list[Json]]:
-    """An ad for each distinct combination of the projection's values, and JobCount."""
+    """An ad for each distinct combination of the projection's values, with JobCount and JobIds."""
     if not projection:
         raise ValueError("GroupBy groups by the attributes of the projection, which is empty")
-    counts: Counter[tuple[tuple[str, str], ...]] = Counter()
+    members: dict[tuple[tuple[str, str], ...], _Members] = {}
     samples: dict[tuple[tuple[str, str], ...], Json] = {}
-    stream = ads(JOBS, constraint, memory, projection=projection)
+    wanted = {name.lower() for name in projection}
+    stream = ads(JOBS, constraint, memory, projection=[*projection, "ClusterId", "ProcId"])
     answer: object = None
     while True:
         try:
@@ -146,8 +195,9 @@ def groups(constraint: ConstraintSpec, memory: Memory, projection: Sequence[str]
             answer = yield step
             continue
         answer = None
-        for ad in step.items:
+        for job in step.items:
+            ad = {name: value for name, value in job.items() if name.lower() in wanted}
             key = tuple(sorted((name.lower(), repr(value)) for name, value in ad.items()))
-            counts[key] += 1
+            _count(members, key, job)
             samples.setdefault(key, ad)
-    return [{**samples[key], "JobCount": jobs, "MyType": "AutoCluster"} for key, jobs in counts.items()]
+    return [{**samples[key], "Id": n, **mine.ad()} for n, (key, mine) in enumerate(members.items(), 1)]

@@ -109,6 +109,11 @@ _COMMON: dict[str, ColumnType] = {
     "CumulativeRemoteSysCpu": "real",
     "CumulativeSlotTime": "real",
     "RemoveReason": "string",
+    "ImageSize_RAW": "integer",
+    "ResidentSetSize_RAW": "integer",
+    "DiskUsage_RAW": "integer",
+    "ExecutableSize_RAW": "integer",
+    "MachineAttrCpus0": "integer",
 }
 
 # what HTCondor has several names for, and what follows from other columns
@@ -124,6 +129,12 @@ _DERIVED = {
     "CumulativeRemoteUserCpu": "remoteusercpu",
     "CumulativeRemoteSysCpu": "remotesyscpu",
     "CumulativeSlotTime": "remotewallclocktime",
+    # a schedd rounds what has these names without _RAW
+    "ImageSize_RAW": "coalesce(fetchwork.integer_of(facts -> 'ImageSize'), 0)",
+    "ResidentSetSize_RAW": "fetchwork.integer_of(facts -> 'ResidentSetSize')",
+    "DiskUsage_RAW": "fetchwork.integer_of(ad -> 'DiskUsage')",
+    "ExecutableSize_RAW": "fetchwork.integer_of(ad -> 'ExecutableSize')",
+    "MachineAttrCpus0": "fetchwork.integer_of(facts -> 'CpusProvisioned')",
 }
 
 _JOB_AD = "(defaults || ad || facts)"
@@ -157,9 +168,14 @@ HISTORY = View(
         "ExitSignal": "integer",
         "ExitStatus": "integer",
         "LastRemoteHost": "string",
+        "JobFinishedHookDone": "integer",
     },
     order=("completed_at", "clusterid", "procid"),
-    expressions={**_DERIVED, "ExitStatus": "coalesce(exitcode, 0)"},
+    expressions={
+        **_DERIVED,
+        "ExitStatus": "coalesce(exitcode, 0)",
+        "JobFinishedHookDone": "enteredcurrentstatus",
+    },
     edge=lambda key, n: calls.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
     beginning=("infinity", 2**31 - 1, 2**31 - 1),
     descending=True,

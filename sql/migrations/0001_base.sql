@@ -267,7 +267,7 @@ FROM unnest(ARRAY[
     -- runs
     'JobStartDate', 'JobCurrentStartDate', 'JobFinishedHookDone', 'JobLeaseDuration', 'LastMatchTime',
     'LastMatchListLength', 'ScheddInterval', 'RemoteHost', 'LastRemoteHost', 'RemoteSlotID', 'ExitBySignal',
-    'ExitCode', 'ExitSignal', 'ExitStatus',
+    'ExitCode', 'ExitSignal', 'ExitStatus', 'ToE',
     -- what submit writes about files and the standard universe
     'TransferInputSizeMB', 'WhenToTransferOutput', 'TransferIn', 'TransferOut', 'TransferErr',
     'TransferExecutable', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser', 'WantRemoteIO',

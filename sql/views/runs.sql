@@ -15,31 +15,39 @@ SELECT
                 'JobPrio', k.job_prio,
                 'FetchWorkQueue', k.queue,
                 'TotalSubmitProcs', c.procs,
-                'JobStatus', CASE u.outcome
-                    WHEN 'completed' THEN 4
-                    WHEN 'removed' THEN 3
-                    WHEN 'held' THEN 5
-                    ELSE CASE WHEN u.state = 'running' AND u.outcome IS NULL THEN 2 ELSE 1 END
-                END,
-                'NumShadowStarts', (
-                    SELECT count(*)
-                    FROM (
-                        SELECT h.started_at
-                        FROM fetchwork.run_history AS h
-                        WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid AND h.run_id < u.runid
-                        UNION ALL
-                        SELECT u.started_at
-                    ) AS try
-                    WHERE try.started_at IS NOT NULL
-                )
+                -- as the run ended: what became of the job, the job's own ad says
+                'JobStatus', CASE WHEN u.started_at IS NULL THEN 1 ELSE 2 END,
+                'LastJobStatus', 1,
+                'CurrentHosts', 1,
+                'NumJobCompletions', k.num_completions,
+                'LastMatchTime', extract(epoch FROM u.claimed_at)::bigint,
+                'EnteredCurrentStatus', extract(
+                    epoch FROM coalesce(u.ended_at, u.started_at, u.claimed_at)
+                )::bigint,
+                'RemoteWallClockTime', extract(epoch FROM u.ended_at - u.started_at),
+                'NumShadowStarts', tries.started,
+                'NumJobStarts', tries.started,
+                'NumJobMatches', tries.started,
+                'JobRunCount', tries.started
             ))
         FROM fetchwork.cluster AS c
         CROSS JOIN (
-            SELECT j.ad, j.q_date, j.job_prio, j.queue
+            SELECT count(*) AS started
+            FROM (
+                SELECT h.started_at
+                FROM fetchwork.run_history AS h
+                WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid AND h.run_id < u.runid
+                UNION ALL
+                SELECT u.started_at
+            ) AS try
+            WHERE try.started_at IS NOT NULL
+        ) AS tries
+        CROSS JOIN (
+            SELECT j.ad, j.q_date, j.job_prio, j.queue, j.num_completions
             FROM fetchwork.job AS j
             WHERE j.cluster_id = u.clusterid AND j.proc_id = u.procid
             UNION ALL
-            SELECT h.ad, h.q_date, h.job_prio, h.queue
+            SELECT h.ad, h.q_date, h.job_prio, h.queue, h.num_completions
             FROM fetchwork.job_history AS h
             WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid
             LIMIT 1

@@ -124,6 +124,105 @@ def requirements(bindings: Any, schedd: Any) -> dict[str, bool]:
     return {expression: cluster not in waiting for expression, cluster in clusters.items()}
 
 
+ITEMS = "(\n a, 1\n b, 2\n c, 3\n)"
+SHOWN = "arguments = $(ProcId) $(step) $(item) $(extra)\n"
+# the text after the description, setQArgs, and the arguments of submit
+SUBMITS: list[tuple[str, str | None, dict[str, Any]]] = [
+    ("", None, {}),
+    ("queue", None, {}),
+    ("", "", {}),
+    ("", None, {"count": 1}),
+    ("queue 2", None, {}),
+    ("", None, {"count": 2}),
+    ("queue 3", None, {"count": 2}),
+    ("", "2", {}),
+    ("queue 3", "2", {}),
+    ("", f"2 from {ITEMS}", {}),
+    (f"queue 2 from {ITEMS}", None, {}),
+    ("", f"2 extra from {ITEMS}", {}),
+    (f"queue 2 extra from {ITEMS}", None, {}),
+    (f"queue 2 item,extra from {ITEMS}", None, {}),
+    (f"queue item,extra from [1:] {ITEMS}", None, {}),
+    (f"queue 2 item,extra from [::2] {ITEMS}", None, {}),
+    ("", f"2 item,extra from [::2] {ITEMS}", {}),
+    ("queue item in (a b c)", None, {}),
+    ("queue 2 item in [1:] (a b c)", None, {}),
+    ("queue item in (a b c)", None, {"count": 2}),
+    ("", "2 item in (a b c)", {}),
+    ("queue item matching files /etc/host*s", None, {}),
+    ("queue item matching files /etc/host*s", None, {"count": 2}),
+    ("queue item matching dirs /usr/l*b", None, {}),
+    ("queue 2 item from [1:] FILE", None, {}),
+    ("queue item from FILE", None, {"count": 2}),
+    ("queue 3", None, {"itemdata": ["x", "y"]}),
+    ("queue 3 item in (a b)", None, {"itemdata": ["x", "y"], "count": 2}),
+    ("", "2 item in (a b)", {"itemdata": [{"item": "x", "extra": "1"}, {"item": "y", "extra": "2"}]}),
+    ("", None, {"itemdata": [{"item": "x y", "extra": "1,2"}]}),
+    ("queue 2", None, {"queue": "3"}),
+    ("", None, {"queue": "item in (a b)"}),
+]
+
+
+def submits(bindings: Any, schedd: Any) -> list[object]:
+    """The arguments of the jobs that each way to submit a description makes.
+
+    The standard input says where a file with the items x and y is.
+    """
+    answers: list[object] = []
+    items = json.load(sys.stdin)
+    for text, queue, arguments in SUBMITS:
+        whole = f"{JOB}{SHOWN}requirements = false\n{text}\n"
+        description = bindings.Submit(whole.replace("FILE", items))
+        if queue is not None:
+            description.setQArgs(queue)
+
+        def put(description: Any = description, arguments: dict[str, Any] = arguments) -> list[object]:
+            data = arguments.get("itemdata")
+            items = {} if data is None else {"itemdata": iter(data)}
+            result = schedd.submit(description, **{**arguments, **items})
+            jobs = schedd.query(f"ClusterId == {result.cluster()}", ["ProcId", "Args"])
+            made = [job.get("Args") for job in sorted(jobs, key=lambda job: int(job["ProcId"]))]
+            return [result.num_procs(), result.first_proc(), *made]
+
+        answers.append([text, queue, str(arguments.keys()), outcome(bindings, put)])
+    schedd.act(bindings.JobAction.Remove, "true")
+    return answers
+
+
+def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
+    """The attributes of each sort of ad, and their values as text."""
+    opts = bindings.QueryOpts
+    idle = f"{JOB}requirements = Mine == 2\nlog = /tmp/log\n+Mine = 1\n"
+    result = schedd.submit(bindings.Submit(idle), 2)
+    mine = f"ClusterId == {result.cluster()}"
+    # so that the schedd makes autoclusters
+    end = time.monotonic() + PATIENCE_S
+    while not (clusters := schedd.query(opts=opts.AutoCluster)) and time.monotonic() < end:
+        time.sleep(0.2)
+    found = {
+        "cluster": [result.clusterad()],
+        "idle": schedd.query(mine),
+        "summary": schedd.query("true", opts=opts.SummaryOnly),
+        "autocluster": [ad for ad in clusters if "Mine" in ad],
+        "group": [ad for ad in schedd.query("true", ["Owner", "Mine"], opts=opts.GroupBy) if "Mine" in ad],
+    }
+    schedd.act(bindings.JobAction.Hold, "true", "look")
+    schedd.act(bindings.JobAction.Release, f"{result.cluster()}.0", "looked")
+    found["released"] = schedd.query(f"{mine} && ProcId == 0")
+    found["held"] = schedd.query(f"{mine} && ProcId == 1")
+    schedd.act(bindings.JobAction.Remove, "true")
+    runs = schedd.submit(bindings.Submit(JOB)).cluster()
+    end = time.monotonic() + PATIENCE_S
+    while not (ended := schedd.history(f"ClusterId == {runs}")) and time.monotonic() < end:
+        time.sleep(0.2)
+    found["completed"] = ended
+    found["removed"] = schedd.history(mine)
+    found["epoch"] = schedd.jobEpochHistory(f"ClusterId == {runs}")
+    return {
+        sort: {name: str(value) for name, value in some[0].items()} for sort, some in found.items() if some
+    }
+
+
 if __name__ == "__main__":
     module = importlib.import_module(sys.argv[1])
     print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))

@@ -25,6 +25,7 @@ NEGOTIATOR_INTERVAL = 2
 NEGOTIATOR_MIN_INTERVAL = 1
 NEGOTIATOR_CYCLE_DELAY = 1
 SCHEDD_INTERVAL = 2
+JOB_EPOCH_HISTORY = $(SPOOL)/epoch_history
 # the bindings are newer than the schedd, and do not trust its directories
 SEC_DEFAULT_AUTHENTICATION_METHODS = CLAIMTOBE
 SEC_CLIENT_AUTHENTICATION_METHODS = CLAIMTOBE
@@ -80,3 +81,76 @@ def test_requirements_on_what_the_queue_keeps_decide_as_in_htcondor(sides: Sides
     theirs, ours = sides.ask("requirements", [*false, *TRUE_OF_A_NEW_JOB])
     assert {expression for expression in false if theirs[expression]} == set()
     assert ours == theirs
+
+
+def test_each_way_to_submit_makes_the_jobs_that_a_schedd_gets(sides: Sides) -> None:
+    items = sides.pool.directory / "tmp" / "items"
+    items.write_text("x\ny\n")
+    items.chmod(0o644)
+    theirs, ours = sides.ask("submits", str(items))
+    assert ours == theirs
+
+
+# what a schedd's ads have and fetchwork's do not, and why
+ABSENT = {
+    # there is no file transfer
+    *("TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB"),
+    *("TransferInputStats", "TransferOutputStats", "TransferSocket", "BytesSent", "BytesRecvd"),
+    # no version of a schedd made them
+    *("CondorVersion", "CondorPlatform", "ShadowVersion"),
+    # no negotiator looks at them; what a job waits for, q --better-analyze says
+    *("AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason"),
+    # of the shadow, the claim and the daemons' addresses
+    *("MyAddress", "ShadowIpAddr", "ShadowBday", "StartdIpAddr", "StartdPrincipal", "RemoteSlotID"),
+    *("PublicClaimId", "LastPublicClaimId", "LastJobLeaseRenewal", "JobCurrentReconnectAttempt", "UidDomain"),
+    *("TerminationPending", "OrigMaxHosts"),
+    # no hook is told how long the starter took before and after the job, nor such statistics
+    *("ActivationDuration", "ActivationSetupDuration", "ActivationExecutionDuration"),
+    *("ActivationTeardownDuration", "StatsLifetimeStarter", "RecentStatsLifetimeStarter"),
+    *("RecentBlockReads", "RecentBlockWrites", "RecentBlockReadKbytes", "RecentBlockWriteKbytes"),
+    # SlotWeight is charged, and not written into the job
+    "MachineAttrSlotWeight0",
+    # of a query, not of a job
+    "ErrorCode",
+}
+# an autocluster has what Requirements of jobs and slots look at, which are not the schedd's
+OF_ITS_OWN = {"autocluster": {"Rank", "DiskUsage", "ImageSize"}}
+# an epoch is what the run reported and what the job is; what else came of it is in the job's ad
+OF_THE_JOB = {
+    *("ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0"),
+    *("CpusProvisioned", "MemoryProvisioned", "DiskProvisioned", "GpusProvisioned"),
+    *("DiskUsage_RAW", "ImageSize_RAW", "ExecutableSize_RAW"),
+}
+# who, where, when, how large the executable is (of another root), what only a schedd's submit leaves open
+DIFFERENT = {
+    *(
+        "Owner",
+        "User",
+        "GlobalJobId",
+        "AutoClusterId",
+        "JobIds",
+        "FileSystemDomain",
+        "RemoteHost",
+        "LastRemoteHost",
+    ),
+    *("QDate", "ServerTime", "EnteredCurrentStatus", "JobStartDate", "LastMatchTime", "CompletionDate"),
+    *("JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobFinishedHookDone", "EpochWriteDate", "ToE"),
+    *("DiskUsage", "DiskUsage_RAW", "ExecutableSize", "ExecutableSize_RAW", "ImageSize", "ImageSize_RAW"),
+    *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RequestDisk", "RequestMemory"),
+    *("RemoteWallClockTime", "LastRemoteWallClockTime", "CumulativeSlotTime", "CommittedSlotTime"),
+    *("RemoteUserCpu", "RemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeRemoteSysCpu", "CpusUsage"),
+    *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes", "DiskProvisioned"),
+    # the bindings give no reason to a schedd of 23.9
+    *("RemoveReason", "HoldReason", "LastHoldReason", "ReleaseReason"),
+}
+
+
+def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:
+    theirs, ours = sides.ask("ads")
+    assert ours.keys() == theirs.keys()
+    for sort, ad in theirs.items():
+        own = {name.lower(): value for name, value in ours[sort].items()}
+        absent = ABSENT | OF_ITS_OWN.get(sort, set()) | (OF_THE_JOB if sort == "epoch" else set())
+        assert {name for name in ad if name.lower() not in own} <= absent, sort
+        different = {name for name, value in ad.items() if own.get(name.lower(), value) != value}
+        assert different <= DIFFERENT, sort

@@ -185,8 +185,11 @@ def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -
     for constraint in ("true", "ProcId >= 0", "ProcId + 1 > 0"):
         clusters = queue.query(constraint, opts=fetchwork.QueryOpts.AutoCluster)
         assert sorted((ad["RequestCpus"], ad["JobCount"]) for ad in clusters) == [(1, 3), (2, 2)]
+        assert sorted(ad["JobIds"] for ad in clusters) == ["1.0 ... 1.4", "1.1 1.3"]
     groups = queue.query(projection=["requestcpus"], opts=fetchwork.QueryOpts.GroupBy)
     assert sorted((ad["RequestCpus"], ad["JobCount"]) for ad in groups) == [(1, 3), (2, 2)]
+    assert [(ad["Id"], ad["JobIds"]) for ad in groups] == [(1, "1.0 ... 1.4"), (2, "1.1 1.3")]
+    assert sorted(groups[0]) == ["Id", "JobCount", "JobIds", "MyType", "RequestCpus"]
 
 
 def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
@@ -196,6 +199,9 @@ def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
     for constraint in ("true", "ClusterId == 1", "ClusterId + 0 == 1"):
         (ad,) = queue.query(constraint, opts=fetchwork.QueryOpts.SummaryOnly)
         assert (ad["Jobs"], ad["Idle"], ad["Running"], ad["Held"]) == (4, 2, 1, 1)
+        assert (ad["AllusersJobs"], ad["AllusersIdle"], ad["SchedulerJobs"]) == (4, 2, 0)
+    (ad,) = queue.query("ProcId == 1", opts=fetchwork.QueryOpts.SummaryOnly)
+    assert (ad["Jobs"], ad["Held"], ad["AllusersJobs"], ad["AllusersHeld"]) == (1, 1, 4, 1)
 
 
 def test_my_jobs_only_are_those_of_the_calling_account(
@@ -387,7 +393,7 @@ def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> Non
     slots.started()
     live, first = queue.jobEpochHistory("Mine == 7 && QDate > 0 && JobUniverse == 5", ad_type="EPOCH")
     assert [ad["NumShadowStarts"] for ad in (live, first)] == [2, 1]
-    assert [ad["JobStatus"] for ad in (live, first)] == [2, 1]
+    assert [ad["JobStatus"] for ad in (live, first)] == [2, 2]
     assert (first["Cmd"], first["Args"], first["UserLog"], first["RequestMemory"], first["JobPrio"]) == (
         "/bin/sh",
         "x",
@@ -502,6 +508,12 @@ def test_an_ad_tells_the_job_s_life(queue: Queue, slots: DirectQueue) -> None:
     (ad,) = queue.history('RemoveReason =?= "enough" && !ExitBySignal && CompletionDate =?= undefined')
     assert "CompletionDate" not in ad
     assert ad["LastHoldReason"] == "look"
+    held = slots.submit()
+    slots.act("hold", held, reason="stay", code=3, subcode=1)
+    slots.act("remove", held)
+    (ad,) = queue.history("ClusterId == 2")
+    assert (ad["LastHoldReason"], ad["LastHoldReasonCode"], ad["LastHoldReasonSubCode"]) == ("stay", 3, 1)
+    assert ad["JobFinishedHookDone"] == ad["EnteredCurrentStatus"]
 
 
 def test_a_projection_brings_what_its_expressions_refer_to(queue: Queue, slots: DirectQueue) -> None:

@@ -66,11 +66,8 @@ BEGIN
             status_at = clock_timestamp(),
             facts = j.facts || jsonb_build_object(
                 'LastJobStatus', 5,
-                'LastHoldReason', j.hold_reason,
-                'LastHoldReasonCode', j.hold_code,
-                'LastHoldReasonSubCode', coalesce(j.hold_subcode, 0),
                 'ReleaseReason', coalesce(release_jobs.reason, '')
-            ),
+            ) || fetchwork.last_hold(5, j.hold_reason, j.hold_code, j.hold_subcode),
             hold_reason = NULL,
             hold_code = NULL,
             hold_subcode = NULL,

@@ -31,7 +31,8 @@ BEGIN
     SET job_status = 3,
         status_at = clock_timestamp(),
         last_reason = remove_jobs.reason,
-        facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status),
+        facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status)
+            || fetchwork.last_hold(j.job_status, j.hold_reason, j.hold_code, j.hold_subcode),
         hold_reason = NULL,
         hold_code = NULL,
         hold_subcode = NULL,
@@ -59,7 +60,9 @@ BEGIN
             r.num_starts, r.num_completions, r.num_holds, r.num_not_started, r.num_evicted, r.num_lost,
             r.wall_s, r.user_cpu_s, r.sys_cpu_s,
             r.owner, r.queue, coalesce(remove_jobs.reason, r.last_reason),
-            r.facts || jsonb_build_object('LastJobStatus', r.job_status), r.ad
+            r.facts || jsonb_build_object('LastJobStatus', r.job_status)
+                || fetchwork.last_hold(r.job_status, r.hold_reason, r.hold_code, r.hold_subcode),
+            r.ad
         FROM removed AS r
     ),
     told AS (

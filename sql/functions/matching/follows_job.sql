@@ -15,7 +15,7 @@ RETURN matched ?| ARRAY[
     'CommittedSlotTime', 'CumulativeSlotTime', 'CumulativeRemoteUserCpu', 'CumulativeRemoteSysCpu',
     'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
     'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
-    'ImageSize', 'MemoryUsage', 'ResidentSetSize',
+    'ToE', 'ImageSize', 'MemoryUsage', 'ResidentSetSize',
     'JobStartDate', 'JobCurrentStartDate', 'LastMatchTime', 'LastRemoteHost', 'LastVacateTime',
     'VacateReason', 'LastHoldReason', 'LastHoldReasonCode', 'LastHoldReasonSubCode', 'ReleaseReason'
 ];

@@ -25,6 +25,15 @@ BEGIN ATOMIC
             'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes')
         )
         || CASE
+            WHEN run_facts.outcome = 'completed' THEN jsonb_build_object('ToE', jsonb_build_object(
+                'Who', 'itself',
+                'How', 'OF_ITS_OWN_ACCORD',
+                'HowCode', 0,
+                'When', extract(epoch FROM clock_timestamp())::bigint,
+                'ExitBySignal', (used -> 'ExitBySignal' = 'true') IS TRUE,
+                'ExitCode', used -> 'ExitCode',
+                'ExitSignal', used -> 'ExitSignal'
+            ))
             WHEN run_facts.outcome IN ('evicted', 'vacated', 'held', 'removed') THEN jsonb_build_object(
                 'LastVacateTime', extract(epoch FROM clock_timestamp())::bigint,
                 'VacateReason', run_facts.reason

@@ -63,7 +63,8 @@ BEGIN
                 'CpusProvisioned', s.resources -> 'Cpus',
                 'MemoryProvisioned', s.resources -> 'Memory',
                 'DiskProvisioned', s.resources -> 'Disk',
-                'GPUsProvisioned', s.resources -> 'GPUs'
+                'GPUsProvisioned',
+                CASE WHEN s.resources ? 'Cpus' THEN coalesce(s.resources -> 'GPUs', '0') END
             ))
         FROM started AS s
         WHERE j.cluster_id = s.cluster_id AND j.proc_id = s.proc_id

@@ -1,0 +1,20 @@
+-- What remains in the ad of a job that was Held, for its release and its removal; nothing of one that was not.
+CREATE OR REPLACE FUNCTION fetchwork.last_hold(
+    job_status integer,
+    hold_reason text,
+    hold_code integer,
+    hold_subcode integer
+)
+RETURNS jsonb
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN CASE
+    WHEN job_status = 5 THEN jsonb_build_object(
+        'LastHoldReason', hold_reason,
+        'LastHoldReasonCode', hold_code,
+        'LastHoldReasonSubCode', coalesce(hold_subcode, 0)
+    )
+    ELSE '{}'
+END;
