@@ -70,6 +70,10 @@ class AgentUnavailable(FetchworkError):
     """The agent does not answer; another try, or direct mode, may succeed."""
 
 
+class AccessPointUnavailable(FetchworkError):
+    """The access point does not answer, or ended before it did."""
+
+
 class DatabaseUnavailable(FetchworkError):
     """The database does not answer or can't take the call now; come back later."""
 

@@ -58,6 +58,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "agent": "Serve the hooks of this host.",
         "serve": "Show the queue in a browser, and serve it to programs as JSON (/api/v1).",
         "exporter": "Serve metrics of a database to Prometheus.",
+        "access-point": "Serve the people who submit on this host.",
         "doctor": "Check a host: configuration, hooks, agent, database.",
     },
 }
@@ -82,7 +83,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"fetchwork.cli.{cmd_name}")
+        module = importlib.import_module(f"fetchwork.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.cli
         return command
 

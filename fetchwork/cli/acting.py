@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
+from fetchwork.queue.remote import AnySession
 
 
 def command(action: str, done: str, not_done: str, text: str) -> click.Command:
@@ -19,19 +19,17 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         "-reason", "--reason", metavar="TEXT", help="The reason, kept with the job and in its events."
     )
     @options.json_option
-    @options.connected
+    @options.performing
     @click.pass_context
     def cli(
         context: click.Context,
-        session: Session,
+        session: AnySession,
         jobs: tuple[str, ...],
         constraints: tuple[str, ...],
         everything: bool,
         reason: str | None,
         as_json: bool,
     ) -> None:
-        from fetchwork.classad.bindings import JobAction
-        from fetchwork.queue.changing import changed as acted
         from fetchwork.queue.selecting import parse_id
 
         if not jobs and not constraints and not everything:
@@ -52,8 +50,9 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         results = []
         failed = False
         for target, spec in targets:
-            selection, changed = session.run(acted(getattr(JobAction, action), spec, session.memory, reason))
-            missing, others = selection.missing, selection.jobs - changed
+            answer = session.perform("change", action=action, spec=spec, reason=reason)
+            selection, changed = answer["selection"], answer["changed"]
+            missing, others = selection["missing"], selection["jobs"] - changed
             results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})
             failed = failed or not changed
             if as_json:

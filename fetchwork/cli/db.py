@@ -32,12 +32,15 @@ def cli(context: click.Context, dsn: str | None) -> None:
     metavar="ROLE",
     help="Also make a role that the agents of hosts log in as; its password is generated and printed.",
 )
+@click.option(
+    "--access-point-role", metavar="ROLE", help="As --agent-role, for the access points of submit hosts."
+)
 @options.json_option
 @click.pass_obj
-def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
+def init(conninfo: str, agent_role: str | None, access_point_role: str | None, as_json: bool) -> None:
     """Make the schema in a database that has none.
 
-    This needs the right to create a schema, and to create roles if fetchwork's four roles do not exist. In a
+    This needs the right to create a schema, and to create roles if fetchwork's five roles do not exist. In a
     database that has the schema it does what upgrade does.
 
     \b
@@ -47,20 +50,21 @@ def init(conninfo: str, agent_role: str | None, as_json: bool) -> None:
     from fetchwork.db import schema
 
     _applied(schema.init(conninfo), as_json)
-    if agent_role is not None:
-        password = _make_agent_role(conninfo, agent_role)
-        click.echo(f"role {agent_role}, password {password}", err=as_json)
+    for role, member_of in ((agent_role, "fetchwork_agent"), (access_point_role, "fetchwork_access_point")):
+        if role is not None:
+            password = _make_role(conninfo, role, member_of)
+            click.echo(f"role {role}, password {password}", err=as_json)
 
 
-def _make_agent_role(conninfo: str, role: str) -> str:
-    """Make a login role with an agent's rights, and return its password."""
+def _make_role(conninfo: str, role: str, member_of: str) -> str:
+    """Make a login role that is a member of one of fetchwork's, and return its password."""
     from fetchwork.db.database import Database
 
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", role):
         raise click.UsageError(f"'{role}' is not a name for a role; allowed: small letters, digits and '_'")
     password = secrets.token_urlsafe(24)
     with Database(conninfo) as database:
-        database.query(f'CREATE ROLE "{role}" LOGIN PASSWORD %s IN ROLE fetchwork_agent', [password])
+        database.query(f'CREATE ROLE "{role}" LOGIN PASSWORD %s IN ROLE {member_of}', [password])
     return password
 
 

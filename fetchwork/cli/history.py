@@ -8,7 +8,7 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.codes import STATUS_LETTERS
-from fetchwork.queue.session import Session
+from fetchwork.queue.remote import AnySession
 from fetchwork.queue.views import Json
 
 PROJECTION = [
@@ -36,11 +36,11 @@ PROJECTION = [
 @click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
 @options.long_option
 @options.json_option
-@options.connected
+@options.performing
 @click.pass_context
 def cli(
     context: click.Context,
-    session: Session,
+    session: AnySession,
     jobs: tuple[str, ...],
     constraints: tuple[str, ...],
     limit: int | None,
@@ -58,7 +58,6 @@ def cli(
       fetchwork history 42
       fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
     """
-    from fetchwork.queue.reading import ads
     from fetchwork.queue.views import HISTORY
 
     constraint = options.jobs_constraint(jobs, constraints)
@@ -66,15 +65,13 @@ def cli(
     some: Sequence[str] = () if as_json or as_long else PROJECTION
     if formatted:
         some = output.projection(formatted[1], HISTORY.columns().keys())
-    ended = session.each(
-        ads(
-            HISTORY,
-            constraint,
-            session.memory,
-            projection=some,
-            limit=-1 if limit is None else limit,
-            since=since,
-        )
+    ended = session.items(
+        "view",
+        name="history",
+        constraint=constraint,
+        projection=list(some),
+        limit=-1 if limit is None else limit,
+        since=since,
     )
     if formatted:
         output.print_attributes(ended, *formatted)

@@ -6,9 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from fetchwork.db.database import Database
+    from fetchwork.queue.remote import AnySession
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,6 +92,31 @@ def connected(function: Function) -> Function:
 
     # functools.wraps promises the same type, which click's decorators have widened
     return command  # type: ignore[return-value]
+
+
+def performing(function: Function) -> Function:
+    """As ``connected``, but where no database is named the session is by way of this host's access point."""
+
+    @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+    @click.pass_context
+    @functools.wraps(function)
+    def command(context: click.Context, /, *args: object, dsn: str | None, **kwargs: object) -> object:
+        from fetchwork.queue.remote import opened
+
+        session = opened(dsn if dsn is not None else context.meta.get("fetchwork.dsn"))
+        context.call_on_close(session.close)
+        return context.invoke(function, session, *args, **kwargs)
+
+    return command  # type: ignore[return-value]
+
+
+def database_of(session: AnySession) -> Database:
+    """The database of a session; raises UsageError where it is by way of an access point."""
+    from fetchwork.queue.session import Session
+
+    if not isinstance(session, Session):
+        raise click.UsageError("this needs the database itself; name it with --dsn")
+    return session.database
 
 
 def conninfo_of(context: click.Context, dsn: str | None = None) -> str:

@@ -12,7 +12,7 @@ from fetchwork.cli import options, output
 from fetchwork.codes import STATUS_LETTERS, JobStatus
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
     from fetchwork.queue.summaries import Batch, CountOf, TotalsBy
     from fetchwork.queue.views import Json
 
@@ -61,11 +61,11 @@ MOST_ANALYZED = 10
 )
 @click.option("-limit", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
 @options.json_option
-@options.connected
+@options.performing
 @click.pass_context
 def cli(
     context: click.Context,
-    session: Session,
+    session: AnySession,
     jobs: tuple[str, ...],
     constraints: tuple[str, ...],
     nobatch: bool,
@@ -91,14 +91,12 @@ def cli(
       fetchwork q --totals
       fetchwork q --better-analyze 42.0
     """
-    from fetchwork.queue import summaries
-
     at_most = -1 if limit is None else limit
     everything = not jobs and not constraints and not held and not running
     if by is not None and not everything:
         raise click.UsageError("option '--by' can't be combined with jobs or constraints: it counts all jobs")
     if by is not None or (only_totals and everything):
-        rows = session.run(summaries.totals(by))
+        rows = session.perform("totals", by=by)
         if as_json:
             output.print_json(rows)
         elif by is None:
@@ -109,8 +107,6 @@ def cli(
         return
     more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 7)"] * running
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
-    memory = session.memory
-    from fetchwork.queue.query import query, summary
     from fetchwork.queue.views import JOBS
 
     if analyzed:
@@ -121,37 +117,38 @@ def cli(
         letters, attributes = context.meta["fetchwork.autoformat"]
         # the attributes of HTCondor's own making are never expressions
         some = output.projection(attributes, JOBS.columns().keys())
-        ads = session.each(query(constraint, memory, projection=some, limit=at_most))
+        ads = session.items("jobs", constraint=constraint, projection=some, limit=at_most)
         output.print_attributes(ads, letters, attributes)
     elif as_long:
-        output.print_long(session.each(query(constraint, memory, limit=at_most)))
+        output.print_long(session.items("jobs", constraint=constraint, limit=at_most))
     elif as_json and not only_totals:
-        output.print_json_list(session.each(query(constraint, memory, limit=at_most)))
+        output.print_json_list(session.items("jobs", constraint=constraint, limit=at_most))
     elif only_totals:
-        counted = session.run(summary(constraint, memory))
+        counted = session.perform("summary", constraint=constraint)
         counts = {name.lower(): value for name, value in counted.items() if name != "MyType"}
         if as_json:
             output.print_json([counts])
         else:
             output.echo(total_line(counts))
     elif held or running or nobatch or limit is not None:
-        _list(session.each(query(constraint, memory, projection=PROJECTION, limit=at_most)), held, running)
+        asked = session.items("jobs", constraint=constraint, projection=PROJECTION, limit=at_most)
+        _list(asked, held, running)
     else:
-        _batches(session.run(summaries.batches(constraint, memory)))
+        _batches(session.perform("batches", constraint=constraint))
 
 
-def _analyze(session: Session, constraint: str, as_json: bool) -> None:
+def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
     from fetchwork.cli import analysis
     from fetchwork.errors import NotFound
     from fetchwork.explain.job import analyze
-    from fetchwork.queue.query import query
 
+    database = options.database_of(session)
     # one more, which says whether there are more
     ids = ["ClusterId", "ProcId"]
-    jobs = list(session.each(query(constraint, session.memory, projection=ids, limit=MOST_ANALYZED + 1)))
+    jobs = list(session.items("jobs", constraint=constraint, projection=ids, limit=MOST_ANALYZED + 1))
     if not jobs:
         raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
-    results = [analyze(session.database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
+    results = [analyze(database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
     if as_json:
         output.print_json([result.to_json() for result in results])
         return

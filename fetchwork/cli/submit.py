@@ -8,7 +8,7 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.errors import DatabaseUnavailable, SubmitError
-from fetchwork.queue.session import Session
+from fetchwork.queue.remote import AnySession
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -38,9 +38,9 @@ from fetchwork.queue.session import Session
     "-dry-run", "--dry-run", is_flag=True, help="Check the jobs, print their ads as JSON, submit nothing."
 )
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session,
+    session: AnySession,
     file: str,
     lines: tuple[str, ...],
     owner: str | None,
@@ -88,15 +88,17 @@ def cli(
     if dry_run:
         jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
         try:
-            submission.check(session.database, description, owner=owner, extra=extra)
+            session.check(description, owner=owner, extra=extra)
         except DatabaseUnavailable as error:
             output.echo(f"fetchwork: warning: not checked by the database: {error}", err=True)
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
         return
-    result = submission.put(session.database, description, owner=owner, extra=extra)
+    result = session.submit(description, owner=owner, extra=extra)
     if as_json:
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
-        if "UserLog" in result.clusterad():
+        for problem in result.problems:
+            output.echo(f"fetchwork: warning: {problem}", err=True)
+        if result.access_point is None and "UserLog" in result.clusterad():
             output.echo("the event log of 'log' is written while 'fetchwork userlog --follow' runs", err=True)

@@ -9,7 +9,7 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.following.progress import Progress, follow
-from fetchwork.queue.session import Session
+from fetchwork.queue.remote import AnySession
 
 TIME_IS_OVER = 124
 
@@ -34,11 +34,11 @@ TIME_IS_OVER = 124
 @click.option("--held", is_flag=True, help="Count a held job as ended and failed.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @options.json_option
-@options.connected
+@options.performing
 @click.pass_context
 def cli(
     context: click.Context,
-    session: Session,
+    session: AnySession,
     jobs: tuple[str, ...],
     timeout: float | None,
     enough: int | None,

@@ -11,8 +11,7 @@ from fetchwork.errors import NotFound
 from fetchwork.queue import Queue
 from fetchwork.queue.eventfile import EventFile
 from fetchwork.queue.events import JobEvent
-from fetchwork.queue.reader import Reader, logs
-from fetchwork.queue.synchronous import session_of
+from fetchwork.queue.synchronous import performer_of
 
 
 class JobEventLog:
@@ -41,7 +40,7 @@ class JobEventLog:
         # as HTCondor's submit makes it absolute, then with its links followed
         path = Path(os.path.normpath(Path.cwd() / filename))
         names = list(dict.fromkeys([str(path), str(path.resolve())]))
-        known = session_of(self._queue).run(logs(names))
+        known = performer_of(self._queue).perform("logs", paths=names)
         self._path = next((name for name in names if name in known), names[0])
         if not known:
             if not path.exists():
@@ -85,12 +84,12 @@ class JobEventLog:
         return event
 
     def _read(self) -> Iterator[JobEvent]:
-        session = session_of(self._queue)
+        performer = performer_of(self._queue)
         if self.cursor == "now":
-            self.cursor = session.run(Reader.now())
+            self.cursor = performer.perform("cursor")
         # from the last event that was taken, not from the last one that was read
-        reader = Reader(after=self.cursor, log=self._path)
-        return session.each(reader.events(self._seconds_left()))
+        lines = performer.items("events", after=self.cursor, log=self._path, stop_after=self._seconds_left())
+        return map(JobEvent, lines)
 
     def _seconds_left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from fetchwork.codes import EventType, JobStatus
 from fetchwork.errors import NotFound
 from fetchwork.queue.events import JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.remote import AnySession
 from fetchwork.queue.selecting import id_of
-from fetchwork.queue.session import Session
 
 # the JobStatus that an event gives to a job that stays in the queue
 _STATUS = {
@@ -84,53 +83,40 @@ class Progress:
         return True
 
 
-def follow(session: Session, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
+def follow(session: AnySession, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
     """Yield the state of jobs, given by id, and again after each batch of events; raises NotFound.
 
     Ends when no job is left, or when the time is over.
     """
-    reader = Reader(after=session.run(Reader.now()), job=list(jobs))
+    now = session.perform("cursor")
     progress = snapshot(session, jobs)
     yield progress
     if not progress.waiting:
         return
-    for events in session.pages(reader.events(stop_after)):
-        for event in events:
-            progress.take(event)
+    for lines in session.found("events", after=now, job=list(jobs), stop_after=stop_after):
+        for line in lines:
+            progress.take(JobEvent(line))
         yield progress
         if not progress.waiting:
             return
 
 
-_IN_QUEUE = """
-SELECT procid, jobstatus, holdreason
-FROM fetchwork.jobs
-WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
-"""
-
-_ENDED = """
-SELECT
-    count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,
-    count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,
-    count(*) FILTER (WHERE jobstatus = 3) AS removed
-FROM fetchwork.history
-WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
-"""
+#: what of a job a snapshot asks for
+_WANTED = ["ProcId", "JobStatus", "HoldReason"]
 
 
-def snapshot(session: Session, jobs: Sequence[str]) -> Progress:
+def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
     """Where the jobs, given by id, are now; raises NotFound for an id that was never given out."""
     progress = Progress()
     for word in jobs:
         cluster, proc = id_of(word)
-        named = [cluster, proc, proc]
-        # a cluster may have a million jobs
-        for row in session.database.stream(_IN_QUEUE, named, itersize=10_000):
+        chosen = f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}")
+        for ad in session.items("jobs", constraint=chosen, projection=_WANTED):
             # of a removed job the run still ends
-            status = row["jobstatus"] if row["jobstatus"] != JobStatus.REMOVED else JobStatus.RUNNING
-            progress.waiting[cluster, row["procid"]] = status
-            progress.hold_reason = row["holdreason"] or progress.hold_reason
-        (ended,) = session.database.query(_ENDED, named)
+            status = ad["JobStatus"] if ad["JobStatus"] != JobStatus.REMOVED else JobStatus.RUNNING
+            progress.waiting[cluster, ad["ProcId"]] = status
+            progress.hold_reason = ad.get("HoldReason") or progress.hold_reason
+        ended = session.perform("ended", cluster=cluster, proc=proc)
         progress.succeeded += ended["succeeded"]
         progress.failed += ended["failed"]
         progress.removed += ended["removed"]

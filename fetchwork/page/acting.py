@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from fetchwork.db import calls
-from fetchwork.db.calls import Call
-from fetchwork.queue.ask import Ask, Pause
+from fetchwork.queue.ask import Evaluate, Pause, Question
 from fetchwork.queue.session import Session
 
 
@@ -42,8 +40,8 @@ class ActingSession(Session):
             finally:
                 self._inside = False
 
-    def _answer(self, step: Ask | Call[Any] | Pause) -> object:
-        if self._inside or isinstance(step, Pause):
+    def _answer(self, step: Question) -> object:
+        if self._inside or isinstance(step, Pause | Evaluate):
             return super()._answer(step)
         with self.writing():
             return super()._answer(step)

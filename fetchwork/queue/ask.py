@@ -1,14 +1,14 @@
 """The questions that an operation on the queue asks of its driver.
 
-An operation is a generator that holds no connection. It yields a ``Call`` of a SQL function or an ``Ask``
-and is sent the answer, or a ``Pause``, and returns its result (``Steps``). One that finds many items hands
-them over as it finds them, in ``Found`` pages (``Stream``). ``Session`` drives them with a connection,
-``AsyncSession`` with awaited ones, so that ``Queue`` and ``AsyncQueue`` cannot come to differ.
+An operation is a generator that holds no connection. It yields a ``Call`` of a SQL function, an ``Ask`` or an
+``Evaluate`` and is sent the answer, or a ``Pause``, and returns its result (``Steps``). One that finds many
+items hands them over as it finds them, in ``Found`` pages (``Stream``). ``Session`` drives them with a
+connection, ``AsyncSession`` with awaited ones, so that ``Queue`` and ``AsyncQueue`` cannot come to differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -17,6 +17,7 @@ from fetchwork.db.calls import Call
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
 Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,18 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """For which of these ads a constraint is true; the generator is sent a list of truths.
+
+    It is a question because a constraint may be anybody's: whose driver serves several people evaluates it
+    where it can hold up nobody.
+    """
+
+    constraint: str
+    ads: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class Found(Generic[Item_co]):
     """Items for the caller."""
 
@@ -49,8 +62,9 @@ class Ended(Generic[Result]):
 
 
 #: an answer's type depends on the question, which the types of a generator cannot say
-Steps: TypeAlias = Generator[Ask | Call[Any] | Pause, Any, Result]
-Stream: TypeAlias = Generator[Ask | Call[Any] | Pause | Found[Item], Any, None]
+Question: TypeAlias = Ask | Call[Any] | Pause | Evaluate
+Steps: TypeAlias = Generator[Question, Any, Result]
+Stream: TypeAlias = Generator[Question | Found[Item], Any, None]
 
 
 @dataclass
@@ -72,6 +86,21 @@ def collected(stream: Stream[Item]) -> Steps[list[Item]]:
             return items
         if isinstance(step, Found):
             items.extend(step.items)
+            reply = None
+        else:
+            reply = yield step
+
+
+def mapped(stream: Stream[Item], make: Callable[[Item], Made]) -> Stream[Made]:
+    """A stream of what a function makes of another's items."""
+    reply: object = None
+    while True:
+        try:
+            step = stream.send(reply)
+        except StopIteration:
+            return
+        if isinstance(step, Found):
+            yield Found([make(item) for item in step.items])
             reply = None
         else:
             reply = yield step

@@ -123,16 +123,22 @@ def _statuses(named: Iterable[calls.NamedJobs]) -> Counter[int]:
     return counts
 
 
-def changed(
-    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None
-) -> Steps[tuple[Selection, int]]:
-    """Hold, release, remove or vacate jobs: which were meant, and how many of them were changed."""
+def named(action: JobAction, reason: str | None) -> str:
+    """An action's name; raises TypeError for what is none, and for a reason that is no text."""
     from fetchwork.classad.bindings import JobAction
 
     if not isinstance(action, JobAction):
         raise TypeError("action must be a JobAction")
     if reason is not None and not isinstance(reason, str):
         raise TypeError("reason must be a string")
+    return str(action.name)
+
+
+def changed(
+    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None
+) -> Steps[tuple[Selection, int]]:
+    """Hold, release, remove or vacate jobs: which were meant, and how many of them were changed."""
+    named(action, reason)
     selection = yield from selected(spec, memory)
     call = _ACTIONS.get(action.name, _IMPOSSIBLE).call
     number = 0

@@ -24,8 +24,9 @@ def query(
     projection: Sequence[str] = (),
     limit: int = -1,
     opts: int = 0,
+    me: str | None = None,
 ) -> Stream[Json]:
-    """Yield the ads that ``Schedd.query`` returns, by its options."""
+    """Yield the ads that ``Schedd.query`` returns, by its options; ``me``: who asks, if not this account."""
     if not opts:
         yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
         return
@@ -39,7 +40,7 @@ def query(
             f"query options {int(opts)}: allowed are AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly"
         )
     if opts & QueryOpts.DefaultMyJobsOnly:
-        constraint = f"Owner == {quote(getpass.getuser())} && ({text_of(constraint)})"
+        constraint = f"Owner == {quote(me or getpass.getuser())} && ({text_of(constraint)})"
     if opts & QueryOpts.SummaryOnly:
         yield Found([(yield from summary(constraint, memory))])
     elif opts & QueryOpts.AutoCluster:

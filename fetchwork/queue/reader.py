@@ -25,7 +25,7 @@ import time
 from collections.abc import Sequence
 
 from fetchwork.db import calls, eventpages
-from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream
+from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream, mapped
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.selecting import JobSpec, id_of
 
@@ -61,12 +61,16 @@ class Reader:
 
     def events(self, stop_after: float | None) -> Stream[JobEvent]:
         """Yield events as they come; ends as ``stop_after`` says, and can be called again to go on."""
+        yield from mapped(self.lines(stop_after), JobEvent)
+
+    def lines(self, stop_after: float | None) -> Stream[str]:
+        """The same as the lines that ``JobEvent`` reads."""
         deadline = None if stop_after is None else time.monotonic() + stop_after
         pause = SHORTEST_PAUSE_S
         while True:
-            events, more = yield from self._page()
-            if events:
-                yield Found(events)
+            lines, more = yield from self._page()
+            if lines:
+                yield Found(lines)
                 pause = SHORTEST_PAUSE_S
             if more:
                 continue
@@ -76,7 +80,7 @@ class Reader:
             yield Pause(pause if left is None else min(pause, left))
             pause = min(LONGEST_PAUSE_S, pause * 1.2)
 
-    def _page(self) -> Steps[tuple[list[JobEvent], bool]]:
+    def _page(self) -> Steps[tuple[list[str], bool]]:
         if self._from_now:
             self.position = Cursor.parse((yield from self.now()))
             self._from_now = False
@@ -95,8 +99,12 @@ class Reader:
         # whatever lies below has been seen or is of other jobs; but never step back
         self.position = max(start, Cursor(int(page.until_xid), page.until_id))
         # jsonb as text holds neither tab nor line break
-        lines = page.lines.split("\n") if page.lines is not None else []
-        return [JobEvent(line) for line in lines], page.more
+        return page.lines.split("\n") if page.lines is not None else [], page.more
+
+
+def checked(after: str | None, job: JobSpec | None) -> None:
+    """Raise ValueError for a cursor or a job that is none."""
+    Reader(after=after, job=job)
 
 
 def _condition(job: JobSpec | None, log: str | None) -> eventpages.Statement:

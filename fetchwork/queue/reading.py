@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fetchwork.queue.ask import Ask, Found, Memory, Stream
+from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of
 from fetchwork.queue.views import Json, Row, View
@@ -36,8 +36,6 @@ def ads(
     narrow = bool(wanted) and not evaluates
     if narrow:
         columns, params = _columns_of(view, wanted)
-    if evaluates:
-        from fetchwork.classad.jsonform import from_json
     left = limit if limit >= 0 else None
     position = yield from Position.begin(view, selection, left if selection.exact else None)
     while left is None or left > 0:
@@ -59,21 +57,21 @@ def ads(
             # what a wanted expression refers to has to come with it
             narrow, columns, params = False, view.all_columns, []
             continue
-        items: list[Json] = []
-        for row in rows:
-            ad = view.ad(row)
-            if not selection.exact and not selection.accepts(from_json(ad)):
-                continue
-            if stop is not None and stop.accepts(from_json(ad)):
-                left = 0
-                break
-            items.append(_projected(ad, wanted) if wanted else ad)
+        found = [view.ad(row) for row in rows]
+        if not selection.exact and found:
+            accepted: list[bool] = yield Evaluate(selection.text, found)
+            found = [ad for ad, is_true in zip(found, accepted, strict=True) if is_true]
+        stopped = False
+        if stop is not None and found:
+            stops: list[bool] = yield Evaluate(stop.text, found)
+            stopped = True in stops
+            found = found[: stops.index(True)] if stopped else found
         if left is not None:
-            items = items[:left] if left else items
-            left -= min(left, len(items))
-        if items:
-            yield Found(items)
-        if not (yield from position.advance(rows, size)):
+            found = found[:left]
+            left -= len(found)
+        if found:
+            yield Found([_projected(ad, wanted) for ad in found] if wanted else found)
+        if stopped or not (yield from position.advance(rows, size)):
             return
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from fetchwork.classad.constraint import Constraint, Source, compile_constraint, names_in, text_of
@@ -75,6 +75,29 @@ def ids_of(spec: JobSpec) -> list[str] | None:
         return None
     ids = [item.strip() for item in items if isinstance(item, str) and _id_constraint(item)]
     return ids if len(ids) == len(items) else None
+
+
+def as_spec(spec: JobSpec) -> str | int | list[str]:
+    """A job spec as JSON: an expression as its text, ids as a list."""
+    if isinstance(spec, str | int) and not isinstance(spec, bool):
+        return spec
+    ids = ids_of(spec)
+    return ids if ids is not None else constraint_of(spec)
+
+
+def as_ids(spec: JobSpec) -> list[str]:
+    """Jobs that are given by id, as JSON; raises ValueError for what is none."""
+    items = spec if isinstance(spec, list | tuple | set | frozenset) else [spec]
+    return [
+        f"{cluster}" if proc is None else f"{cluster}.{proc}" for cluster, proc in map(id_of, map(str, items))
+    ]
+
+
+def names_of(projection: Sequence[str]) -> list[str]:
+    """A projection as a list; raises TypeError for a string, which is one of letters."""
+    if isinstance(projection, str):
+        raise TypeError("a projection is a list of attribute names")
+    return list(projection)
 
 
 def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Constraint]:

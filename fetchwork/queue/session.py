@@ -6,27 +6,37 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 from fetchwork.db.calls import Call
 from fetchwork.db.database import Database
-from fetchwork.queue.ask import Ask, Ended, Found, Item, Memory, Pause, Result, Steps, Stream
+from fetchwork.queue import operations
+from fetchwork.queue.ask import Ask, Ended, Evaluate, Found, Item, Memory, Question, Result, Steps, Stream
 
 if TYPE_CHECKING:
     from fetchwork.db.pool import AsyncDatabase
+    from fetchwork.queue.submission import Description, SubmitResult
 
 
 #: the attribute of a schedd's location ad that says which database it is
 CONNINFO = "FetchWorkConninfo"
 
-_Question: TypeAlias = Ask | Call[Any] | Pause
-_Driven: TypeAlias = Generator[_Question | Found[Item], Any, Result]
+_Driven: TypeAlias = Generator[Question | Found[Item], Any, Result]
 
 
 def default_conninfo(conninfo: str | None) -> str:
     """The connection string: the one given, else FETCHWORK_DSN, else what libpq finds (PGHOST, ...)."""
     return conninfo if conninfo is not None else os.environ.get("FETCHWORK_DSN", "")
+
+
+def evaluated(question: Evaluate) -> list[bool]:
+    """For which ads the constraint is true, by HTCondor's own code."""
+    from fetchwork.classad.constraint import Constraint
+    from fetchwork.classad.jsonform import from_json
+
+    constraint = Constraint(question.constraint, "true", (), exact=False)
+    return [constraint.accepts(from_json(ad)) for ad in question.ads]
 
 
 class Session:
@@ -47,6 +57,54 @@ class Session:
     def close(self) -> None:
         """Close the connection; a later call makes another."""
         self.database.close()
+
+    def perform(self, name: str, /, **arguments: Any) -> Any:
+        """The result of an operation by its name (``operations.STEPS``)."""
+        return self.run(operations.STEPS[name](self.memory, **arguments))
+
+    def found(self, name: str, /, **arguments: Any) -> Iterator[Sequence[Any]]:
+        """The items of an operation by its name (``operations.STREAMS``), several at once."""
+        return self.pages(operations.STREAMS[name](self.memory, **arguments))
+
+    def items(self, name: str, /, **arguments: Any) -> Iterator[Any]:
+        """The same, one by one."""
+        for page in self.found(name, **arguments):
+            yield from page
+
+    def submit(
+        self,
+        description: Description,
+        *,
+        count: int = 0,
+        itemdata: Iterable[str | Mapping[str, str]] | None = None,
+        owner: str | None = None,
+        extra: Mapping[str, object] | None = None,
+        queue: str | None = None,
+    ) -> SubmitResult:
+        """Put jobs into the queue (``submission.put``)."""
+        from fetchwork.queue import submission
+
+        return submission.put(
+            self.database,
+            description,
+            count=count,
+            itemdata=itemdata,
+            owner=owner,
+            extra=extra,
+            queue=queue,
+        )
+
+    def check(
+        self,
+        description: Description,
+        *,
+        owner: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Raise what ``submit`` would raise, and put nothing into the queue."""
+        from fetchwork.queue import submission
+
+        submission.check(self.database, description, owner=owner, extra=extra)
 
     def run(self, steps: Steps[Result]) -> Result:
         """Drive steps to their result."""
@@ -76,11 +134,13 @@ class Session:
                 return step
             answer = self._answer(step)
 
-    def _answer(self, step: _Question) -> object:
+    def _answer(self, step: Question) -> object:
         if isinstance(step, Ask):
             return self.database.query(step.sql, step.params)
         if isinstance(step, Call):
             return self.database.run(step)
+        if isinstance(step, Evaluate):
+            return evaluated(step)
         time.sleep(step.seconds)
         return None
 
@@ -98,12 +158,17 @@ class AsyncSession:
         assert isinstance(end, Ended)
         return end.result
 
-    async def each(self, stream: Stream[Item]) -> AsyncIterator[Item]:
-        """As ``Session.each``."""
+    async def pages(self, stream: Stream[Item]) -> AsyncIterator[Sequence[Item]]:
+        """As ``Session.pages``."""
         with contextlib.closing(stream):
             while isinstance(page := await self._advance(stream), Found):
-                for item in page.items:
-                    yield item
+                yield page.items
+
+    async def each(self, stream: Stream[Item]) -> AsyncIterator[Item]:
+        """As ``Session.each``."""
+        async for page in self.pages(stream):
+            for item in page:
+                yield item
 
     async def _advance(self, steps: _Driven[Item, Result]) -> Found[Item] | Ended[Result]:
         answer: object = None
@@ -114,12 +179,14 @@ class AsyncSession:
                 return Ended(end.value)
             if isinstance(step, Found):
                 return step
-            answer = await self._answer(step)
+            answer = await self.answer(step)
 
-    async def _answer(self, step: _Question) -> object:
+    async def answer(self, step: Question) -> object:
         if isinstance(step, Ask):
             return await self.database.query(step.sql, step.params)
         if isinstance(step, Call):
             return await self.database.run(step)
+        if isinstance(step, Evaluate):
+            return evaluated(step)
         await asyncio.sleep(step.seconds)
         return None

@@ -39,6 +39,9 @@ class SubmitResult:
         self._cluster = cluster
         self._count = count
         self._common = common
+        #: what went wrong with the jobs' event logs; the access point that keeps these, if one does
+        self.problems: list[str] = []
+        self.access_point: str | None = common.get("FetchWorkAccessPoint")
 
     def cluster(self) -> int:
         """The cluster's id."""
@@ -162,6 +165,25 @@ def prepared(
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
     return descriptions.Jobs({**jobs.common, **given}, own)
+
+
+def sendable(
+    description: Description,
+    count: int = 0,
+    itemdata: Iterable[str | Mapping[str, str]] | None = None,
+    queue: str | None = None,
+) -> Json:
+    """A description and what goes with it as JSON, which ``prepared`` takes elsewhere."""
+    items = None if itemdata is None else list(itemdata)
+    if isinstance(description, str):
+        return {"description": description, "count": count, "itemdata": items, "queue": queue}
+    if is_ad(description):
+        description = [description]
+    if isinstance(description, list | tuple):
+        ads = [as_json(ad) for ad in description]
+        return {"description": ads, "count": 0, "itemdata": None, "queue": None}
+    text = description_text(cast("Submit", description), count, items, queue)
+    return {"description": text, "count": 0, "itemdata": None, "queue": None}
 
 
 def is_ad(what: object) -> TypeGuard[Ad]:

@@ -173,3 +173,19 @@ def demand(queues: list[str] | None = None) -> Steps[list[DemandLine]]:
 def _unwrapped(text: str) -> str:
     """An expression out of HTCondor's JSON form."""
     return text.removeprefix("/Expr(").removesuffix(")/") if text.startswith("/Expr(") else text
+
+
+_ENDED = """
+SELECT
+    count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,
+    count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,
+    count(*) FILTER (WHERE jobstatus = 3) AS removed
+FROM fetchwork.history
+WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
+"""
+
+
+def ended(cluster: int, proc: int | None = None) -> Steps[Json]:
+    """How many jobs of a cluster, or whether one of them, have left the queue, by how they ended."""
+    rows = yield Ask(_ENDED, [cluster, proc, proc])
+    return dict(rows[0])

@@ -6,13 +6,17 @@ HTCondor's bindings are imported where ads are made of them, for a command that 
 from __future__ import annotations
 
 import contextlib
+import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from fetchwork.queue import changing, query, reading
-from fetchwork.queue.ask import Stream
+from fetchwork.classad.constraint import text_of
+from fetchwork.errors import FetchworkError
+from fetchwork.queue import changing
+from fetchwork.queue.reading import are_epochs
+from fetchwork.queue.remote import AnySession, opened
+from fetchwork.queue.selecting import as_ids, as_spec, names_of
 from fetchwork.queue.session import CONNINFO, Session
-from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
@@ -36,7 +40,8 @@ class Queue:
             if conninfo.get("MyType") != "Scheduler":
                 raise ValueError("the location ad is not that of a schedd")
             conninfo = conninfo.get(CONNINFO)
-        self._session = Session(conninfo)
+        self._session = opened(conninfo)
+        self._conninfo = conninfo
 
     def __enter__(self) -> Queue:
         return self
@@ -50,7 +55,7 @@ class Queue:
             self.close()
 
     def __reduce__(self) -> tuple[type[Queue], tuple[str | None]]:
-        return Queue, (self._session.conninfo,)
+        return Queue, (self._conninfo,)
 
     def close(self) -> None:
         """Close the connection; a later call makes another."""
@@ -78,11 +83,7 @@ class Queue:
         """
         if spool:
             raise ValueError("spool: fetched work has no file transfer; jobs see the execute host's files")
-        from fetchwork.queue import submission
-
-        return submission.put(
-            self._session.database, description, count=count, itemdata=itemdata, owner=owner, queue=queue
-        )
+        return self._session.submit(description, count=count, itemdata=itemdata, owner=owner, queue=queue)
 
     @overload
     def query(
@@ -131,8 +132,8 @@ class Queue:
         opts: int = 0,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        memory = self._session.memory
-        return self._ads(query.query(constraint, memory, projection=projection, limit=limit, opts=opts))
+        asked = {"constraint": text_of(constraint), "projection": names_of(projection)}
+        return self._ads("jobs", **asked, limit=limit, opts=int(opts), me=getpass.getuser() if opts else None)
 
     def history(
         self,
@@ -155,7 +156,7 @@ class Queue:
         since: JobSpec | None = None,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        return self._read(HISTORY, constraint, projection, match, since)
+        return self._read("history", constraint, projection, match, since)
 
     def jobEpochHistory(
         self,
@@ -169,7 +170,7 @@ class Queue:
 
         ``ad_type`` may name types of records: none but epochs (EPOCH) are kept.
         """
-        return self.runs(constraint, projection, match, since) if reading.are_epochs(ad_type) else []
+        return self.runs(constraint, projection, match, since) if are_epochs(ad_type) else []
 
     def runs(
         self,
@@ -179,7 +180,7 @@ class Queue:
         since: JobSpec | None = None,
     ) -> list[ClassAd]:
         """The ads of runs, the last first; live ones too, which have no Outcome yet."""
-        return list(self._read(RUNS, constraint, projection, match, since))
+        return list(self._read("runs", constraint, projection, match, since))
 
     def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
         """Hold, release, remove or vacate jobs; the answer counts them.
@@ -189,7 +190,9 @@ class Queue:
         """
         from fetchwork.classad.jsonform import from_json
 
-        return from_json(self._session.run(changing.act(action, job_spec, self._session.memory, reason)))
+        name = changing.named(action, reason)
+        counts = self._session.perform("act", action=name, spec=as_spec(job_spec), reason=reason)
+        return from_json(counts)
 
     def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
         """Change an attribute of jobs to an expression, or its text; returns how many were changed.
@@ -197,11 +200,12 @@ class Queue:
         ``flags`` are HTCondor's TransactionFlags, none of which means anything here.
         """
         changes = {attr: changing.value_of(value)}
-        return self._session.run(changing.edit(job_spec, changes, self._session.memory))
+        edited: int = self._session.perform("edit", spec=as_spec(job_spec), changes=changes)
+        return edited
 
     def reschedule(self) -> None:
         """Make waiting agents look for work now; new jobs notify them anyway."""
-        self._session.run(changing.reschedule())
+        self._session.perform("reschedule")
 
     # events
 
@@ -218,61 +222,70 @@ class Queue:
         wait, and a number of seconds waits so long for the next event. Raises CursorExpired if ``after``
         lies before what is kept.
         """
-        from fetchwork.queue.reader import Reader
+        from fetchwork.queue.events import JobEvent
+        from fetchwork.queue.reader import checked
 
-        return self._session.each(Reader(after=after, job=job).events(stop_after))
+        checked(after, job)
+        spec = None if job is None else as_ids(job)
+        return map(JobEvent, self._session.items("events", after=after, job=spec, stop_after=stop_after))
 
     def cursor(self) -> str:
         """The cursor of this moment: ``events(after=...)`` of it yields what happens from now on."""
-        from fetchwork.queue.reader import Reader
-
-        return self._session.run(Reader.now())
+        now: str = self._session.perform("cursor")
+        return now
 
     # the pool
 
     def slots(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """The ads of the slots that fetch jobs, as their agents last reported them, by machine and name."""
-        return list(self._read(SLOTS, constraint, projection))
+        return list(self._read("slots", constraint, projection))
 
     def hosts(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each execute host: its agent, whether that is alive, and whether the host fails jobs."""
-        return list(self._read(HOSTS, constraint, projection))
+        return list(self._read("hosts", constraint, projection))
 
     def queues(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each queue: its settings, and how many of its jobs are idle, running and held."""
-        return list(self._read(QUEUES, constraint, projection))
+        return list(self._read("queues", constraint, projection))
 
     def submitters(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each submitter, in the order in which they are served: usage, priority, limit."""
-        return list(self._read(SUBMITTERS, constraint, projection))
+        return list(self._read("submitters", constraint, projection))
 
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each concurrency limit: Name, Maximum, Used."""
-        return list(self._read(LIMITS, constraint, projection))
+        return list(self._read("limits", constraint, projection))
 
     def _read(
         self,
-        view: View,
+        view: str,
         constraint: ConstraintSpec,
         projection: Sequence[str],
         match: int = -1,
         since: JobSpec | None = None,
     ) -> Iterator[ClassAd]:
-        limit = match if match > 0 else -1
-        memory = self._session.memory
         return self._ads(
-            reading.ads(view, constraint, memory, projection=projection, limit=limit, since=since)
+            "view",
+            name=view,
+            constraint=text_of(constraint),
+            projection=names_of(projection),
+            limit=match if match > 0 else -1,
+            since=None if since is None else as_spec(since),
         )
 
-    def _ads(self, stream: Stream[Json]) -> Iterator[ClassAd]:
+    def _ads(self, operation: str, /, **arguments: object) -> Iterator[ClassAd]:
         from fetchwork.classad.jsonform import from_json
 
-        return (from_json(ad) for ad in self._session.each(stream))
+        return (from_json(ad) for ad in self._session.items(operation, **arguments))
+
+
+def performer_of(queue: Queue) -> AnySession:
+    """What performs a queue's operations, for rooms that ask for some by themselves."""
+    return queue._session
 
 
 def session_of(queue: Queue) -> Session:
     """The session behind a queue, for rooms that drive steps of their own over its connection."""
+    if not isinstance(queue._session, Session):
+        raise FetchworkError("this reads the database by itself, and needs a connection string")
     return queue._session
-
-
-__all__ = ["Queue", "session_of"]

@@ -238,7 +238,8 @@ FROM unnest(ARRAY[
     'AllowedJobDuration',
     -- retries
     'JobMaxRetries', 'SuccessExitCode', 'JobSuccessExitCode', 'FetchWorkRetryDelay', 'FetchWorkMaxRetryDelay',
-    -- event logs and DAGs
+    -- the access point that it was submitted to, event logs and DAGs
+    'FetchWorkAccessPoint',
     'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames'
 ]) AS a (name);
 

@@ -30,12 +30,15 @@ ROOMS: dict[str, set[str]] = {
     "matching": {"classad"},
     "matchmaker": {"matching", "classad"},
     # what submitters see
-    "queue": {"classad", "db"},
+    "client": set(),
+    "queue": {"classad", "db", "client"},
     "following": {"queue"},
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
     "dag": {"queue", "classad"},
-    "condor": {"queue", "following", "classad", "dag"},
+    "condor": {"queue", "following", "classad", "dag", "client"},
+    # what a submit host runs
+    "accesspoint": {"queue", "client", "db", "agent.peer"},
     # what an execute host runs
     "handlers": {"matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail"},
     "agent": {
@@ -61,8 +64,10 @@ ROOMS: dict[str, set[str]] = {
     # the top: it imports every room, and no room imports it
     "cli": {
         *(
+            "accesspoint",
             "agent",
             "classad",
+            "client",
             "config",
             "condor",
             "dag",

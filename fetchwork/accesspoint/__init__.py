@@ -1,0 +1,1 @@
+"""The access point: the resident service of a host where people submit (ACCESSPOINT.md)."""

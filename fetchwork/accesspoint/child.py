@@ -1,0 +1,198 @@
+"""What a child does with its account's rights: reads submit descriptions, evaluates, appends to event logs.
+
+A submit description may run programs, read files and look into the environment; an expression may take for
+ever; a log may lie on a file system that does not answer. Each holds up the child of its own account.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fetchwork.client import wire
+from fetchwork.errors import FetchworkError, SubmitError
+from fetchwork.queue import submission
+from fetchwork.queue.ask import Evaluate
+from fetchwork.queue.session import evaluated
+
+#: seconds for one request, of wall clock and of CPU, after which the kernel ends the child
+DESCRIBE_S = 120
+EVALUATE_S = 20
+APPEND_S = 60
+
+#: the most that is read of a log's end to find what is in it already
+TAIL_BYTES = 64 * 1024 * 1024
+#: the largest submission, in bytes of JSON
+MAX_SUBMISSION = 512 * 1024 * 1024
+END = b"...\n"
+
+Json = dict[str, Any]
+
+
+def rehearse() -> None:
+    """Import and use what requests need, so that no child has to."""
+    jobs = submission.prepared("executable = /bin/true\nqueue\n", cluster=1, owner="nobody")
+    list(jobs.own)
+    evaluated(Evaluate("A == 1", [{"A": 1}]))
+
+
+def serve(link: socket.socket) -> None:
+    """Answer requests until the access point closes the connection."""
+    while (request := receive(link)) is not None:
+        seconds, answers = _REQUESTS[request["do"]]
+        signal.alarm(seconds)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu_s = int(used.ru_utime + used.ru_stime) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+        try:
+            for answer in answers(request):
+                link.sendall(wire.encode(answer))
+        except (FetchworkError, ValueError, TypeError, RecursionError, MemoryError) as error:
+            known = type(error).__name__ if isinstance(error, FetchworkError) else "ClassAdError"
+            message = str(error) or type(error).__name__
+            link.sendall(wire.encode({"error": known, "message": message}))
+        signal.alarm(0)
+
+
+def receive(link: socket.socket) -> Json | None:
+    """The next frame; None at the end of the connection."""
+    head = _read(link, wire.HEAD)
+    if not head:
+        return None
+    return wire.decode(_read(link, wire.length(head, wire.MAX_ANSWER)))
+
+
+def _read(link: socket.socket, size: int) -> bytes:
+    parts = []
+    while size > 0:
+        part = link.recv(min(size, 1 << 20))
+        if not part:
+            return b""
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _describe(request: Json) -> Iterator[Json]:
+    """The jobs of a submission: {"common"}, {"own": [...]}, ..., {"end"}."""
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.umask(request["umask"])
+    try:
+        os.chdir(request["cwd"])
+    except OSError as error:
+        raise SubmitError(f"cannot use the working directory '{request['cwd']}': {error.strerror}") from None
+    jobs = submission.prepared(
+        request["description"],
+        cluster=request["cluster"],
+        count=request["count"],
+        itemdata=request["itemdata"],
+        owner=request["owner"],
+        extra=request["extra"],
+        queue=request["queue"],
+    )
+    yield {"common": jobs.common}
+    logs: set[object] = set()
+    size = 0
+    for chunk in submission.chunks(jobs.own):
+        for own in chunk:
+            log = own.get("UserLog", jobs.common.get("UserLog"))
+            if log not in logs:
+                logs.add(log)
+                _check_log(log)
+        size += len(str(chunk))
+        if size > MAX_SUBMISSION:
+            raise SubmitError(f"the jobs take more than {MAX_SUBMISSION} bytes; allowed: several submissions")
+        yield {"own": chunk}
+    yield {"end": True}
+
+
+def _check_log(log: object) -> None:
+    """Refuse a submission whose event log could not be written, as condor_submit does."""
+    if not isinstance(log, str) or log == "/dev/null" or not log.startswith("/"):
+        return
+    try:
+        os.close(_opened(log))
+    except (OSError, FetchworkError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SubmitError(f"cannot open the event log '{log}': {reason}") from None
+
+
+def _evaluate(request: Json) -> Iterator[Json]:
+    yield {"true": evaluated(Evaluate(request["constraint"], request["ads"]))}
+
+
+def _append(request: Json) -> Iterator[Json]:
+    """Append entries to a log; with "check" those that its end does not have."""
+    try:
+        descriptor = _opened(request["path"])
+    except OSError as error:
+        yield _problem(error)
+        return
+    except FetchworkError as error:
+        yield {"problem": str(error), "errno": 0}
+        return
+    size = os.fstat(descriptor).st_size
+    written = 0
+    try:
+        entries = [text.encode() for text in request["entries"]]
+        if request["check"]:
+            present = _present(descriptor)
+            fresh = []
+            for text in entries:
+                if present[text]:
+                    present[text] -= 1
+                else:
+                    fresh.append(text)
+            entries = fresh
+            size = os.fstat(descriptor).st_size
+        data = b"".join(entries)
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+        yield {"written": len(entries)}
+    except OSError as error:
+        # all of it or nothing, so that another attempt knows what is there
+        if written and os.fstat(descriptor).st_size == size + written:
+            os.ftruncate(descriptor, size)
+        yield _problem(error)
+    finally:
+        os.close(descriptor)
+
+
+def _problem(error: OSError) -> Json:
+    return {"problem": error.strerror or str(error), "errno": error.errno or 0}
+
+
+def _opened(path: str) -> int:
+    # O_NONBLOCK: a fifo without a reader must not stop the other logs
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o644)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FetchworkError("it is not a regular file")
+    return descriptor
+
+
+def _present(descriptor: int) -> Counter[bytes]:
+    """The entries at the end of a log; one that was cut off in the middle is taken away."""
+    size = os.fstat(descriptor).st_size
+    start = max(0, size - TAIL_BYTES)
+    tail = os.pread(descriptor, TAIL_BYTES, start)
+    whole, end, cut = tail.rpartition(END)
+    if cut and (end or not start):
+        # a write that a full disk or a kill cut
+        os.ftruncate(descriptor, size - len(cut))
+    return Counter(part + END for part in whole.split(END)) if end else Counter()
+
+
+_REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
+    "describe": (DESCRIBE_S, _describe),
+    "evaluate": (EVALUATE_S, _evaluate),
+    "append": (APPEND_S, _append),
+}

@@ -1,0 +1,190 @@
+"""The zygote and its children, as the access point sees them: had, asked, let go."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fetchwork import errors
+from fetchwork.client import wire
+from fetchwork.errors import FetchworkError
+
+Json = dict[str, Any]
+
+#: a child that nobody needs for so long is let go, and one that has done so much
+IDLE_S = 20.0
+MOST_USES = 500
+#: children at once; of each account there are at most three
+MOST = 96
+
+
+class ChildEnded(FetchworkError):
+    """The child ended over a request: by its bounds, or by what it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of this host, with the ids that its children have."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+    @classmethod
+    def of(cls, entry: pwd.struct_passwd) -> Account:
+        """The account of a line of passwd; asks the name service, which may take its time."""
+        groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, groups)
+
+
+@dataclass
+class _Child:
+    link: socket.socket
+    used_at: float = field(default_factory=time.monotonic)
+    uses: int = 0
+
+
+class Children:
+    """One zygote, and for each account and purpose one child, which serves one request after the other."""
+
+    def __init__(self, min_uid: int) -> None:
+        self._min_uid = min_uid
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._idle: dict[tuple[int, str], _Child] = {}
+        self._turns: dict[tuple[int, str], asyncio.Lock] = {}
+        self._room = asyncio.Semaphore(MOST)
+
+    def start(self) -> None:
+        """Start the zygote; called before anything secret is in this process."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._zygote = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    *("-m", "fetchwork.accesspoint.zygote"),
+                    *(str(theirs.fileno()), str(self._min_uid)),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_kept()},
+            )
+        ours.setblocking(False)
+        self._control = ours
+
+    async def stop(self) -> None:
+        """End the zygote and with it the children."""
+        for key in list(self._idle):
+            self._idle.pop(key).link.close()
+        if self._control is not None:
+            self._control.close()
+        if self._zygote is not None:
+            self._zygote.kill()
+            await asyncio.to_thread(self._zygote.wait)
+
+    async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
+        """The one answer of a child; raises what it says, ChildEnded, TimeoutError."""
+        async with contextlib.aclosing(self.answers(account, request, timeout_s)) as answers:
+            async for answer in answers:
+                return answer
+        raise ChildEnded("no answer")
+
+    async def answers(self, account: Account, request: Json, timeout_s: float) -> AsyncGenerator[Json, None]:
+        """The answers of a child; ``end`` is in the last one if there are several."""
+        key = (account.uid, request["do"])
+        async with self._turns.setdefault(key, asyncio.Lock()), self._room:
+            child = self._idle.pop(key, None) or self._fork(account)
+            whole = False
+            try:
+                async with asyncio.timeout(timeout_s):
+                    loop = asyncio.get_running_loop()
+                    await loop.sock_sendall(child.link, wire.encode(request))
+                    several = request["do"] == "describe"
+                    while not whole:
+                        answer = await self._receive(child.link, account)
+                        whole = not several or "end" in answer or "error" in answer
+                        if "error" in answer:
+                            raise _error(answer)
+                        if whole:
+                            self._put_back(key, child)
+                        yield answer
+            finally:
+                if key not in self._idle or self._idle[key] is not child:
+                    child.link.close()
+
+    def _put_back(self, key: tuple[int, str], child: _Child) -> None:
+        child.uses += 1
+        child.used_at = time.monotonic()
+        if child.uses < MOST_USES:
+            self._idle[key] = child
+
+    def sweep(self) -> None:
+        """Let children go that nobody has needed for a while."""
+        now = time.monotonic()
+        for key, child in list(self._idle.items()):
+            if now - child.used_at > IDLE_S:
+                del self._idle[key]
+                child.link.close()
+        for key, turn in list(self._turns.items()):
+            if not turn.locked() and key not in self._idle:
+                del self._turns[key]
+
+    async def _receive(self, link: socket.socket, account: Account) -> Json:
+        try:
+            head = await _read(link, wire.HEAD)
+            return wire.decode(await _read(link, wire.length(head, wire.MAX_ANSWER)))
+        except (ConnectionError, EOFError):
+            raise ChildEnded(
+                f"the process that does this for '{account.name}' ended: it took too long, or too much memory"
+            ) from None
+
+    def _fork(self, account: Account) -> _Child:
+        if self._zygote is None or self._zygote.poll() is not None:
+            if self._control is not None:
+                self._control.close()
+            self.start()
+        assert self._control is not None
+        ours, theirs = socket.socketpair()
+        groups = ",".join(map(str, account.groups))
+        with theirs:
+            socket.send_fds(
+                self._control, [f"{account.uid} {account.gid} {groups}".encode()], [theirs.fileno()]
+            )
+        ours.setblocking(False)
+        return _Child(ours)
+
+
+def _kept() -> dict[str, str]:
+    """What the zygote gets of this process's environment: which configuration HTCondor's code reads."""
+    return {name: os.environ[name] for name in ("CONDOR_CONFIG", "TZ") if name in os.environ}
+
+
+def _error(answer: Json) -> FetchworkError:
+    error_class = getattr(errors, str(answer["error"]), FetchworkError)
+    error: FetchworkError = error_class(str(answer["message"]))
+    return error
+
+
+async def _read(link: socket.socket, size: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    parts = []
+    while size > 0:
+        part = await loop.sock_recv(link, min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,211 @@
+"""The access point's Unix socket: every account may connect, the kernel says which one did.
+
+What one account may take is bounded (``budgets``), and what one connection may take of time: a request has to
+arrive, and its answer to be read, at a certain pace. An answer is made page by page as its reader takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from fetchwork.accesspoint.budgets import LARGE, Budget, Budgets
+from fetchwork.agent.peer import Peer, credentials
+from fetchwork.client import wire
+from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError, one_line
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+#: seconds until a connection without a request is closed; for a request to arrive; for a page to be taken
+IDLE_S = 60.0
+ARRIVE_S = 30.0
+TAKE_S = 60.0
+BACKLOG = 1024
+
+
+class Channel:
+    """One connection, as an answer uses it."""
+
+    def __init__(self, peer: Peer, budget: Budget, writer: asyncio.StreamWriter) -> None:
+        self.peer = peer
+        self.budget = budget
+        self._writer = writer
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody reads any more."""
+        return self._writer.transport.is_closing()
+
+    async def send(self, *frames: bytes) -> None:
+        """Send frames, and wait until there is room for more; raises ConnectionError."""
+        self._writer.writelines(frames)
+        try:
+            async with asyncio.timeout(TAKE_S):
+                await self._writer.drain()
+        except TimeoutError:
+            self._writer.transport.abort()
+            raise ConnectionAbortedError("the answer is not read") from None
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Tells the end of a connection while an answer is made: a client says nothing before it has that."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        connected: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    ) -> None:
+        super().__init__(reader, connected)
+        self.ended = asyncio.Event()
+
+    def eof_received(self) -> bool:
+        """The client has closed its end."""
+        self.ended.set()
+        super().eof_received()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.ended.set()
+        super().connection_lost(exc)
+
+
+Dispatch = Callable[[dict[str, object], Channel], Awaitable[None]]
+
+
+class Server:
+    """Listens at ``path``; ``dispatch(request, channel)`` answers one request."""
+
+    def __init__(self, path: Path, dispatch: Dispatch) -> None:
+        self.path = path
+        self._dispatch = dispatch
+        self._server: asyncio.AbstractServer | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self.budgets = Budgets()
+        self.requests = 0
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Listen; raises AccessPointUnavailable if another one does, or the socket can't be made."""
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._clear()
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            try:
+                # under another name until everybody may connect
+                new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+                with contextlib.suppress(FileNotFoundError):
+                    new.unlink()
+                listener.bind(str(new))
+                new.chmod(0o666)
+                listener.listen(BACKLOG)
+                new.rename(self.path)
+            except OSError:
+                listener.close()
+                raise
+        except OSError as error:
+            raise AccessPointUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(
+            lambda: _Protocol(asyncio.StreamReader(), self._connected), sock=listener, backlog=BACKLOG
+        )
+
+    def _clear(self) -> None:
+        """Remove what an access point left that was killed."""
+        try:
+            if not stat.S_ISSOCK(self.path.lstat().st_mode):
+                raise AccessPointUnavailable(f"'{self.path}' is there and is no socket; remove it")
+        except FileNotFoundError:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            other.settimeout(2.0)
+            try:
+                other.connect(str(self.path))
+            except ConnectionRefusedError:
+                self.path.unlink(missing_ok=True)
+                return
+            pid = credentials(other).pid
+        raise AccessPointUnavailable(f"another access point listens at '{self.path}', pid {pid}")
+
+    async def stop(self, patience_s: float) -> None:
+        """Accept no more connections, let requests in flight end, close."""
+        if self._server is not None:
+            self._server.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=patience_s)
+        for task in list(self._connections):
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=patience_s)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            peer = credentials(writer.get_extra_info("socket"))
+            try:
+                budget = self.budgets.enter(peer.uid)
+            except FetchworkError as error:
+                writer.write(failure(error))
+                return
+            try:
+                protocol = writer.transport.get_protocol()
+                assert isinstance(protocol, _Protocol)
+                await self._serve(reader, Channel(peer, budget, writer), protocol.ended)
+            finally:
+                self.budgets.leave(peer.uid)
+        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError, OSError):
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, channel: Channel, ended: asyncio.Event) -> None:
+        while self._server is not None and self._server.is_serving():
+            async with asyncio.timeout(IDLE_S):
+                head = await reader.readexactly(wire.HEAD)
+            try:
+                request = await self._request(reader, head, channel.budget)
+            except ProtocolError as error:
+                event(log, logging.WARNING, "refused", uid=channel.peer.uid, problem=error)
+                await channel.send(failure(error))
+                return
+            self.requests += 1
+            answer = asyncio.ensure_future(self._dispatch(request, channel))
+            gone = asyncio.ensure_future(ended.wait())
+            try:
+                await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                if not answer.done():
+                    answer.cancel()
+                    await asyncio.wait({answer})
+            if answer.cancelled():
+                return
+            answer.result()
+
+    @staticmethod
+    async def _request(reader: asyncio.StreamReader, head: bytes, budget: Budget) -> dict[str, object]:
+        size = wire.length(head, wire.MAX_REQUEST)
+        async with budget.large if size > LARGE else contextlib.nullcontext(), asyncio.timeout(ARRIVE_S):
+            return wire.decode(await reader.readexactly(size))
+
+
+def failure(error: Exception) -> bytes:
+    """The frame that tells an error."""
+    error_class = type(error).__name__
+    return wire.encode({"error": error_class, "message": "\n".join(map(one_line, str(error).split("\n")))})

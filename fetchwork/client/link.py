@@ -1,0 +1,170 @@
+"""A connection to the access point of this host."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from fetchwork import errors
+from fetchwork.client import wire
+from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError
+
+#: where the access point of a host listens
+SOCKET = "/run/fetchwork/access-point.sock"
+#: names another socket; 'none': there is no access point
+VARIABLE = "FETCHWORK_ACCESS_POINT"
+#: an access point that is started anew is back within this
+PATIENCE_S = 20.0
+#: nothing came for so long: it is not alive
+SILENCE_S = 120.0
+
+#: these name a database, so that no access point is looked for
+_OF_DATABASE = ("FETCHWORK_DSN", "PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")
+
+
+def socket_path() -> str | None:
+    """The socket of the access point that commands go to; None where they go to the database."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return None if named in ("", "none") else named
+    if any(os.environ.get(name) for name in _OF_DATABASE):
+        return None
+    return SOCKET if os.path.exists(SOCKET) else None  # noqa: PTH110 - pathlib costs 10 ms
+
+
+class Link:
+    """Requests to the access point at ``path``, one after the other; connected when needed, and again."""
+
+    def __init__(self, path: str, *, patience_s: float = PATIENCE_S) -> None:
+        self.path = path
+        self._patience_s = patience_s
+        self._socket: socket.socket | None = None
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a later request makes another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, op: str, *, again: bool = False, silence_s: float = SILENCE_S, **arguments: Any) -> Any:
+        """The result of a request.
+
+        ``again``: one that brings no harm twice is repeated where the access point ends before it answers.
+        Raises AccessPointUnavailable, and what the access point says by the name of an exception.
+        """
+        end = time.monotonic() + self._patience_s
+        while True:
+            try:
+                self._send(op, arguments, silence_s)
+                while True:
+                    frame = self._receive()
+                    if "page" not in frame:
+                        return frame.get("done")
+            except AccessPointUnavailable:
+                self.close()
+                if not again or time.monotonic() >= end:
+                    raise
+
+    def pages(self, op: str, *, silence_s: float | None = SILENCE_S, **arguments: Any) -> Iterator[list[Any]]:
+        """The pages of an answer as they come; who stops early closes the iterator."""
+        end = time.monotonic() + self._patience_s
+        begun = done = False
+        try:
+            while not done:
+                try:
+                    self._send(op, arguments, silence_s)
+                    while True:
+                        frame = self._receive()
+                        if "page" not in frame:
+                            done = True
+                            break
+                        begun = True
+                        yield frame["page"]
+                except AccessPointUnavailable:
+                    self.close()
+                    if begun or time.monotonic() >= end:
+                        raise
+        finally:
+            if not done:
+                # half an answer lies in the socket
+                self.close()
+
+    # -- frames
+
+    def _send(self, op: str, arguments: dict[str, Any], silence_s: float | None) -> None:
+        data = wire.encode({"op": op, **arguments})
+        if len(data) > wire.MAX_REQUEST:
+            raise FetchworkError(
+                f"a request of {len(data)} bytes is too long; the access point allows {wire.MAX_REQUEST}"
+            )
+        link = self._socket or self._connect()
+        link.settimeout(silence_s)
+        with suppress(OSError):
+            # where it fails, the access point may have said why before it closed
+            link.sendall(data)
+
+    def _connect(self) -> socket.socket:
+        end = time.monotonic() + self._patience_s
+        while True:
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            link.settimeout(self._patience_s)
+            try:
+                link.connect(self.path)
+            except OSError as error:
+                link.close()
+                # one that is being started anew
+                if (
+                    not isinstance(error, ConnectionRefusedError | FileNotFoundError | TimeoutError)
+                    or time.monotonic() >= end
+                ):
+                    raise AccessPointUnavailable(
+                        f"no access point answers at '{self.path}': {error.strerror or error}; "
+                        f"{VARIABLE}=none goes without one"
+                    ) from None
+                time.sleep(0.1)
+                continue
+            self._socket = link
+            return link
+
+    def _receive(self) -> dict[str, Any]:
+        head = self._read(wire.HEAD)
+        frame = wire.decode(self._read(wire.length(head, wire.MAX_ANSWER)))
+        if "error" in frame:
+            error_class = getattr(errors, str(frame["error"]), None)
+            known = (
+                isinstance(error_class, type)
+                and issubclass(error_class, FetchworkError)
+                and error_class is not errors.ConfigError
+            )
+            raise (error_class if known else FetchworkError)(str(frame.get("message", "")))  # type: ignore[misc]
+        if "page" not in frame and "done" not in frame:
+            raise ProtocolError("the access point's answer is none")
+        return frame
+
+    def _read(self, size: int) -> bytes:
+        assert self._socket is not None
+        parts = []
+        while size > 0:
+            try:
+                part = self._socket.recv(min(size, 1 << 20))
+            except TimeoutError:
+                self.close()
+                raise AccessPointUnavailable(f"access point at '{self.path}' does not answer") from None
+            except OSError:
+                part = b""
+            if not part:
+                self.close()
+                raise AccessPointUnavailable(f"access point at '{self.path}' ended before it answered")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)

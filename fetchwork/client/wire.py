@@ -1,0 +1,42 @@
+"""Frames on an access point's socket: the length in four bytes, then one JSON object.
+
+A client sends one request, ``{"op": NAME, ...}``, and reads frames: any number of ``{"page": [...]}``, then
+one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may send another.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fetchwork.errors import ProtocolError
+
+HEAD = 4
+#: bytes of a request; an answer's pages are smaller, and its client has asked for them
+MAX_REQUEST = 16 * 1024 * 1024
+MAX_ANSWER = 256 * 1024 * 1024
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """A frame's bytes."""
+    body = json.dumps(frame, separators=(",", ":")).encode()
+    return len(body).to_bytes(HEAD, "big") + body
+
+
+def length(head: bytes, limit: int) -> int:
+    """The length that a frame's head says; raises ProtocolError for one that is too long."""
+    size = int.from_bytes(head, "big")
+    if size > limit:
+        raise ProtocolError(f"a frame of {size} bytes; allowed: {limit}")
+    return size
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The object in a frame; raises ProtocolError."""
+    try:
+        frame = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ProtocolError("a frame is not JSON") from None
+    if not isinstance(frame, dict):
+        raise ProtocolError("a frame is not a JSON object")
+    return frame

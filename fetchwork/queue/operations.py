@@ -1,0 +1,149 @@
+"""What can be asked of a queue, by names and values that are JSON.
+
+A ``Session`` performs an operation over its own connection, a ``RemoteSession`` has an access point perform
+it; both find it in these two tables, so that the same question has the same answer on either way. An
+operation of ``STEPS`` has one result, one of ``STREAMS`` yields items.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from fetchwork.queue import changing, query, reading, summaries
+from fetchwork.queue.ask import Memory, Steps, Stream
+from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+
+#: of one job or several, as JSON has it
+Spec: TypeAlias = "str | int | list[str]"
+
+#: the views that are read as they are
+VIEWS: Mapping[str, View] = {
+    "history": HISTORY,
+    "runs": RUNS,
+    "slots": SLOTS,
+    "hosts": HOSTS,
+    "queues": QUEUES,
+    "submitters": SUBMITTERS,
+    "limits": LIMITS,
+}
+
+
+def jobs(
+    memory: Memory,
+    *,
+    constraint: str = "true",
+    projection: Sequence[str] = (),
+    limit: int = -1,
+    opts: int = 0,
+    me: str | None = None,
+) -> Stream[Json]:
+    """The ads of jobs in the queue, or what the options make of them."""
+    return query.query(constraint, memory, projection=projection, limit=limit, opts=opts, me=me)
+
+
+def view(
+    memory: Memory,
+    *,
+    name: str,
+    constraint: str = "true",
+    projection: Sequence[str] = (),
+    limit: int = -1,
+    since: Spec | None = None,
+) -> Stream[Json]:
+    """The ads of a view (``VIEWS``)."""
+    if name not in VIEWS:
+        raise ValueError(f"there is no view '{name}'; allowed: {', '.join(VIEWS)}")
+    return reading.ads(VIEWS[name], constraint, memory, projection=projection, limit=limit, since=since)
+
+
+def events(
+    memory: Memory,
+    *,
+    after: str | None = None,
+    job: Spec | None = None,
+    log: str | None = None,
+    stop_after: float | None = None,
+) -> Stream[str]:
+    """Events as lines (``JobEvent`` reads one)."""
+    from fetchwork.queue.reader import Reader
+
+    return Reader(after=after, job=job, log=log).lines(stop_after)
+
+
+def cursor(memory: Memory) -> Steps[str]:
+    """The cursor of this moment."""
+    from fetchwork.queue.reader import Reader
+
+    return Reader.now()
+
+
+def logs(memory: Memory, *, paths: Sequence[str]) -> Steps[list[str]]:
+    """Those of some paths that are the event log of a job."""
+    from fetchwork.queue.reader import logs as known
+
+    return sorted((yield from known(paths)))
+
+
+def totals(memory: Memory, *, by: summaries.TotalsBy | None = None) -> Steps[list[Json]]:
+    """Counts of all jobs."""
+    if by not in (None, "owner", "autocluster", "queue"):
+        raise ValueError(f"there are no totals by '{by}'; allowed: owner, autocluster, queue")
+    return summaries.totals(by)
+
+
+def batches(memory: Memory, *, constraint: str = "true") -> Steps[list[summaries.Batch]]:
+    """The lines of condor_q."""
+    return summaries.batches(constraint, memory)
+
+
+def summary(memory: Memory, *, constraint: str = "true") -> Steps[Json]:
+    """Counts of the jobs that a constraint selects."""
+    return query.summary(constraint, memory)
+
+
+def ended(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Json]:
+    """How many jobs of a cluster have left the queue, by how they ended."""
+    return summaries.ended(cluster, proc)
+
+
+def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
+    """Hold, release, remove or vacate jobs: those meant (``changing.Selection``), how many were changed."""
+    selection, number = yield from changing.changed(_action(action), spec, memory, reason)
+    return {"selection": dataclasses.asdict(selection), "changed": number}
+
+
+def act(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
+    """The same, with the counts of ``Schedd.act``."""
+    return changing.act(_action(action), spec, memory, reason)
+
+
+def edit(memory: Memory, *, spec: Spec, changes: Json) -> Steps[int]:
+    """Change attributes; the number of jobs changed."""
+    return changing.edit(spec, changes, memory)
+
+
+def reschedule(memory: Memory) -> Steps[None]:
+    """Make waiting agents look for work."""
+    return changing.reschedule()
+
+
+def _action(name: str) -> Any:
+    from fetchwork.classad.bindings import JobAction
+
+    action = getattr(JobAction, name, None)
+    if not isinstance(action, JobAction):
+        raise ValueError(f"there is no action '{name}'; allowed: the names of JobAction")
+    return action
+
+
+STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
+    function.__name__: function
+    for function in (cursor, logs, totals, batches, summary, ended, change, act, edit, reschedule)
+}
+STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
+    function.__name__: function for function in (jobs, view, events)
+}
+#: those that change something
+CHANGES = frozenset({"change", "act", "edit", "reschedule"})

@@ -1,0 +1,124 @@
+"""The queue by way of this host's access point: the operations of a ``Session``, performed elsewhere."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fetchwork.client.link import SILENCE_S, Link, socket_path
+from fetchwork.queue.operations import CHANGES
+from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.queue.submission import Description, SubmitResult
+
+#: how long a submission may take: its description may run programs
+SUBMIT_S = 900.0
+
+
+class RemoteSession:
+    """An access point at the other end of a socket; ``owner``: whom root acts for."""
+
+    def __init__(self, path: str, owner: str | None = None) -> None:
+        self.path = path
+        self._owner = owner
+        self._link = Link(path)
+
+    def __enter__(self) -> RemoteSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a later call makes another."""
+        self._link.close()
+
+    def perform(self, name: str, /, **arguments: Any) -> Any:
+        """The result of an operation (``operations.STEPS``)."""
+        return self._link.ask(name, again=name not in CHANGES, **{**self._who(), **arguments})
+
+    def found(self, name: str, /, **arguments: Any) -> Iterator[Sequence[Any]]:
+        """The items of an operation (``operations.STREAMS``), several at once."""
+        # one that waits for events is silent for as long as nothing happens
+        silence_s = None if name == "events" else SILENCE_S
+        # of its own, so that calls may go on
+        with Link(self.path) as link:
+            yield from link.pages(name, silence_s=silence_s, **{**self._who(), **arguments})
+
+    def items(self, name: str, /, **arguments: Any) -> Iterator[Any]:
+        """The same, one by one."""
+        for page in self.found(name, **arguments):
+            yield from page
+
+    def submit(
+        self,
+        description: Description,
+        *,
+        count: int = 0,
+        itemdata: Iterable[str | Mapping[str, str]] | None = None,
+        owner: str | None = None,
+        extra: Mapping[str, object] | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+    ) -> SubmitResult:
+        """Put jobs into the queue as ``submission.put`` does.
+
+        Paths and programs of the description are those of this process's account, directory and environment.
+        ``key`` names the submission: one that was made under it is not made again, and is the result.
+        """
+        from fetchwork.queue.submission import SubmitResult, sendable
+
+        what = sendable(description, count, itemdata, queue)
+        answer = self._send(what, owner, extra, key=key or uuid.uuid4().hex)
+        result = SubmitResult(answer["cluster"], answer["count"], answer["common"])
+        result.problems = answer["problems"]
+        return result
+
+    def check(
+        self,
+        description: Description,
+        *,
+        owner: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Raise what ``submit`` would raise, and put nothing into the queue."""
+        from fetchwork.queue.submission import sendable
+
+        self._send(sendable(description), owner, extra, key=uuid.uuid4().hex, dry_run=True)
+
+    def _send(
+        self, what: dict[str, Any], owner: str | None, extra: Mapping[str, object] | None, **how: Any
+    ) -> Any:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        owner = owner or self._owner
+        return self._link.ask(
+            "submit",
+            again=True,
+            silence_s=SUBMIT_S,
+            **({"as": owner} if owner else {}),
+            **what,
+            cwd=os.getcwd(),  # noqa: PTH109 - as the shell says it
+            env=dict(os.environ),
+            umask=mask,
+            extra=dict(extra or {}),
+            **how,
+        )
+
+    def _who(self) -> dict[str, Any]:
+        return {"as": self._owner} if self._owner else {}
+
+
+AnySession: TypeAlias = Session | RemoteSession
+
+
+def opened(conninfo: str | None, owner: str | None = None) -> AnySession:
+    """A session with the queue: over a connection string that was given, else by this host's access point.
+
+    Where there is neither, libpq's own environment counts. ``owner``: whom root acts for at the access point.
+    """
+    path = socket_path() if conninfo is None else None
+    return Session(conninfo) if path is None else RemoteSession(path, owner)

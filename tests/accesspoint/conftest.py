@@ -1,0 +1,63 @@
+"""An access point as a process, on a database of the test's own, and people who ask it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fetchwork.pool.postgres import PostgresServer
+from tests.accesspoint.point import AccessPoint
+from tests.direct_queue import DirectQueue
+from tests.kept import kept_database
+
+ROLE = "fw_of_access_point"
+PASSWORD = "of-the-tests"
+
+
+@pytest.fixture
+def conninfo(postgres: PostgresServer) -> str:
+    """As in tests/conftest.py, of a database that is put back for each test."""
+    return kept_database(postgres)
+
+
+@pytest.fixture(scope="session")
+def _with_role() -> set[int]:
+    """Ports of the servers that have the role."""
+    return set()
+
+
+@pytest.fixture
+def point_conninfo(postgres: PostgresServer, conninfo: str, _with_role: set[int]) -> str:
+    """The access point's connection string: its role has no other rights."""
+    if postgres.port not in _with_role:
+        postgres.query(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}' IN ROLE fetchwork_access_point")
+        _with_role.add(postgres.port)
+    return postgres.conninfo("kept", user=ROLE, password=PASSWORD)
+
+
+@pytest.fixture
+def slots(connection: psycopg.Connection) -> DirectQueue:
+    """Plays hosts and slots on the same database."""
+    return DirectQueue(connection)
+
+
+@pytest.fixture
+def directory(public_directory: Callable[[], Path]) -> Path:
+    """A directory that everybody may enter and write to."""
+    path = public_directory()
+    path.chmod(0o777)
+    return path
+
+
+@pytest.fixture
+def point(directory: Path, point_conninfo: str) -> Iterator[AccessPoint]:
+    """A running access point that serves everybody."""
+    if os.geteuid() != 0:
+        pytest.skip("an access point for everybody is root's")
+    point = AccessPoint(directory, point_conninfo, "--min-uid", "1").start()
+    yield point
+    if point.process is not None and point.process.poll() is None:
+        assert point.stop() == 0, point.log()
+    assert "Traceback" not in point.log(), point.log()

@@ -1,0 +1,122 @@
+"""An access point as a process, and people who ask it."""
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fetchwork.client.link import Link
+from tests.waiting import until
+
+
+class AccessPoint:
+    """An access point's process, in a directory that any account may enter."""
+
+    def __init__(self, directory: Path, conninfo: str, *options: str, uid: int = 0) -> None:
+        self.directory = directory
+        self.socket = directory / "point.sock"
+        self.conninfo = conninfo
+        self.options = options
+        self.uid = uid
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "AccessPoint":
+        """Start it, and wait until it answers."""
+        command = [sys.executable, "-m", "fetchwork", "access-point", "--socket", str(self.socket)]
+        command += ["--state", str(self.directory / "state"), "--name", "point", *self.options]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stderr=log,
+                env={**os.environ, "FETCHWORK_DSN": self.conninfo},
+                user=self.uid or None,
+                cwd="/",
+            )
+        until(self.answers, "the access point")
+        return self
+
+    def answers(self) -> bool:
+        """Whether it does."""
+        assert self.process is not None
+        assert self.process.poll() is None, self.log()
+        try:
+            with Link(str(self.socket), patience_s=0) as link:
+                return bool(link.ask("status"))
+        except Exception:
+            return False
+
+    def log(self) -> str:
+        """What it has logged."""
+        return (self.directory / "log").read_text()
+
+    def status(self) -> dict[str, Any]:
+        with Link(str(self.socket)) as link:
+            state: dict[str, Any] = link.ask("status")
+        return state
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; its exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+def as_account(name: str, function: Callable[[], Any]) -> Any:
+    """What a function returns, or raises, in a child with an account's rights: JSON, or the error's text."""
+    account = pwd.getpwnam(name)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reader)
+            os.setgroups([])
+            os.setresgid(account.pw_gid, account.pw_gid, account.pw_gid)
+            os.setresuid(account.pw_uid, account.pw_uid, account.pw_uid)
+            try:
+                told = {"value": function()}
+            except Exception as error:
+                told = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+            with os.fdopen(writer, "w") as out:
+                out.write(json.dumps(told))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        told = json.loads(answer.read() or '{"error": "nothing was said"}')
+    os.waitpid(pid, 0)
+    if "error" in told:
+        raise RefusedError(told["error"])
+    return told["value"]
+
+
+class RefusedError(Exception):
+    """What a person was told."""
+
+
+SUBMIT = "executable = /bin/true\nlog = {log}\nqueue {n}\n"
+
+
+def request(text: str, *, key: str, cwd: str = "/", count: int = 0, env: dict[str, str] | None = None) -> Any:
+    """A request to submit."""
+    return {
+        "key": key,
+        "description": text,
+        "cwd": cwd,
+        "env": env or {"PATH": "/usr/bin:/bin"},
+        "umask": 0o022,
+        "count": count,
+        "itemdata": None,
+        "queue": None,
+        "extra": {},
+    }

@@ -1,0 +1,163 @@
+"""An access point that is killed and started again: nothing is submitted twice, no line of a log lost."""
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.client.link import Link
+from fetchwork.errors import AccessPointUnavailable
+from tests.accesspoint.point import AccessPoint, as_account, request
+from tests.accesspoint.test_logs import JOBS, entries
+from tests.direct_queue import DirectQueue
+from tests.waiting import until
+
+
+def _as_nobody(asked: dict[str, Any]) -> Any:
+    return {"as": "nobody", **asked}
+
+
+def submit_until_answered(point: AccessPoint, text: str, key: str) -> Any:
+    """Submit with one key until there is an answer."""
+    with Link(str(point.socket), patience_s=100) as link:
+        return link.ask("submit", again=True, **_as_nobody(request(text, key=key)))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_at_any_moment_it_submits_once_and_loses_no_line(
+    point: AccessPoint, directory: Path, slots: DirectQueue, seed: int
+) -> None:
+    chance = random.Random(seed)
+    log = directory / "a.log"
+    log.touch()
+    os.chown(log, 65534, 65534)
+    keys = [f"key-{n}" for n in range(40)]
+    answers: dict[str, Any] = {}
+
+    def submits(part: list[str]) -> None:
+        for key in part:
+            answers[key] = submit_until_answered(point, JOBS.format(log, 2), key)
+            cluster = answers[key]["cluster"]
+            # what the answer promises
+            heads = Counter(line[:17] for line in entries_of_whole(log))
+            assert all(heads[f"000 ({cluster:03}.{n:03}.000)"] == 1 for n in range(2)), (key, heads)
+
+    failures: list[BaseException] = []
+
+    def guarded(part: list[str]) -> None:
+        try:
+            submits(part)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(keys[n::3],)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        time.sleep(chance.uniform(0.05, 0.6))
+        point.kill()
+        point.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    assert slots.value("SELECT count(*) FROM fetchwork.cluster") == len(keys)
+    assert len({answer["cluster"] for answer in answers.values()}) == len(keys)
+    for cluster in sorted({answer["cluster"] for answer in answers.values()}):
+        with Link(str(point.socket)) as link:
+            link.ask("change", action="Remove", spec=[str(cluster)], **_as_nobody({}))
+        if chance.random() < 0.1:
+            point.kill()
+            point.start()
+    until(lambda: len(entries(log)) >= 4 * len(keys))
+    heads = Counter(line[:3] for line in entries(log))
+    assert heads == {"000": 2 * len(keys), "009": 2 * len(keys)}
+    assert all(number == 1 for number in Counter(entries(log)).values())
+
+
+def entries_of_whole(log: Path) -> list[str]:
+    """As ``entries``, of a log that is being written."""
+    whole = log.read_text().rpartition("...\n")[0]
+    return [part.strip() for part in whole.split("...\n")]
+
+
+def test_a_request_with_a_key_that_was_used_is_answered_with_the_first_cluster(
+    point: AccessPoint, directory: Path, slots: DirectQueue
+) -> None:
+    log = directory / "a.log"
+    first = submit_until_answered(point, JOBS.format(log, 2), "k")
+    again = submit_until_answered(point, "executable = /bin/false\nqueue 7\n", "k")
+    assert (again["cluster"], again["count"]) == (first["cluster"], 2)
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 2
+    assert len(entries(log)) == 2
+    # another person's key is another one
+    theirs = as_account(
+        "daemon",
+        lambda: Link(str(point.socket)).ask("submit", **request("executable = /bin/true\nqueue\n", key="k")),
+    )
+    assert theirs["cluster"] != first["cluster"]
+
+
+def test_requests_with_one_key_at_once_make_one_cluster(
+    point: AccessPoint, directory: Path, slots: DirectQueue
+) -> None:
+    log = directory / "a.log"
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda: answers.append(submit_until_answered(point, JOBS.format(log, 3), "k"))
+        )
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 6
+    assert len({answer["cluster"] for answer in answers}) == 1
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 3
+    assert len(entries(log)) == 3
+
+
+def test_what_happened_while_it_was_away_is_written_when_it_is_back(
+    point: AccessPoint, directory: Path, slots: DirectQueue
+) -> None:
+    log = directory / "a.log"
+    submit_until_answered(point, JOBS.format(log, 1), "k")
+    point.kill()
+    slots.finish(slots.started())
+    assert len(entries(log)) == 1
+    point.start()
+    until(lambda: len(entries(log)) == 3)
+    assert point.stop() == 0
+    point.start()
+    submit_until_answered(point, JOBS.format(log, 1), "l")
+    assert [line[:3] for line in entries(log)] == ["000", "001", "005", "000"]
+
+
+def test_an_entry_that_a_kill_cut_is_written_whole(
+    point: AccessPoint, directory: Path, slots: DirectQueue
+) -> None:
+    log = directory / "a.log"
+    submit_until_answered(point, JOBS.format(log, 1), "k")
+    point.kill()
+    slots.finish(slots.started())
+    with log.open("a") as cut:
+        cut.write("001 (001.000.000) 2026-11-2")
+    point.start()
+    until(lambda: "005 (" in log.read_text())
+    until(lambda: len(entries(log)) == 3)
+
+
+def test_who_asks_while_nothing_listens_hears_so_in_one_line(directory: Path) -> None:
+    with (
+        Link(str(directory / "none.sock"), patience_s=0) as link,
+        pytest.raises(
+            AccessPointUnavailable, match=r"no access point answers at '.*none.sock': No such file"
+        ),
+    ):
+        link.ask("totals")

@@ -1,0 +1,200 @@
+"""Event logs that an access point keeps: complete, in order, each entry once, as the owner's account."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import htcondor2
+import psycopg
+import pytest
+
+from tests.accesspoint.point import AccessPoint, RefusedError, as_account
+from tests.accesspoint.test_access_point import ask, submit
+from tests.direct_queue import DirectQueue
+from tests.waiting import until
+
+JOBS = "executable = /bin/true\nlog = {}\nqueue {}\n"
+
+
+def entries(log: Path) -> list[str]:
+    """The heads of a log's entries: event number and job."""
+    if not log.exists():
+        return []
+    text = log.read_text()
+    assert not text or text.endswith("...\n"), text[-200:]
+    return [
+        part.strip().split(" ", 2)[0] + " " + part.strip().split(" ", 2)[1]
+        for part in text.split("...\n")[:-1]
+    ]
+
+
+@pytest.fixture
+def mine(directory: Path) -> Path:
+    """A directory of nobody's."""
+    path = directory / "mine"
+    path.mkdir(mode=0o700)
+    os.chown(path, 65534, 65534)
+    return path
+
+
+def test_the_submit_event_is_in_the_log_before_the_answer(
+    point: AccessPoint, mine: Path, connect: Callable[..., psycopg.Connection]
+) -> None:
+    with connect(autocommit=False) as old:
+        # holds back the stream of events for as long as it is open
+        old.execute("SELECT pg_current_xact_id()")
+        log = mine / "a.log"
+        cluster = submit(point, "nobody", JOBS.format(log, 2))["cluster"]
+        assert [line[:17] for line in entries(log)] == [f"000 ({cluster:03}.{n:03}.000)" for n in range(2)]
+        assert log.stat().st_uid == 65534
+        again = submit(point, "nobody", JOBS.format(log, 1), key="b")["cluster"]
+        assert len(entries(log)) == 3
+    # and not once more when the stream comes to it
+    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{again}.0"]))
+    until(lambda: len(entries(log)) >= 4)
+    assert [line[:3] for line in entries(log)] == ["000", "000", "000", "009"]
+
+
+def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
+    point: AccessPoint, mine: Path, slots: DirectQueue
+) -> None:
+    log = mine / "a.log"
+    submit(point, "nobody", JOBS.format(log, 3))
+    for _ in range(3):
+        slots.finish(slots.started())
+    until(lambda: len(entries(log)) >= 9)
+    events = list(htcondor2.JobEventLog(str(log)).events(0))
+    assert len(events) == 9
+    for proc in range(3):
+        assert [event.type for event in events if event.proc == proc] == [0, 1, 5]
+
+
+def test_a_log_that_its_owner_may_not_write_is_refused_at_submit(point: AccessPoint, directory: Path) -> None:
+    closed = directory / "closed"
+    closed.mkdir(mode=0o700)
+    for path, why in ((closed / "x.log", "Permission denied"), (directory / "no/x.log", "No such file")):
+        with pytest.raises(RefusedError, match=f"cannot open the event log '{path}': {why}"):
+            submit(point, "nobody", JOBS.format(path, 1))
+    assert not list(closed.iterdir())
+    os.mkfifo(directory / "fifo", 0o666)
+    (directory / "fifo").chmod(0o666)
+    with pytest.raises(RefusedError, match="cannot open the event log"):
+        submit(point, "nobody", JOBS.format(directory / "fifo", 1))
+
+
+def test_a_log_s_problem_is_its_owner_s_alone(
+    point: AccessPoint, mine: Path, directory: Path, slots: DirectQueue
+) -> None:
+    lost = mine / "lost"
+    lost.mkdir()
+    os.chown(lost, 65534, 65534)
+    cluster = submit(point, "nobody", JOBS.format(lost / "a.log", 1))["cluster"]
+    (lost / "a.log").unlink()
+    lost.rmdir()
+    other = directory / "other.log"
+    theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
+    assert len(entries(other)) == 1
+    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{cluster}.0"]))
+    as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+    until(lambda: len(entries(other)) == 2)
+    until(lambda: "log_not_written" in point.log())
+    assert "No such file or directory" in point.log()
+
+
+def test_jobs_of_another_access_point_are_left_to_it(
+    point: AccessPoint, mine: Path, slots: DirectQueue
+) -> None:
+    log = mine / "a.log"
+    for name in ("elsewhere", None):
+        ad = {"Cmd": "/bin/true", "Owner": "nobody", "UserLog": str(log)}
+        slots.submit_many([{}], {**ad, **({"FetchWorkAccessPoint": name} if name else {})})
+    submit(point, "nobody", JOBS.format(log, 1))
+    assert len(entries(log)) == 1
+
+
+def full_disk(mine: Path, size: int = 65536) -> None:
+    """A small file system in nobody's directory; skips where none can be mounted."""
+    status = os.system(f"mount -t tmpfs -o size={size},uid=65534,mode=700 none {mine} 2>/dev/null")
+    if status:
+        pytest.skip("no file system can be mounted here")
+
+
+def test_a_full_disk_loses_no_line_and_nobody_else_waits(
+    point: AccessPoint, mine: Path, directory: Path, slots: DirectQueue
+) -> None:
+    full_disk(mine)
+    try:
+        log = mine / "a.log"
+        cluster = submit(point, "nobody", JOBS.format(log, 20))["cluster"]
+        (mine / "rest").write_bytes(b"x" * 4096)
+        with (mine / "rest").open("ab", buffering=0) as rest:
+            try:
+                while True:
+                    rest.write(b"x" * 4096)
+            except OSError:
+                pass
+        for _ in range(3):
+            as_account("nobody", lambda: ask(point, "change", action="Hold", spec=[f"{cluster}"]))
+            as_account("nobody", lambda: ask(point, "change", action="Release", spec=[f"{cluster}"]))
+        until(lambda: point.status()["logs_behind"] == ["nobody"])
+        other = directory / "other.log"
+        theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
+        as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+        until(lambda: len(entries(other)) == 2)
+        (mine / "rest").unlink()
+        until(lambda: not point.status()["logs_behind"])
+        whole = log.read_text().split("...\n")
+        assert len(whole) == 1 + 20 * 7
+        heads = Counter(part.strip()[:3] for part in whole[:-1])
+        assert heads == {"000": 20, "012": 60, "013": 60}
+    finally:
+        os.system(f"umount {mine}")
+
+
+def test_a_log_that_does_not_answer_holds_up_nobody_else(
+    point: AccessPoint, mine: Path, directory: Path
+) -> None:
+    """A child that hangs over a log, as over a file system that is gone: here it is stopped."""
+    log = mine / "a.log"
+    cluster = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
+    stopped = [pid for pid in _children(point) if _uid(pid) == 65534]
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, 19)
+    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{cluster}.0"]))
+    other = directory / "other.log"
+    began = time.monotonic()
+    theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
+    assert len(entries(other)) == 1
+    as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+    until(lambda: len(entries(other)) == 2)
+    # the first one's is written when there is a child that answers
+    until(lambda: len(entries(log)) == 2)
+    assert time.monotonic() > began
+
+
+def _children(point: AccessPoint) -> list[int]:
+    """The children of an access point's zygote."""
+    assert point.process is not None
+    (zygote,) = _children_of(point.process.pid)
+    return _children_of(zygote)
+
+
+def _children_of(pid: int) -> list[int]:
+    return [
+        int(word)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for word in (task / "children").read_text().split()
+    ]
+
+
+def _uid(pid: int) -> int:
+    return Path(f"/proc/{pid}").stat().st_uid
+
+
+def test_what_is_told_about_a_log_is_told_at_submit(point: AccessPoint, mine: Path) -> None:
+    answer: Any = submit(point, "nobody", JOBS.format(mine / "a.log", 1))
+    assert answer["problems"] == []
