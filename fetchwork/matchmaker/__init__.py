@@ -17,9 +17,10 @@ zygote tells the agent by which signal and at which item, and forks another, whi
 What is blamed on an item is CPU time only. A worker that ends in another way (memory, a crash) gets one more
 try with that item alone; one that ends because of the wall clock blames nobody, for the host may be busy.
 
-One submitter's ads must not delay another's. A submitter whose item had to be ended has a strike: what of his
-was never evaluated to its end goes behind everything else for a while. And each submitter has so many seconds
-of CPU in a period; beyond that, his autoclusters are passed over until the next.
+One submitter's ads must not delay another's. Each submitter has an account: so many seconds of CPU in a
+period, and a slice of them in one request; what goes beyond waits, and the others have their turn. Where an
+item had to be ended, nothing new of its submitter is tried for a while. What was found out before costs
+nothing and always counts: ``fetchwork.matching.verdicts`` says how long it holds.
 
 The worker has no rights: as root's child it becomes nobody, and it opens, forks and writes nothing.
 """

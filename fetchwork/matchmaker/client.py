@@ -13,9 +13,10 @@ from fetchwork.errors import ClassAdError
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker import mark
-from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, LOOK_CPU_S, SENT_BYTES, SLICE_S
+from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, LOOK_CPU_S, SLICE_S
 from fetchwork.matchmaker.budget import Budget
-from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
+from fetchwork.matchmaker.knowledge import WorkersKnowledge, text_of
+from fetchwork.matchmaker.matchform import Json
 from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Seen
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.printing import Run, print_plain
@@ -23,8 +24,6 @@ from fetchwork.matchmaker.processes import MatchmakerUnavailable, Processes, Wor
 
 log = logging.getLogger(__name__)
 
-#: slots' ads that the worker keeps
-MAX_SLOTS = 512
 #: jobs whose policy is asked for in one request, between which others have their turn
 JOBS_A_REQUEST = 20
 #: autoclusters that are explained in one request
@@ -71,11 +70,9 @@ class Matchmaker:
         self.processes = Processes()
         self._budget = Budget()
         self._turn = asyncio.Lock()
-        self._numbers = itertools.count(1)
-        #: what the worker of this number has: autoclusters, and slots' ads by their numbers
+        #: what the worker of this number has
         self._worker = 0
-        self._sent: set[int] = set()
-        self._slots: dict[bytes, int] = {}
+        self._known = WorkersKnowledge()
         #: values of jobs' ads that HTCondor has read: with these, ads need not be printed by it
         self._readable: set[object] = set()
 
@@ -105,11 +102,11 @@ class Matchmaker:
 
     async def expect(self, slot: bytes) -> None:
         """A look at this slot will come soon: its ad is read while the database is asked what waits."""
-        if self._turn.locked() or not self._has_same_worker or slot in self._slots:
+        if self._turn.locked() or not self._has_same_worker or slot in self._known.slots:
             return
         async with self._turn:
-            number = self._slots[slot] = next(self._numbers)
-            await self.processes.tell({"op": "slots", "slots": [(number, _text(slot))]})
+            slots = [(self._known.new_slot(slot), text_of(slot))]
+            await self.processes.tell({"op": "slots", "slots": slots})
 
     @property
     def _has_same_worker(self) -> bool:
@@ -144,7 +141,7 @@ class Matchmaker:
             return plain.encode()
         async with self._turn:
             # the worker has just looked at the slot, unless it is new
-            number = self._slots.get(slot) if self._has_same_worker else None
+            number = self._known.slots.get(slot) if self._has_same_worker else None
             request = {
                 "op": "print",
                 "run": asdict(run),
@@ -153,7 +150,7 @@ class Matchmaker:
                 "keyword": keyword,
                 "uid_domain": uid_domain,
             }
-            whole = {**request, "slot": _text(slot)}
+            whole = {**request, "slot": text_of(slot)}
             reply = await self._alone(whole if number is None else {**request, "slot_number": number}, whole)
         if "problem" in reply:
             raise ClassAdError(reply["problem"])
@@ -183,7 +180,7 @@ class Matchmaker:
             page = left[:ADS_A_REQUEST]
             request = {
                 "op": "explain",
-                "slot": _text(slot),
+                "slot": text_of(slot),
                 "ads": [[number, ads[number].owner, ads[number].text] for number in page],
             }
             async with self._turn:
@@ -209,7 +206,7 @@ class Matchmaker:
         answer = inquiry.answer
         lists = self._lists(inquiry)
         reply, sent = await self._match(inquiry.looks, [ids for _, ids, _ in lists], inquiry.ads)
-        self._sent.difference_update(reply["evicted"])
+        self._known.ads.difference_update(reply["evicted"])
         for submitter, seconds in reply["spent"].items():
             self._budget.spend(submitter, seconds)
         self._budget.prove(reply["tried"])
@@ -302,53 +299,15 @@ class Matchmaker:
         self, looks: Sequence[Look], lists: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
     ) -> tuple[Json, bool]:
         """Ask for these looks at ``lists``, with what the worker does not have; whether ads were sent."""
-        if not self._has_same_worker:
-            self._sent.clear()
-            self._slots.clear()
-        request = MatchRequest()
-        if len(self._slots) > MAX_SLOTS:
-            request.old_slots = list(self._slots.values())
-            self._slots.clear()
-        for text in {text for look in looks for text in (look.slot, *look.others)}:
-            if text not in self._slots:
-                self._slots[text] = next(self._numbers)
-                request.slots[self._slots[text]] = _text(text)
-        numbers: dict[int, int] = {}
-        for look, ids in zip(looks, lists, strict=True):
-            if id(ids) not in numbers:
-                numbers[id(ids)] = len(request.ids)
-                request.ids.append(ids)
-            others = [self._slots[text] for text in look.others]
-            request.looks.append(SentLook(self._slots[look.slot], others, look.limit, numbers[id(ids)]))
         left = self._budget.left({ad.submitter for ad in ads.values()})
-        request.allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
-        request.ads = self._unsent(request, ads)
+        allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
+        if not self._has_same_worker:
+            self._known.clear()
+        request = self._known.request_for(looks, lists, ads, allowances)
         reply = await self.processes.ask(*request.to_message())
         self._worker = self.processes.worker
-        self._sent.update(ad.autocluster_id for ad in request.ads)
+        self._known.ads.update(ad.autocluster_id for ad in request.ads)
         return reply, bool(request.ads)
-
-    def _unsent(self, request: MatchRequest, ads: Mapping[int, Autocluster]) -> list[SentAd]:
-        """What the worker does not have and may evaluate, as much of each submitter's as goes at once."""
-        sent: dict[int, SentAd] = {}
-        sizes: dict[str, int] = {}
-        for ids in request.ids:
-            if self._sent.issuperset(ids):
-                continue
-            for number in ids:
-                ad = ads[number]
-                size = sizes.get(ad.submitter, 0)
-                if (
-                    number in self._sent
-                    or number in sent
-                    or size >= SENT_BYTES
-                    or ad.submitter not in request.allowances
-                ):
-                    continue
-                text = ad.text.encode()
-                sizes[ad.submitter] = size + len(text)
-                sent[number] = SentAd(number, ad.submitter, ad.owner, text)
-        return list(sent.values())
 
     # -- policy
 
@@ -411,7 +370,3 @@ def _problem_of(ended: WorkerEnded) -> str:
     if ended.number == signal.SIGPROF:
         return TOO_LONG
     return f"evaluating it ended the matchmaker (signal {ended.number})"
-
-
-def _text(ad: bytes) -> str:
-    return ad.decode("utf-8", "replace")

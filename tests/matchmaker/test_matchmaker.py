@@ -103,7 +103,9 @@ async def test_many_hostile_ads_of_one_submitter_wait_behind_the_others(matchmak
     assert len(answer.faults) == 1
 
 
-async def test_doubtful_ads_are_not_tried_where_another_job_fits(matchmaker: Matchmaker) -> None:
+async def test_after_one_costly_ad_those_like_it_wait_where_another_job_fits(
+    matchmaker: Matchmaker,
+) -> None:
     hostile = HOSTILE["regexp that backtracks"]
     waiting = {
         number: Autocluster(number, "mallory", "mallory", "default", hostile) for number in range(1, 101)
@@ -301,7 +303,7 @@ async def test_worker_that_ended_while_a_slot_was_expected_is_replaced(matchmake
 async def test_many_large_ads_of_one_submitter_go_to_the_worker_by_and_by(
     matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.matchmaker.client.SENT_BYTES", 100_000)
+    monkeypatch.setattr("fetchwork.matchmaker.knowledge.SENT_BYTES", 100_000)
     sent: list[int] = []
     ask = matchmaker.processes.ask
 
