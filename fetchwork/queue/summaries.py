@@ -109,6 +109,19 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
     return cast(list[Batch], rows)
 
 
+def location() -> Steps[Json]:
+    """Which database it is: its name, and the server's host and port."""
+    rows: list[Json] = yield Ask(
+        """
+        SELECT
+            current_database() AS database,
+            coalesce(host(inet_server_addr()), '127.0.0.1') AS host,
+            coalesce(inet_server_port(), current_setting('port')::integer) AS port
+        """
+    )
+    return rows[0]
+
+
 def totals(by: TotalsBy | None = None, *, empty: bool = False) -> Steps[list[Json]]:
     """Counts of all jobs that one may see, from kept counters: in all, or by owner, autocluster or queue.
 

@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
     "dag": {"queue", "classad"},
-    "condor": {"queue", "following", "classad", "dag", "client"},
+    "condor": {"queue", "explain", "classad"},
     # what a submit host runs
     "accesspoint": {"queue", "client", "db", "agent.peer"},
     # what an execute host runs
@@ -121,7 +121,7 @@ HOOK_STDLIB = {
 }
 
 #: who may name a module by a string, because it is to be loaded only when needed
-LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py"}
+LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py", "fetchwork/condor/commands.py"}
 
 
 def room_of(module: str) -> str:

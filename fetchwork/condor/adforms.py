@@ -1,0 +1,220 @@
+"""Whole ads as text: HTCondor's -long, -xml, -json, JSON lines and new form, of one ad and of a list."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+from fetchwork.condor.octets import octets
+from fetchwork.condor.printedad import PrintedAd, unparse, unparse_real
+
+Form: TypeAlias = Literal["long", "xml", "json", "jsonl", "new"]
+
+XML_HEADER = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
+XML_FOOTER = "</classads>\n"
+
+
+class AdList:
+    """Writes ads of one form, with what a list of them has around and between them."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.written = 0
+
+    def ad(self, ad: PrintedAd, names: Iterable[str] | None = None) -> str:
+        """An ad, or of these names what it has; '' where that is nothing."""
+        chosen = chosen_names(ad, names)
+        if not chosen:
+            return ""
+        first = not self.written
+        self.written += 1
+        if self.form == "long":
+            return "".join(f"{octets(name)} = {ad.unparsed(name)}\n" for name in chosen) + "\n"
+        if self.form == "xml":
+            return (XML_HEADER if first else "") + xml_ad(ad, chosen)
+        if self.form == "json":
+            return ("[\n" if first else ",\n") + json_ad(ad, chosen) + "\n"
+        if self.form == "jsonl":
+            return json_line(ad, chosen) + "\n"
+        return ("{\n" if first else ",\n") + new_ad(ad, chosen) + "\n"
+
+    def footer(self) -> str:
+        """What ends the list."""
+        if self.form == "xml":
+            return ("" if self.written else XML_HEADER) + XML_FOOTER
+        if not self.written:
+            return ""
+        return {"json": "]\n", "new": "}\n"}.get(self.form, "")
+
+
+def chosen_names(ad: PrintedAd, names: Iterable[str] | None) -> list[str]:
+    """The names that are printed, in order: all, or those of ``names`` that the ad has."""
+    if names is None:
+        return list(ad.names())
+    wanted = {name.lower() for name in names}
+    return [name for name in ad.names() if name.lower() in wanted]
+
+
+def is_expression(item: object) -> bool:
+    """Is what the JSON form has an expression rather than a literal?"""
+    return isinstance(item, str) and item.startswith("/Expr(") and item.endswith(")/") and len(item) > 7
+
+
+# JSON
+
+
+def json_ad(ad: PrintedAd, names: Iterable[str]) -> str:
+    """An ad as ``condor_q -json`` prints it."""
+    members = ((name, ad.item(name)) for name in names)
+    return _json_record(members, 0, "\n")
+
+
+def json_line(ad: PrintedAd, names: Iterable[str]) -> str:
+    """An ad on one line."""
+    members = ((name, ad.item(name)) for name in names)
+    return _json_record(members, 0, "")
+
+
+def _json_record(members: Iterable[tuple[str, object]], depth: int, line: str) -> str:
+    indent = "  " * (depth + 1) if line else ""
+    inner = f",{line}".join(
+        f"{indent}{_json_string(name)}: {_json_item(item, depth + 1, line)}" for name, item in members
+    )
+    if not line:
+        return f"{{{inner}}}"
+    return f"{{{line}{inner}{line}{'  ' * depth}}}" if inner else f"{{{line}{'  ' * depth}}}"
+
+
+def _json_item(item: object, depth: int, line: str) -> str:
+    if is_expression(item):
+        assert isinstance(item, str)
+        return f'"\\/Expr({_json_string(item[6:-2])[1:-1]})\\/"' if not _string_in(item) else _string_in(item)
+    if isinstance(item, str):
+        return _json_string(item)
+    if item is None:
+        return "null"
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, int):
+        return str(item)
+    if isinstance(item, float):
+        return unparse_real(item)
+    if isinstance(item, list):
+        if not line:
+            return "[" + ",".join(_json_item(member, depth, line) for member in item) + "]"
+        indent = "  " * (depth + 1)
+        inner = f",{line}".join(indent + _json_item(member, depth + 1, line) for member in item)
+        return f"[{line}{inner}{line if inner else ''}{'  ' * depth}]"
+    assert isinstance(item, Mapping)
+    return _json_record(item.items(), depth, line)
+
+
+def _string_in(item: str) -> str:
+    """Of an expression that is a real number's literal, or a text that looks like one, that; else ''."""
+    inner = item[6:-2]
+    if re.fullmatch(r"-?\d+(?:\.\d+)?(?:E[+-]\d+)?", inner) and ("." in inner or "E" in inner):
+        return unparse_real(float(inner))
+    return ""
+
+
+_JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_JSON_ESCAPED = re.compile('[\x00-\x1f"\\\\]')
+
+
+def _json_string(text: str) -> str:
+    return (
+        '"'
+        + _JSON_ESCAPED.sub(
+            lambda found: _JSON_ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}", octets(text)
+        )
+        + '"'
+    )
+
+
+# XML
+
+
+def xml_ad(ad: PrintedAd, names: Iterable[str]) -> str:
+    """An ad as ``condor_q -xml`` prints it."""
+    return _xml_record(((name, ad.item(name)) for name in names), 0) + "\n"
+
+
+def _xml_record(members: Iterable[tuple[str, object]], depth: int) -> str:
+    indent = "    " * (depth + 1)
+    lines = [
+        f'{indent}<a n="{_xml_text(octets(name))}">{_xml_item(item, depth + 1)}</a>\n'
+        for name, item in members
+    ]
+    return "<c>\n" + "".join(lines) + "    " * depth + "</c>"
+
+
+def _xml_item(item: object, depth: int) -> str:
+    if is_expression(item):
+        assert isinstance(item, str)
+        text = item[6:-2]
+        if text == "error":
+            return "<er/>"
+        if found := re.fullmatch(r'absTime\("([^"]*)"\)', text):
+            return f"<at>{found[1]}</at>"
+        real = _string_in(item)
+        return _xml_real(float(real)) if real else f"<e>{_xml_text(octets(text))}</e>"
+    if isinstance(item, str):
+        return f"<s>{_xml_text(_escaped(item))}</s>"
+    if item is None:
+        return "<un/>"
+    if isinstance(item, bool):
+        return f'<b v="{"t" if item else "f"}"/>'
+    if isinstance(item, int):
+        return f"<i>{item}</i>"
+    if isinstance(item, float):
+        return _xml_real(item)
+    if isinstance(item, list):
+        return "<l>" + "".join(_xml_item(member, depth) for member in item) + "</l>"
+    assert isinstance(item, Mapping)
+    return _xml_record(item.items(), depth)
+
+
+def _xml_real(value: float) -> str:
+    return f"<r>{value:.15E}</r>" if value else "<r>0.0</r>"
+
+
+_NEW_ESCAPES = {"\\": "\\\\", **{key: value for key, value in _JSON_ESCAPES.items() if key not in '"\\'}}
+_NEW_ESCAPED = re.compile("[\x00-\x1f\x7f-\xff\\\\]")
+
+
+def _escaped(text: str) -> str:
+    """A text with the escapes of new ClassAds, its quotes as they are."""
+    return _NEW_ESCAPED.sub(
+        lambda found: _NEW_ESCAPES.get(found[0]) or f"\\{ord(found[0]):03o}", octets(text)
+    )
+
+
+def _xml_text(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# new
+
+
+def new_ad(ad: PrintedAd, names: Iterable[str]) -> str:
+    """An ad in the syntax of new ClassAds, on one line."""
+    members = (f"{octets(name)} = {_new_item(ad.item(name))}" for name in names)
+    return f"[ {'; '.join(members)} ]"
+
+
+def _new_item(item: object) -> str:
+    if isinstance(item, str):
+        if is_expression(item):
+            real = _string_in(item)
+            return f"{float(real):.15E}" if real and float(real) else octets(item[6:-2])
+        return '"' + _escaped(item).replace('"', '\\"') + '"'
+    if isinstance(item, float) and item and math.isfinite(item):
+        return f"{item:.15E}"
+    if isinstance(item, list):
+        return "{ " + ",".join(_new_item(member) for member in item) + " }"
+    if isinstance(item, Mapping):
+        members = (f"{octets(name)} = {_new_item(value)}" for name, value in item.items())
+        return f"[ {'; '.join(members)} ]"
+    return unparse(item)

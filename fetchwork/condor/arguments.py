@@ -1,0 +1,59 @@
+"""How HTCondor's commands read their words: options by prefix, with one dash or two, and job ids."""
+
+from __future__ import annotations
+
+import re
+
+from fetchwork.errors import FetchworkError
+
+#: what HTCondor takes for a job id: it stops at what is no digit
+_WHOLE_ID = re.compile(r"(\d{1,10})(?:\.(\d{1,10})?)?", re.ASCII)
+
+
+class Usage(FetchworkError):
+    """The words of a command are wrong; the text goes to stderr as it is, and the exit status is 1.
+
+    ``help`` tells whether the command's help follows, as it does in HTCondor for an unknown option.
+    """
+
+    def __init__(self, message: str, *, help: bool = False, newline: bool = True) -> None:
+        super().__init__(message)
+        self.text = message + ("\n" if newline else "")
+        self.help = help
+
+
+def is_prefix(word: str, name: str, least: int) -> bool:
+    """Is ``word`` a prefix of ``name`` that is at least so long? With -1 it has to be the name itself."""
+    if least < 0:
+        return word == name
+    return len(word) >= max(1, least) and name.startswith(word)
+
+
+def is_option(word: str, name: str, least: int) -> bool:
+    """Is ``word`` that option: a dash, or two, and a prefix of its name?
+
+    With two dashes HTCondor takes prefixes as well.
+    """
+    if not word.startswith("-"):
+        return False
+    return is_prefix(word[2:] if word.startswith("--") else word[1:], name, least)
+
+
+def is_colon_option(word: str, name: str, least: int) -> tuple[bool, str | None]:
+    """The same for an option that may be followed by a colon and more, which is the second value."""
+    option, colon, more = word.partition(":")
+    return is_option(option, name, least), more if colon else None
+
+
+def job_id(word: str) -> tuple[int, int] | None:
+    """Cluster and process of ``42.0``; the process is -1 for ``42`` and ``42.``."""
+    match = _WHOLE_ID.fullmatch(word)
+    if match is None or int(match[1]) > 2**31 - 1:
+        return None
+    return int(match[1]), -1 if match[2] is None else int(match[2])
+
+
+def leading_number(text: str) -> int:
+    """What C's ``atoi`` makes of a text: the number that it begins with, else 0."""
+    match = re.match(r"\s*([+-]?\d+)", text)
+    return int(match[1]) if match else 0

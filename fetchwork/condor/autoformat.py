@@ -1,0 +1,63 @@
+"""``-af[:letters] ATTR ...`` and ``-format FORMAT ATTR``: the columns that words of a command line make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fetchwork.condor.columns import Column, PrintMask, is_expression
+from fetchwork.condor.renderers import render_job_id
+
+#: how a value is printed: the first of these letters that is given
+_FORMATS = (("ro", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))
+
+
+class InvalidExpression(ValueError):
+    """A word of ``-af`` is neither an attribute nor an expression."""
+
+
+def add_autoformat(mask: PrintMask, letters: str, words: Sequence[str]) -> None:
+    """Add the columns of ``-af:letters words``; raises InvalidExpression."""
+    row_prefix, prefix, suffix = "", " ", ""
+    for letter in letters:
+        if letter == "g":
+            prefix, row_prefix = "", "\n"
+        elif letter == "t":
+            prefix = "\t"
+        elif letter in ",n":
+            suffix = "," if letter == "," else "\n"
+    mask.separate(row_prefix, prefix, suffix, "\n")
+    labels = "l" in letters
+    headings = "h" in letters or bool(mask.headings)
+    if "j" in letters:
+        if headings:
+            mask.headings.append(" ID")
+        mask.columns.append(
+            Column(
+                "ClusterId",
+                "ID = %v" if labels else "%v",
+                left=True,
+                truncate=False,
+                grows=headings,
+                renderer=render_job_id,
+                renders=str,
+            )
+        )
+    format = next((format for chars, format in _FORMATS if any(char in letters for char in chars)), "%v")
+    for word in words:
+        if not is_expression(word):
+            raise InvalidExpression(word)
+        if headings:
+            # with headings of other columns' making, a long expression is not its own heading
+            heading = "(expr)" if "h" not in letters and len(word) > 16 and not word.isidentifier() else word
+            mask.headings.append(heading)
+            mask.columns.append(Column(word, format, -len(heading), truncate=False, grows=True))
+        elif labels:
+            mask.columns.append(Column(word, f"{word} = {format}"))
+        else:
+            mask.columns.append(Column(word, format, truncate=False))
+
+
+def add_format(mask: PrintMask, format: str, attribute: str) -> bool:
+    """Add the column of ``-format``; False where the attribute is not an expression."""
+    mask.columns.append(Column(attribute, format, truncate=False))
+    return is_expression(attribute)

@@ -1,0 +1,353 @@
+"""The columns of a table: how HTCondor's tools turn an ad into a row and a row into a line.
+
+A row is made first and printed later (``PrintMask.row``, ``PrintMask.line``), because the width of some
+columns is that of their widest value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from fetchwork.condor.printedad import (
+    _ATTRIBUTE,
+    MISSING,
+    UNDEFINED,
+    NotAnExpression,
+    PrintedAd,
+    PrintedValue,
+    Unparsed,
+    expression,
+    truncated,
+    unparse_value,
+)
+from fetchwork.condor.printf import (
+    Conversion,
+    Letter,
+    collapse_escapes,
+    conversion,
+    format_date,
+    format_integer,
+    format_real,
+    format_string,
+    format_time,
+)
+
+
+class NotShown(Exception):
+    """A renderer has nothing to show; the column's alternative is printed."""
+
+
+#: makes what a column shows of the value of its attribute and the ad
+Renderer: TypeAlias = "Callable[[PrintedValue, PrintedAd], PrintedValue]"
+#: makes the text of a value
+Formatter: TypeAlias = "Callable[[PrintedValue], str]"
+
+#: what may stand for a value that is not there
+ALTERNATIVES = " ?*.-_#0"
+
+
+@dataclass
+class Column:
+    """One column. Its width may grow with what is printed; 0 is as wide as the value."""
+
+    attribute: str
+    format: str | None = None
+    width: int = 0
+    left: bool = False
+    truncate: bool = True
+    grows: bool = False
+    prefix: bool = True
+    suffix: bool = True
+    hidden: bool = False
+    #: called even where there is no value
+    always: bool = False
+    alternative: str = " "
+    wide_alternative: bool = False
+    renderer: Renderer | None = None
+    #: of a renderer that takes and gives only text, numbers: another value becomes '' or 0
+    renders: type | None = None
+    formatter: Formatter | None = None
+    conversion: Conversion | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.width < 0:
+            self.width, self.left = -self.width, True
+        if self.format is not None:
+            self.format = collapse_escapes(self.format)
+            self.conversion = conversion(self.format)
+            if not self.width and self.conversion is not None:
+                self.width = self.conversion.width
+                self.left = self.left or self.conversion.left
+
+    @property
+    def letter(self) -> Letter:
+        """What sort of value is fetched."""
+        if self.formatter is not None or self.renderer is not None or self.conversion is None:
+            return Letter.VALUE
+        return self.conversion.letter
+
+
+@dataclass
+class Cell:
+    """A value of a row; not ``valid``: the column's alternative is shown."""
+
+    value: PrintedValue
+    valid: bool
+
+
+Row: TypeAlias = "list[Cell]"
+
+
+class PrintMask:
+    """A table: its columns, their headings, and what stands between them."""
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+        self.headings: list[str] = []
+        self.row_prefix = ""
+        self.column_prefix = ""
+        self.column_suffix = ""
+        self.row_suffix = ""
+        #: characters of a line; 0: as many as there are
+        self.overall_width = 0
+
+    def separate(self, row_prefix: str, column_prefix: str, column_suffix: str, row_suffix: str) -> None:
+        """Set what stands around rows and columns."""
+        self.row_prefix, self.column_prefix = row_prefix, column_prefix
+        self.column_suffix, self.row_suffix = column_suffix, row_suffix
+
+    def heading_line(self) -> str:
+        """The line of headings."""
+        line = self.row_prefix
+        last = len(self.columns) - 1
+        for number, (column, heading) in enumerate(zip(self.columns, self.headings, strict=False)):
+            if column.hidden:
+                continue
+            if number and column.prefix:
+                line += self.column_prefix
+            line += heading.ljust(column.width)
+            if number < last and column.suffix:
+                line += self.column_suffix
+        if self.overall_width:
+            line = line[: self.overall_width]
+        return line + self.row_suffix
+
+    def row(self, ad: PrintedAd) -> Row:
+        """What the columns show of an ad; columns that grow are widened."""
+        return [self._cell(column, ad) for column in self.columns]
+
+    def _cell(self, column: Column, ad: PrintedAd) -> Cell:
+        plain = column.formatter is None and column.renderer is None
+        if plain and column.format is not None and column.conversion is None:
+            # a format that takes no value
+            if column.grows:
+                column.width = max(column.width, len(column.format))
+            return Cell(column.format, True)
+        cell = self._value(column, ad) if plain else self._rendered(column, ad)
+        if cell.valid and column.grows:
+            column.width = max(column.width, _width(column, cell.value))
+        return cell
+
+    @staticmethod
+    def _value(column: Column, ad: PrintedAd) -> Cell:
+        letter = column.letter
+        item = ad.item(column.attribute)
+        known = item is not MISSING
+        if letter is Letter.STRING and known:
+            value = ad.value(item)
+            if type(value) is str:
+                return Cell(value, True)
+            letter = Letter.RAW
+        if letter is Letter.RAW:
+            if known:
+                return Cell(ad.unparsed(column.attribute), True)
+            if _ATTRIBUTE.match(column.attribute):
+                return Cell("undefined", True)
+            try:
+                return Cell(unparse_expression(column.attribute), True)
+            except NotAnExpression:
+                return Cell("", False)
+        try:
+            value = ad.evaluate(column.attribute)
+        except NotAnExpression:
+            return Cell(UNDEFINED, False)
+        return _of_letter(letter, value)
+
+    @staticmethod
+    def _rendered(column: Column, ad: PrintedAd) -> Cell:
+        try:
+            value = ad.evaluate(column.attribute)
+            valid = True
+        except NotAnExpression:
+            value, valid = UNDEFINED, False
+        if column.renderer is None:
+            # a formatter's type is that of what it takes
+            if column.renders is not None and valid:
+                number = _number(value)
+                if column.renders is str:
+                    return Cell(value, type(value) is str)
+                if number is None:
+                    return Cell(0, False)
+                return Cell(number if column.renders is float else _integer(number), True)
+            return Cell(value, valid)
+        try:
+            return Cell(column.renderer(_coerced(column, value), ad), True)
+        except NotShown:
+            return Cell(UNDEFINED, False)
+
+    def line(self, row: Sequence[Cell]) -> str:
+        """A row as a line."""
+        line = self.row_prefix
+        last = len(self.columns) - 1
+        for number, (column, cell) in enumerate(zip(self.columns, row, strict=False)):
+            if column.hidden:
+                continue
+            if number and column.prefix:
+                line += self.column_prefix
+            text = _text(column, cell)
+            if column.grows:
+                column.width = max(column.width, len(text))
+            width = column.width
+            if not width:
+                line += text
+            elif len(text) > width:
+                line += text[:width] if column.truncate else text
+            else:
+                line += text.ljust(width) if column.left else text.rjust(width)
+            if number < last and column.suffix:
+                line += self.column_suffix
+        if self.overall_width:
+            line = line[: self.overall_width]
+        return line + self.row_suffix
+
+
+def unparse_expression(text: str) -> str:
+    """An expression of a command line as HTCondor prints it, in octets."""
+    from fetchwork.condor.octets import octets
+    from fetchwork.condor.printedad import _unparse_tree
+
+    return octets(_unparse_tree(expression(text)))
+
+
+def _number(value: PrintedValue) -> int | float | None:
+    """The value as a number; a truth is 0 or 1."""
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float) else None
+
+
+def _integer(number: float) -> int:
+    return truncated(number) if isinstance(number, float) else number
+
+
+def _of_letter(letter: Letter, value: PrintedValue) -> Cell:
+    """A value as a conversion takes it."""
+    number = _number(value)
+    if letter in (Letter.INTEGER, Letter.CHARACTER, Letter.TIME, Letter.DATE):
+        return Cell(_integer(number), True) if number is not None else Cell(0, False)
+    if letter is Letter.REAL:
+        return Cell(float(number), True) if number is not None else Cell(0.0, False)
+    if letter is Letter.STRING:
+        return Cell(value, type(value) is str)
+    return Cell(value, True)
+
+
+def _coerced(column: Column, value: PrintedValue) -> PrintedValue:
+    """What a renderer of one type is given."""
+    if column.renders is str:
+        return value if type(value) is str else ""
+    if column.renders is None:
+        return value
+    number = _number(value)
+    if number is None:
+        return column.renders(0)
+    return float(number) if column.renders is float else _integer(number)
+
+
+def _formatted_number(format: Conversion, value: float, column: Column) -> str:
+    letter = format.letter
+    if letter is Letter.REAL:
+        text = format_real(format, float(value))
+    elif letter is Letter.TIME:
+        text = format_time(_integer(value))
+    elif letter is Letter.DATE:
+        text = format_date(_integer(value))
+    else:
+        text = format_integer(format, _integer(value))
+    return text.rjust(column.width)
+
+
+def _width(column: Column, value: PrintedValue) -> int:
+    """The characters that a value takes, for a column that grows."""
+    if type(value) is str:
+        return len(value)
+    format = column.conversion
+    number = _number(value)
+    if number is None or isinstance(value, bool) or format is None:
+        return column.width
+    if format.letter in (Letter.VALUE, Letter.STRING, Letter.RAW):
+        # HTCondor measures a real in another form than it prints it
+        measured = isinstance(value, float) and value and math.isfinite(value)
+        return len(f"{value:.15E}") if measured else len(unparse_value(value))
+    if format.letter is Letter.CHARACTER:
+        return column.width
+    return len(_formatted_number(format, number, column))
+
+
+def _text(column: Column, cell: Cell) -> str:
+    value, format = cell.value, column.conversion
+    if column.formatter is not None and (cell.valid or column.always):
+        return column.formatter(value)
+    if not cell.valid:
+        return _alternative(column)
+    if column.format in (None, "", "%s"):
+        return value if type(value) is str else ""
+    if format is None:
+        return column.format or ""
+    letter = format.letter
+    if letter is Letter.STRING:
+        return format_string(format, value if type(value) is str else "")
+    if letter in (Letter.RAW, Letter.VALUE):
+        text = value if type(value) is str and format.char != "V" else unparse_value(value)
+        return format_string(format, str(text))
+    number = _number(value)
+    return _formatted_number(format, number if number is not None else 0, column)
+
+
+def _alternative(column: Column) -> str:
+    char = column.alternative
+    if not column.wide_alternative:
+        return "" if char == " " else char
+    width = column.width
+    if not width:
+        return ""
+    if width < 3:
+        return char
+    return f"[{char * (width - 2)}]" if char == "?" else char * width
+
+
+def is_expression(text: str) -> bool:
+    """Is it an attribute's name or a ClassAd expression?"""
+    if _ATTRIBUTE.match(text):
+        return True
+    try:
+        expression(text)
+    except NotAnExpression:
+        return False
+    return True
+
+
+__all__ = [
+    "ALTERNATIVES",
+    "Cell",
+    "Column",
+    "NotShown",
+    "PrintMask",
+    "Renderer",
+    "Row",
+    "Unparsed",
+    "is_expression",
+]

@@ -1,0 +1,152 @@
+"""condor_history: the jobs that left the queue, or those of a history file, as HTCondor shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fetchwork.condor import printformat, texts
+from fetchwork.condor.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
+from fetchwork.condor.arguments import Usage
+from fetchwork.condor.columns import PrintMask
+from fetchwork.condor.historyoptions import HistoryOptions, constraint_of, parse
+from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.octets import octets, text_of
+from fetchwork.condor.printedad import NotAnExpression, PrintedAd, expression
+
+if TYPE_CHECKING:
+    from fetchwork.classad.values import ExprTree
+
+TABLE = [
+    "SELECT",
+    "ClusterId AS ' ID         ' WIDTH AUTO PRINTAS JOB_ID",
+    "Owner AS OWNER WIDTH -14 PRINTAS OWNER OR ??",
+    "QDate AS '  SUBMITTED' WIDTH 11 PRINTAS QDATE OR ??",
+    "RemoteWallClockTime ?:(RemoteUserCpu?:0) AS '  RUN_TIME  ' WIDTH 12 PRINTF %T",
+    "JobStatus AS ST PRINTAS JOB_STATUS",
+    "CompletionDate AS '  COMPLETED' WIDTH 11 PRINTAS QDATE",
+    "Cmd AS CMD WIDTH 0 PRINTAS JOB_DESCRIPTION",
+    "SUMMARY NONE",
+]
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    try:
+        options = parse(run)
+    except Usage as problem:
+        run.complain(problem.text)
+        if problem.help:
+            run.say(texts.help_of("condor_history"))
+        return 1
+    if options is None:
+        return 0
+    constraint = constraint_of(options)
+    try:
+        wanted = expression(constraint) if constraint else None
+    except NotAnExpression:
+        run.complain(f"Error:  could not parse constraint {text_of(constraint)}\n")
+        return 1
+    since = expression(options.since) if options.since is not None else None
+    printer = _Printer(run, options)
+    printer.begin()
+    if options.file is not None:
+        try:
+            ads = _of_file(run, options)
+        except OSError as error:
+            name = text_of(options.file)
+            run.complain(f"Error opening history file {name}: {error.strerror}\n")
+            return 1
+        _select(printer, options, ads, wanted, since)
+    else:
+        from fetchwork.condor.qsource import history_ads
+
+        ads = history_ads(run, options, constraint)
+        _select(printer, options, ads, None, since)
+    printer.end()
+    return 0
+
+
+class _Printer:
+    """Prints one ad after the other."""
+
+    def __init__(self, run: Invocation, options: HistoryOptions) -> None:
+        self._run, self._options = run, options
+        self._mask = options.mask
+        self._printed = 0
+
+    def begin(self) -> None:
+        options = self._options
+        if options.form is None:
+            if not options.custom:
+                printformat.read(TABLE, self._mask, PrintMask())
+                if not options.wide or options.width:
+                    width = options.width or (self._run.columns - 1 if self._run.columns > 0 else 1024)
+                    self._mask.overall_width = width
+            if self._mask.headings:
+                self._run.write(self._mask.heading_line())
+        elif options.form == "xml":
+            self._run.write(XML_HEADER + "\n")
+        elif options.form == "json":
+            self._run.write("[\n")
+
+    def ad(self, ad: PrintedAd) -> None:
+        form = self._options.form
+        if form is None:
+            self._run.write(self._mask.line(self._mask.row(ad)))
+        else:
+            names = chosen_names(ad, self._options.attributes or None)
+            if form == "xml":
+                text = xml_ad(ad, names) + "\n"
+            elif form == "json":
+                text = (",\n" if self._printed else "") + json_ad(ad, names) + "\n"
+            elif form == "jsonl":
+                text = json_line(ad, names) + "\n"
+            else:
+                text = "".join(f"{octets(name)} = {ad.unparsed(name)}\n" for name in names) + "\n"
+            self._run.write(text)
+        self._printed += 1
+
+    def end(self) -> None:
+        form = self._options.form
+        if form == "xml":
+            self._run.write(XML_FOOTER + "\n")
+        elif form == "json":
+            self._run.write("]\n")
+
+
+def _select(
+    printer: _Printer,
+    options: HistoryOptions,
+    ads: Iterable[PrintedAd],
+    wanted: ExprTree | None,
+    since: ExprTree | None,
+) -> None:
+    """Print the ads that are wanted, until a limit is reached or ``since`` is true."""
+    matched = 0
+    for scanned, ad in enumerate(ads):
+        if 0 < options.limit <= matched or 0 < options.scan_limit <= scanned:
+            return
+        if since is not None and ad.is_true(since):
+            return
+        if wanted is None or ad.is_true(wanted):
+            printer.ad(ad)
+            matched += 1
+
+
+def _of_file(run: Invocation, options: HistoryOptions) -> Iterator[PrintedAd]:
+    """The ads of a history file, each ended by a line that begins with ``***``."""
+    from fetchwork.condor import adfiles
+
+    assert options.file is not None
+    text = run.path(text_of(options.file)).read_bytes().decode("utf-8", "replace")
+    parts = re.split(r"^\*\*\*.*\n?", text, flags=re.MULTILINE)
+    if options.backwards:
+        # read from its end, what is behind the last banner does not count
+        parts = parts[-2::-1] if len(parts) > 1 else []
+    return (ad for part in parts for ad in adfiles.read(_without_blank_lines(part), "long"))
+
+
+def _without_blank_lines(part: str) -> str:
+    return "\n".join(line for line in part.split("\n") if line.strip())

@@ -1,0 +1,101 @@
+"""One run of a command: its words, its streams, who runs it where, and the queue that it works on."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from fetchwork.condor.octets import octets
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
+
+
+@dataclass
+class Invocation:
+    """What a command is called with. In an access point these are the client's, not the process's own."""
+
+    #: the command's name, and its words
+    argv: Sequence[str]
+    stdin: BinaryIO
+    stdout: BinaryIO
+    stderr: BinaryIO
+    #: makes the session with the queue's database, when it is first needed
+    connect: Callable[[], Session]
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    #: what relative paths are relative to
+    directory: Path = field(default_factory=Path.cwd)
+    #: the account that asks
+    user: str = ""
+    #: columns of the terminal; -1: the output goes elsewhere
+    columns: int = -1
+    _session: Session | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """The command's name without folders."""
+        return self.argv[0].rpartition("/")[2]
+
+    @property
+    def session(self) -> Session:
+        """The session with the queue's database."""
+        if self._session is None:
+            self._session = self.connect()
+        return self._session
+
+    def write(self, text: str) -> None:
+        """Print octets on stdout."""
+        self.stdout.write(text.encode("latin-1"))
+
+    def say(self, text: str) -> None:
+        """Print text on stdout."""
+        self.stdout.write(text.encode("utf-8", "surrogateescape"))
+
+    def complain(self, text: str) -> None:
+        """Print text on stderr, behind what stdout has so far."""
+        self.stdout.flush()
+        self.stderr.write(text.encode("utf-8", "surrogateescape"))
+        self.stderr.flush()
+
+    def words(self) -> list[str]:
+        """The words behind the command's name, in octets."""
+        return [octets(word) for word in self.argv[1:]]
+
+    def path(self, name: str) -> Path:
+        """The path that a word names."""
+        return self.directory / name
+
+    def close(self) -> None:
+        """Close the session, if there is one."""
+        if self._session is not None:
+            self._session.close()
+
+
+def of_process(argv: Sequence[str], connect: Callable[[], Session]) -> Invocation:
+    """The invocation that this process is."""
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    columns = -1
+    if os.isatty(1):
+        try:
+            columns = os.get_terminal_size(1).columns
+        except OSError:
+            columns = 80
+    return Invocation(
+        argv,
+        sys.stdin.buffer,
+        io.BufferedWriter(io.FileIO(1, "wb", closefd=False), 65536),
+        io.BufferedWriter(io.FileIO(2, "wb", closefd=False)),
+        connect,
+        user=user,
+        columns=columns,
+    )

@@ -1,0 +1,241 @@
+"""condor_q's batch table: the jobs of a cluster, of a batch and of a DAG, folded into one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fetchwork.condor.columns import ALTERNATIVES, Cell, PrintMask, Row
+from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.renderers import SCHEDULER
+
+# the columns of the batch table
+OWNER, BATCH_NAME, SUBMITTED, DONE, RUN, IDLE, HOLD, TOTAL, JOB_IDS = range(9)
+
+_IDLE, _RUNNING, _HELD, _TRANSFERRING, _SUSPENDED = 1, 2, 5, 6, 7
+
+
+@dataclass
+class JobRow:
+    """The row of a job, and what it is folded by."""
+
+    cluster: int
+    proc: int
+    row: Row
+    ad_number: int = 0
+    dag: int | None = None
+    scheduler: bool = False
+    #: the name of its batch, with its owner
+    batch: tuple[str, str] | None = None
+    next_proc: JobRow | None = None
+    children: list[JobRow] = field(default_factory=list)
+    siblings: list[JobRow] = field(default_factory=list)
+    depth: int = 0
+    folded: bool = False
+    shown: bool = True
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """Its place in the order of jobs."""
+        return self.cluster, self.proc
+
+
+def job_row(ad: PrintedAd, row: Row, cluster: int, proc: int) -> JobRow:
+    """A job's row with what folding needs of its ad."""
+    made = JobRow(cluster, proc, row)
+    made.dag = _dag_of(ad)
+    made.scheduler = ad.integer("JobUniverse") == SCHEDULER
+    if made.dag is None:
+        name = ad.string("JobBatchName")
+        if name is None and "DAGManJobId" in ad:
+            node = ad.string("DAGNodeName")
+            name = None if node is None else f"NODE: {node}"
+        if name is not None:
+            made.batch = (name, ad.string("Owner") or "")
+    return made
+
+
+def _dag_of(ad: PrintedAd) -> int | None:
+    if "DAGManJobId" not in ad:
+        return None
+    number = ad.integer("DAGManJobId")
+    if number is None:
+        digits = (ad.string("DAGManJobId") or "").partition(".")[0]
+        number = int(digits) if digits.isdecimal() else None
+    return number if number is not None and number > 0 else None
+
+
+def link(jobs: dict[tuple[int, int], JobRow], *, batches: bool) -> None:
+    """Tie together the jobs of a cluster, of a DAG (to its dagman), and of a batch (to its first cluster)."""
+    first_of_batch: dict[tuple[str, str], JobRow] = {}
+    previous: JobRow | None = None
+    for job in jobs.values():
+        first = previous is None or previous.cluster != job.cluster
+        if previous is not None and not first:
+            previous.next_proc = job
+        if previous is not None and job.dag is not None:
+            parent = jobs.get((job.dag, 0))
+            if parent is not None:
+                job.depth = parent.depth + 1
+                if not parent.children or first:
+                    parent.children.append(job)
+        elif batches and job.batch is not None and (first or previous is None):
+            oldest = first_of_batch.setdefault(job.batch, job)
+            if oldest is not job and not job.scheduler:
+                oldest.siblings.append(job)
+        previous = job
+
+
+@dataclass
+class _Progress:
+    total: int = 0
+    done: int = 0
+    unknown: int = 0
+    first: tuple[int, int] | None = None
+    last: tuple[int, int] = (0, 0)
+    states: dict[int, int] = field(default_factory=dict)
+
+    def count(self, state: int) -> None:
+        self.states[state] = self.states.get(state, 0) + 1
+
+
+def _number(cell: Cell) -> int | None:
+    value = cell.value
+    return int(value) if cell.valid and isinstance(value, int | float) else None
+
+
+def _fold_cluster(progress: _Progress, job: JobRow, *, partial: bool) -> None:
+    """Add a cluster's jobs, of which ``job`` is the first."""
+    procs = 0
+    submitted = 0
+    low = high = job.proc
+    if job.scheduler:
+        progress.total += _number(job.row[TOTAL]) or 0
+        progress.done += _number(job.row[HOLD]) or 0
+    else:
+        number = _number(job.row[TOTAL])
+        if number is not None:
+            submitted, procs = number, 1
+        progress.count(_number(job.row[DONE]) or 0)
+    other = job.next_proc
+    while other is not None:
+        if not other.folded:
+            progress.count(_number(other.row[DONE]) or 0)
+            low, high = min(low, other.proc), max(high, other.proc)
+            other.folded = True
+        procs += 1
+        other = other.next_proc
+    if not job.scheduler and job.dag is None:
+        if submitted:
+            progress.total += submitted
+            if not partial:
+                progress.done += submitted - procs
+        else:
+            progress.unknown += 1
+    if not job.scheduler:
+        here = (job.cluster, low)
+        progress.first = here if progress.first is None else min(progress.first, here)
+        progress.last = max(progress.last, (job.cluster, high))
+
+
+def _fold(progress: _Progress, job: JobRow, *, partial: bool) -> None:
+    for each in (job, *job.siblings):
+        _fold_cluster(progress, each, partial=partial)
+        each.folded = True
+        for child in each.children:
+            if not child.folded:
+                _fold(progress, child, partial=partial)
+
+
+def fold(
+    jobs: dict[tuple[int, int], JobRow],
+    mask: PrintMask,
+    *,
+    partial: bool,
+    wide: bool,
+    columns: int,
+    zero: str,
+) -> None:
+    """Fold the rows: those of batches stay, the others are not shown; the columns are made to fit.
+
+    ``partial``: not all jobs of a cluster were asked for, so how many are done is not known. ``zero`` is the
+    sign that stands for 0, as -batch:SIGN has it.
+    """
+    widest_owner = widest_batch = widest_ids = 0
+    digits = dict.fromkeys((DONE, RUN, IDLE, HOLD, TOTAL), 0)
+    any_held = False
+    for job in jobs.values():
+        if job.folded:
+            job.shown = False
+            continue
+        progress = _Progress()
+        _fold(progress, job, partial=partial)
+        states = progress.states
+        numbers = {
+            DONE: 0 if progress.unknown else progress.done,
+            RUN: states.get(_RUNNING, 0) + states.get(_TRANSFERRING, 0),
+            IDLE: states.get(_IDLE, 0) + states.get(_SUSPENDED, 0),
+            HOLD: states.get(_HELD, 0),
+            TOTAL: 0 if progress.unknown else progress.total,
+        }
+        any_held = any_held or numbers[HOLD] > 0
+        for column, number in numbers.items():
+            job.row[column] = Cell(number, number > 0)
+            digits[column] = max(digits[column], len(str(max(number, 0))))
+        owner = job.row[OWNER].value
+        widest_owner = max(widest_owner, len(owner) if type(owner) is str else 0)
+        name = job.row[BATCH_NAME].value
+        if not job.scheduler and not (job.row[BATCH_NAME].valid and type(name) is str):
+            name = f"ID: {job.cluster}"
+            job.row[BATCH_NAME] = Cell(name, True)
+        widest_batch = max(widest_batch, len(name) if type(name) is str else 0)
+        first, last = progress.first or (0, 0), progress.last
+        ids = f"{first[0]}.{first[1]}"
+        if first != last:
+            ids += f"-{last[1]}" if first[0] == last[0] else f" ... {last[0]}.{last[1]}"
+        job.row[JOB_IDS] = Cell(ids, True)
+        widest_ids = max(widest_ids, len(ids))
+    if not wide:
+        widest_owner, widest_batch = _squeezed(widest_owner, widest_batch, widest_ids, columns)
+    _fit(mask, widest_owner, widest_batch, digits, any_held=any_held)
+    if zero:
+        for number in digits:
+            mask.columns[number].alternative = ALTERNATIVES["b?*.-_#z".index(zero)]
+
+
+def _squeezed(owner: int, batch: int, ids: int, columns: int) -> tuple[int, int]:
+    """The widths of owner and batch name where all three do not fit into a line."""
+    room = columns - 50
+    if batch + owner + ids <= room:
+        return owner, batch
+    # 8 columns for an owner, 10 for a batch, 9 for ids at least; what is left is divided
+    spare = int((room - 27) / 3)
+    batch_spare = owner_spare = ids_spare = spare
+    if ids_spare < ids:
+        needed = batch + owner - (batch_spare + owner_spare + 18)
+        if needed > 7 and batch_spare < 10:
+            ids //= 2
+    if ids_spare + 9 > ids:
+        more = ids_spare + 9 - ids
+        owner_spare += more // 2
+        batch_spare += more - more // 2
+    if batch_spare + 10 > batch:
+        more = batch_spare + 10 - batch
+        owner_spare = min(8 + owner_spare + more, owner) - 8
+    if owner_spare + 8 > owner:
+        more = owner_spare + 8 - owner
+        batch_spare = min(10 + batch_spare + more, batch) - 10
+    return min(owner, owner_spare + 8), min(batch, batch_spare + 10)
+
+
+def _fit(mask: PrintMask, owner: int, batch: int, digits: dict[int, int], *, any_held: bool) -> None:
+    column = mask.columns[OWNER]
+    if owner < column.width:
+        column.width, column.truncate, column.grows = max(8, owner), True, False
+    else:
+        column.width = owner
+    column = mask.columns[BATCH_NAME]
+    column.width, column.left = max(10, batch), True
+    for number, count in digits.items():
+        if count > 6:
+            mask.columns[number].width = min(count, 9)
+    mask.columns[HOLD].hidden = not any_held

@@ -1,0 +1,130 @@
+"""The jobs of a fetchwork queue as condor_q and condor_history ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fetchwork.condor.octets import text_of
+from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.qoptions import QOptions, constraint_of
+from fetchwork.condor.shown import Shown
+from fetchwork.errors import ClassAdError, FetchworkError, one_line
+from fetchwork.queue import summaries
+from fetchwork.queue.query import query, summary
+from fetchwork.queue.reading import ads
+from fetchwork.queue.views import HISTORY
+
+if TYPE_CHECKING:
+    from fetchwork.condor.historyoptions import HistoryOptions
+    from fetchwork.condor.invocation import Invocation
+    from fetchwork.queue.views import Json
+
+_STATES = ("Idle", "Running", "Held", "Suspended")
+
+
+def of_queue(run: Invocation, options: QOptions, shown: Shown) -> int:
+    """Show the jobs of the queue; returns the exit status."""
+    name = host_name()
+    address = "<the database>"
+    try:
+        label = ""
+        database = "fetchwork"
+        if shown.title or shown.footer:
+            location = run.session.run(summaries.location())
+            database, address = location["database"], f"<{location['host']}:{location['port']}>"
+        if options.submitters:
+            label = f"Submitter: {options.submitters[0]} : {address} : {name}"
+        else:
+            label = f"Schedd: {name} : {address}"
+        if options.stream:
+            shown.begin(label)
+        totals = _show(run, options, shown, database)
+        shown.end(label, totals)
+    except ClassAdError:
+        # the constraint was not an expression, or one that can't be asked for
+        run.complain(f'\n-- Parse error in constraint expression "{text_of(options.constraint or "")}"\n')
+        return 1
+    except FetchworkError as problem:
+        run.complain(f"\n-- Failed to fetch ads from: {address} : {name}\n{one_line(str(problem))}\n")
+        return 1
+    return 0
+
+
+def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Json:
+    """Hand the jobs over, and return the totals."""
+    session = run.session
+    everyone = not (options.mine and not options.any_of and not options.ids and run.user != "root")
+    constraint = text_of(constraint_of(options))
+    if not everyone:
+        quoted = run.user.replace('"', '\\"')
+        mine = f'Owner == "{quoted}"'
+        constraint = f"{mine} && {constraint}" if constraint else mine
+    of_owners: list[Json] = []
+    totals: Json = {}
+    if shown.footer:
+        of_owners = session.run(summaries.totals("owner"))
+        totals = _totals("Allusers", of_owners)
+    if not everyone:
+        own = [row for row in of_owners if row["owner"] == run.user]
+        if own:
+            totals |= _totals("My", own) | {"MyName": f"{run.user}@{database}"}
+    if options.totals and not options.formats:
+        if not everyone and constraint == f'Owner == "{run.user}"':
+            return totals | _totals("", [row for row in of_owners if row["owner"] == run.user])
+        return totals | dict(session.run(summary(constraint, session.memory)))
+    needs = shown.names if options.form is None else _wanted(options.attributes)
+    projection: Sequence[str] = sorted(needs) if needs else ()
+    if needs and shown.footer:
+        projection = sorted({*needs, "JobStatus", "JobUniverse"})
+    opts = 0
+    if options.autoclusters or options.group_by:
+        from fetchwork.classad.bindings import QueryOpts
+
+        opts = QueryOpts.AutoCluster if options.autoclusters else QueryOpts.GroupBy
+        if options.autoclusters:
+            projection = ()
+    jobs = query(constraint, session.memory, projection=projection, limit=options.limit, opts=opts)
+    for number, ad in enumerate(session.each(jobs)):
+        if options.group_by:
+            ad = {**ad, "Id": number + 1}  # noqa: PLW2901 - each group gets a number
+        shown.add(PrintedAd(ad))
+    return {**shown.counts.summary(), **totals}
+
+
+def _wanted(attributes: Sequence[str]) -> set[str] | None:
+    return set(attributes) or None
+
+
+def _totals(prefix: str, rows: Sequence[Mapping[str, int]]) -> Json:
+    """The attributes of a summary ad, of rows of kept counters."""
+    counts = {name: sum(int(row[name.lower()]) for row in rows) for name in _STATES}
+    counts["Removed"] = sum(int(row["ending"]) for row in rows)
+    counts["Completed"] = 0
+    counts["Jobs"] = sum(counts.values())
+    return {f"{prefix}{name}": number for name, number in counts.items()}
+
+
+def history_ads(run: Invocation, options: HistoryOptions, constraint: str) -> Iterator[PrintedAd]:
+    """The jobs that left the queue, the last first."""
+    session = run.session
+    wanted: list[str] = []
+    if options.form is not None:
+        wanted = options.attributes
+    elif options.custom and not options.mask.headings:
+        wanted = sorted({*options.names, "ClusterId", "ProcId", "Owner"})
+    limit = options.limit if options.limit > 0 and options.since is None else -1
+    if options.since is not None:
+        # the condition that ends the list may look at anything
+        wanted = []
+    found = session.each(ads(HISTORY, text_of(constraint), session.memory, projection=wanted, limit=limit))
+    if options.backwards:
+        return (PrintedAd(ad) for ad in found)
+    return (PrintedAd(ad) for ad in reversed(list(found)))
+
+
+def host_name() -> str:
+    """The name of this host."""
+    import socket
+
+    return socket.gethostname()

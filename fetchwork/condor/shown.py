@@ -1,0 +1,453 @@
+"""What condor_q shows: its table, filled job by job and printed at the end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fetchwork.condor import printformat, qformats, qrows
+from fetchwork.condor.adforms import AdList
+from fetchwork.condor.arguments import Usage
+from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
+from fetchwork.condor.columns import Cell, NotShown, PrintMask
+from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.octets import octets, text_of
+from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
+from fetchwork.condor.qoptions import QOptions
+from fetchwork.condor.renderers import PrintAs, render_dag_owner, render_memory_usage, render_owner
+
+if TYPE_CHECKING:
+    from fetchwork.queue.views import Json
+
+
+@dataclass
+class Counts:
+    """How many jobs are in which state; those of the scheduler universe apart."""
+
+    jobs: dict[int, int] = field(default_factory=dict)
+    scheduler: dict[int, int] = field(default_factory=dict)
+
+    def add(self, ad: PrintedAd) -> None:
+        """Count a job."""
+        status = ad.integer("JobStatus") or 0
+        status = 2 if status == 6 else status
+        of = self.scheduler if ad.integer("JobUniverse") == 7 else self.jobs
+        of[status] = of.get(status, 0) + 1
+
+    def summary(self) -> Json:
+        """The ad of totals."""
+        names = {"Idle": 1, "Running": 2, "Removed": 3, "Completed": 4, "Held": 5}
+        made: Json = {name: self.jobs.get(status, 0) for name, status in names.items()}
+        made["Suspended"] = self.jobs.get(7, 0)
+        made["Jobs"] = sum(made.values())
+        of_scheduler = {f"Scheduler{name}": self.scheduler.get(status, 0) for name, status in names.items()}
+        return {**made, **of_scheduler, "SchedulerJobs": sum(of_scheduler.values()), "MyType": "Summary"}
+
+
+class Shown:
+    """What is shown: tables and their parts, filled job by job and printed at the end."""
+
+    def __init__(self, run: Invocation, options: QOptions) -> None:
+        self.run, self.options = run, options
+        self.mask, self.summary_mask = PrintMask(), PrintMask()
+        self.title = self.header = self.footer = True
+        self.standard_summary = False
+        self.group_by: list[str] = []
+        self.names: set[str] | None = None
+        self._widest_owner = 0
+        self._largest_memory = 0.0
+        self._rows: dict[tuple[int, int], qrows.JobRow] = {}
+        self._keys: dict[str, tuple[int, int]] = {}
+        self._sequence = 0
+        self.counts = Counts()
+        self.time: int | None = None
+        self.list = AdList(options.form or "long")
+        self.wide = options.wide or (run.columns < 0 and not options.width)
+        # HTCondor's tables of its own making are trimmed, those of the user's only where they are wide
+        self.trims = options.wide if options.custom else self.wide
+        self.standard = False
+        self._choose()
+
+    @property
+    def columns(self) -> int:
+        """The columns of the terminal, or what was given instead."""
+        return self.options.width or (self.run.columns if self.run.columns > 0 else 80)
+
+    # what is shown
+
+    def _choose(self) -> None:
+        options = self.options
+        if options.totals and options.form is None and not options.formats:
+            self._read(qformats.FORMATS["totals"])
+        if options.formats:
+            self._add_formats()
+        elif options.print_format is not None:
+            wide, width = options.format_width
+            if not (wide or (self.run.columns < 0 and not width)):
+                self.mask.overall_width = (width or self.columns) - 1
+            self._read(self._lines_of(options.print_format))
+        if options.batch and options.formats:
+            raise Usage("Error: -batch conflicts with -format and -af")
+        if options.form is not None:
+            self.title = self.header = False
+            self.footer = options.totals
+            return
+        if options.autoclusters and options.batch:
+            raise Usage("Error: -batch conflicts with -autocluster")
+        if options.group_by and options.batch:
+            raise Usage("Error: -batch conflicts with -group-by")
+        if options.batch is None:
+            plain = options.table == "" and not options.custom and not options.hold
+            options.batch = plain and not (
+                options.run or options.idle or options.autoclusters or options.group_by or options.stream
+            )
+        if not options.custom:
+            if options.table != "totals":
+                self._standard_table()
+        elif options.print_format is None:
+            pass
+        self._append()
+
+    def _standard_table(self) -> None:
+        options = self.options
+        table = options.table
+        if options.batch and table not in ("io", "grid", "grid:ec2"):
+            table = "batch"
+        elif not table:
+            if options.autoclusters:
+                table = "autocluster"
+            elif options.hold:
+                table = "hold"
+            elif options.dag:
+                table = "dag"
+            else:
+                table = "run" if options.run else "idle" if options.idle else "default"
+        if options.hold or options.appended:
+            self.wide = self.trims = True
+        if not self.wide:
+            self.mask.overall_width = self.columns - 1
+        self.standard = table not in ("batch", "autocluster")
+        self.table = table
+        named = "CPU_TIME" if options.cputime else "RUN_TIME"
+        self._read(line.replace("{time}", named) for line in qformats.FORMATS[table])
+
+    def _add_formats(self) -> None:
+        options = self.options
+        mask = self.summary_mask if options.totals else self.mask
+        names: set[str] = set()
+        for option, first, *rest in options.formats:
+            if option == "format":
+                add_format(mask, first, rest[0])
+                names |= names_in(rest[0])
+                continue
+            try:
+                add_autoformat(mask, first, rest)
+            except InvalidExpression:
+                # HTCondor stops at it, and prints what it has so far
+                break
+            names.update(*map(names_in, rest))
+        self.title, self.footer = False, options.totals
+        self.header = bool(mask.headings) and not options.totals
+        self.names = (self.names or set()) | names | {"ClusterId", "ProcId"}
+
+    def _lines_of(self, file: str) -> list[str]:
+        if file == "-":
+            return octets(self.run.stdin.read().decode("utf-8", "surrogateescape")).splitlines()
+        try:
+            return self.run.path(text_of(file)).read_bytes().decode("latin-1").splitlines()
+        except OSError:
+            name = text_of(file)
+            message = f"Can't open select file: {name}\nError: invalid select file {name}"
+            raise Usage(message) from None
+
+    def _read(self, lines: Iterable[str]) -> None:
+        local = {
+            "OWNER": PrintAs(str, self._owner),
+            "DAG_OWNER": PrintAs(str, self._dag_owner),
+            "CPU_TIME": PrintAs(float, self._time, format="%T"),
+            "MEMORY_USAGE": PrintAs(float, self._memory, format="%.1f"),
+        }
+        found = printformat.read(lines, self.mask, self.summary_mask, local)
+        for message in found.messages:
+            self.run.complain(text_of(message) + "\n")
+        self.title, self.header = found.title, found.header
+        self.footer = found.summary is not None
+        self.standard_summary = bool(found.summary)
+        self.group_by += found.group_by
+        if found.where:
+            self.options.all_of.append(found.where)
+        if found.unique:
+            self.options.group_by = True
+        self.options.autoclusters = self.options.autoclusters or found.autoclusters
+        names = {name for column in self.mask.columns for name in names_in(column.attribute)}
+        names |= {name for key in self.group_by for name in names_in(key)}
+        self.names = names | {"ClusterId", "ProcId", "JobStatus", "JobUniverse"} | NEEDED
+
+    def _append(self) -> None:
+        options = self.options
+        if not options.appended:
+            return
+        if options.batch:
+            raise Usage(
+                "Error: -aaf cannot be used with -batch mode output (the default),"
+                " did you intend to use -af ?"
+            )
+        if options.formats or options.totals:
+            raise Usage("Error: output formatting options conflict with -aaf options")
+        last = self.mask.columns[-1]
+        if not last.width and not last.grows:
+            last.width, last.left, last.grows, last.truncate = 3, True, True, False
+        for _, letters, *words in options.appended:
+            if letters.strip("TVYr"):
+                raise Usage(
+                    f"Error: {letters} is invalid -aaf format qualifier."
+                    " only one of V,r,T, or Y is permitted."
+                )
+            separators = (
+                self.mask.row_prefix,
+                self.mask.column_prefix,
+                self.mask.column_suffix,
+                self.mask.row_suffix,
+            )
+            add_autoformat(self.mask, letters + "h", words)
+            self.mask.separate(*separators)
+            assert self.names is not None
+            self.names.update(*map(names_in, words))
+
+    # renderers that know the whole table
+
+    def _owner(self, value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+        name = render_owner(value, ad)
+        self._widest_owner = max(self._widest_owner, len(str(name)))
+        return name
+
+    def _dag_owner(self, value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+        if self.options.dag and "DAGManJobId" in ad and ad.string("DAGNodeName") is not None:
+            name = render_dag_owner(value, ad)
+            self._widest_owner = max(self._widest_owner, len(str(name)) + 3)
+            return name
+        return self._owner(value, ad)
+
+    def _memory(self, value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+        used = render_memory_usage(value, ad)
+        assert isinstance(used, float)
+        self._largest_memory = max(self._largest_memory, used)
+        return used
+
+    def _time(self, value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+        cpu = ad.real("RemoteUserCpu")
+        if cpu is None:
+            raise NotShown
+        return cpu if self.options.cputime else wall_clock_time(ad, current_run=self.options.current_run)
+
+    # jobs
+
+    def add(self, ad: PrintedAd) -> None:
+        """Take a job."""
+        self.counts.add(ad)
+        if self.options.form is not None:
+            if not self.options.totals:
+                self.run.write(self.list.ad(ad, self.options.attributes or None))
+            return
+        if self.time is None:
+            self.time = ad.integer("ServerTime")
+        if not self.mask.columns:
+            return
+        if self.options.stream:
+            self.run.write(self.mask.line(self.mask.row(ad)))
+            return
+        id = self._id(ad)
+        if id in self._rows:
+            self.run.complain("Error: Two results with the same ID.\n")
+            return
+        job = qrows.job_row(ad, self.mask.row(ad), *id)
+        self._rows[job.id] = job
+        if self.group_by:
+            key = "".join(f"{unparse_value(ad.evaluate(expr))}\n" for expr in self.group_by)
+            self._keys[f"{key}{job.cluster << 32 | job.proc & 0xFFFFFFFF:016X}"] = job.id
+
+    def _id(self, ad: PrintedAd) -> tuple[int, int]:
+        if self.options.autoclusters or self.options.group_by:
+            id = ad.integer("AutoClusterId" if self.options.autoclusters else "Id")
+            return 0, id or 0
+        cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
+        return (2**31 - 1 if cluster is None else cluster), (-1 if proc is None else proc)
+
+    # printing
+
+    def begin(self, label: str) -> None:
+        """Print what stands above the jobs."""
+        if self.options.form is not None:
+            return
+        if self.title:
+            moment = time.localtime(self.time if self.time is not None else time.time())
+            self.run.write(f"\n\n-- {octets(label)}{time.strftime(' @ %m/%d/%y %H:%M:%S', moment)}\n")
+        if self.header and self.mask.headings:
+            self.run.write(self.mask.heading_line())
+
+    def end(self, label: str, summary: Json) -> None:
+        """Print the rows, and what stands around and below them."""
+        options = self.options
+        if options.form is None and not options.stream:
+            self._arrange()
+            self.begin(label)
+            for job in self._ordered():
+                line = self.mask.line(job.row)
+                if self.trims:
+                    line = re.sub(r"[ \t\v\f\r]+\n\Z", "\n", line)
+                self.run.write(line)
+        if self.footer:
+            self._print_summary(PrintedAd(summary))
+        if options.form is not None:
+            self.run.write(self.list.footer())
+
+    def _ordered(self) -> Iterator[qrows.JobRow]:
+        if self._keys:
+            yield from (self._rows[self._keys[key]] for key in sorted(self._keys))
+        elif self.options.dag and not self.options.batch:
+            printed: set[tuple[int, int]] = set()
+
+            def family(job: qrows.JobRow) -> Iterator[qrows.JobRow]:
+                printed.add(job.id)
+                yield job
+                for child in job.children:
+                    yield from family(child)
+
+            for id in sorted(self._rows):
+                if id not in printed:
+                    yield from family(self._rows[id])
+        else:
+            yield from (self._rows[id] for id in sorted(self._rows) if self._rows[id].shown)
+
+    def _arrange(self) -> None:
+        options = self.options
+        if not self._rows:
+            return
+        self._rows = {id: self._rows[id] for id in sorted(self._rows)}
+        qrows.link(self._rows, batches=bool(options.batch))
+        if options.hold and options.table == "holdcodes" and not options.custom:
+            self._fold_holds()
+        elif options.batch and not options.custom and self.table == "batch":
+            qrows.fold(
+                self._rows,
+                self.mask,
+                partial=options.partial or any(proc >= 0 for _, proc in options.ids),
+                wide=self.wide,
+                columns=self.columns,
+                zero=options.zero,
+            )
+        elif self.standard and not options.custom:
+            self._fit()
+
+    def _fit(self) -> None:
+        """Widen the columns of ids and owners to what they show."""
+        jobs = self._rows.values()
+        cluster = max(job.cluster for job in jobs)
+        proc = max(job.proc for job in jobs)
+        owner = self._widest_owner
+        if self.options.dag:
+            nested = (len(str(job.row[2].value)) + 2 + job.depth for job in jobs if job.depth > 1)
+            owner = max([owner, *nested])
+        owner_width = 17 if self.table == "dag" and not self.wide else 14
+        if cluster < 9999 and proc < 999 and owner <= 14 and not self.options.dag:
+            return
+        columns = self.mask.columns
+        if self.table != "holdcodes" and not (cluster < 9999 and proc < 999 and owner <= 14):
+            digits = len(str(cluster))
+            if 4 < digits <= 9:
+                columns[0].format, columns[0].width = f"%{digits}d.", digits + 1
+                columns[0].__post_init__()
+            digits = len(str(proc))
+            if 3 < digits <= 9:
+                columns[1].format, columns[1].width, columns[1].left = f"%-{digits}d", digits, True
+                columns[1].__post_init__()
+            if not self.wide and owner > 14:
+                most = 14 + self.columns - 80 + (3 if self.options.dag else 0)
+                columns[2].width = max(columns[2].width, min(owner, most))
+            for column in columns[3:]:
+                if column.attribute == "ImageSize" and column.renderer is not None:
+                    column.width = max(column.width, len(f"{self._largest_memory:.1f}"))
+            owner_width = columns[2].width
+        if self.options.dag:
+            self._indent_nodes(owner_width)
+
+    def _indent_nodes(self, width: int) -> None:
+        for job in self._rows.values():
+            if job.dag is None:
+                continue
+            name = job.row[2].value
+            if type(name) is str:
+                indent = " " * job.depth + "|-"
+                job.row[2] = Cell((indent + name)[: max(width, len(indent))], True)
+
+    def _fold_holds(self) -> None:
+        last: tuple[object, object] | None = None
+        first: qrows.JobRow | None = None
+        for key in sorted(self._keys):
+            job = self._rows[self._keys[key]]
+            code, subcode = job.row[1], job.row[2]
+            if not isinstance(code.value, int) or isinstance(code.value, bool) or not code.valid:
+                continue
+            these = (code.value, subcode.value if subcode.valid else -1)
+            if these == last and first is not None:
+                count = first.row[3].value
+                first.row[3] = Cell(count + 1 if isinstance(count, int) else 1, True)
+                del self._keys[key]
+            else:
+                last, first = these, job
+                job.row[3] = Cell(1, job.row[3].valid)
+
+    def _print_summary(self, summary: PrintedAd) -> None:
+        text = "" if self.options.totals else "\n"
+        if self.options.form is not None:
+            self.run.write(self.list.ad(summary))
+            return
+        if self.standard_summary:
+            self.summary_mask = PrintMask()
+            lines = qformats.summary_format(summary.string("MyName"))
+            printformat.read(lines, self.summary_mask, PrintMask())
+            self.summary_mask.headings = []
+        if self.summary_mask.headings:
+            self.run.write(self.summary_mask.heading_line())
+        text += self.summary_mask.line(self.summary_mask.row(summary)) + "\n"
+        self.run.write(text)
+
+
+def wall_clock_time(ad: PrintedAd, *, current_run: bool) -> float:
+    """Seconds that a job ran: in the present run, or in the last one, or in all runs."""
+    now = ad.integer("ServerTime")
+    if not now:
+        return -1.0
+    used = 0.0 if current_run else ad.real("RemoteWallClockTime") or 0.0
+    status = ad.integer("JobStatus")
+    born = ad.integer("ShadowBday")
+    if born is None:
+        # the queue's own ads have the start of the run
+        born = ad.integer("JobCurrentStartDate")
+    if status in (2, 6, 7) and born:
+        return used + now - born
+    if current_run and status in (1, 5, 9):
+        return ad.real("LastRemoteWallClockTime") or 0.0
+    return used
+
+
+#: attributes that renderers ask for, beside those of their columns
+NEEDED = frozenset(
+    [
+        *("Args", "Arguments", "Cmd", "DAGManJobId", "DAGNodeName", "EC2RemoteVirtualMachineName"),
+        *("GridResource", "ImageSize", "JobBatchName", "JobCurrentStartDate", "JobDescription"),
+        *("LastRemoteWallClockTime", "MATCH_EXP_JobDescription", "MemoryUsage", "Owner", "RemoteHost"),
+        *("RemoteUserCpu", "RemoteWallClockTime", "ServerTime", "ShadowBday", "TransferQueued"),
+        *("TransferringInput", "TransferringOutput"),
+    ]
+)
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def names_in(text: str) -> set[str]:
+    """The names that an expression can refer to; functions and words of texts are among them."""
+    return set(_WORD.findall(text))

@@ -1,0 +1,47 @@
+"""HTCondor's commands as ours: run in this process, on ads of a folder or on a database of the test's own."""
+
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from fetchwork.condor.invocation import Invocation
+from tests.commands.oracle import Answer
+
+
+def _no_queue() -> NoReturn:
+    raise AssertionError("a command that reads a file asked for the queue")
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are printed in UTC, as in the pool roots."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.fixture
+def run(utc: None) -> Callable[..., Answer]:
+    """Runs a command in a folder, without a queue."""
+    from fetchwork.condor import commands
+
+    def run(*words: str, directory: Path, stdin: bytes = b"", columns: int = -1) -> Answer:
+        out, err = io.BytesIO(), io.BytesIO()
+        invocation = Invocation(
+            words,
+            io.BytesIO(stdin),
+            out,
+            err,
+            _no_queue,
+            environment={},
+            directory=directory,
+            user="alice",
+            columns=columns,
+        )
+        status = commands.run(invocation)
+        return Answer(status, out.getvalue().decode("latin-1"), err.getvalue().decode("latin-1"))
+
+    return run

@@ -1,0 +1,47 @@
+"""The options whose printing is compared with HTCondor's, and where that differs between its versions."""
+
+from pathlib import Path
+
+DATA = Path(__file__).parents[1] / "data/jobs"
+
+
+def of(command: str) -> list[str]:
+    """The command lines of a command, without its name."""
+    lines = (DATA / f"{command}.options").read_text().splitlines()[1:]
+    return ["" if line == "none" else line for line in lines]
+
+
+#: options whose output differs between HTCondor 23.9 and 25.14, where ours is that of 25.14 -> how
+OF_25_14 = {
+    "-hold": "columns for the code of the reason",
+    "-held": "columns for the code of the reason",
+    "-hold:1": "columns for the code of the reason",
+    "-hold:1/0,15": "columns for the code of the reason",
+    "-batch -hold": "columns for the code of the reason",
+    "-hold-codes": "new",
+    "-autocluster": "a heading's spelling",
+    "-group-by": "ads without an Id are all one",
+    "-batch -af Owner": "ends by a signal",
+    "-af:jh": "the id's column grows",
+    "-af:T": "new letter",
+    "-af:Y": "new letter",
+    "-af:hT": "new letter",
+    "-af:hY": "new letter",
+    "-aaf": "new",
+    "faulty.format": "RENDERAS is new",
+    "-constraint 'x =='": "another message",
+}
+
+#: the same for condor_history
+HISTORY_OF_25_14 = {
+    "": "another table",
+    "-wide": "another table",
+    "-xml": "attributes are sorted",
+    "-json": "attributes are sorted",
+    "-jsonl": "attributes are sorted",
+    "-long": "attributes are sorted without regard to case",
+    "-l": "attributes are sorted without regard to case",
+    "-af:jh": "the id's column grows",
+    "-attributes": "another table",
+    "faulty.format": "RENDERAS is new",
+}

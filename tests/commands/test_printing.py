@@ -1,0 +1,95 @@
+"""condor_q and condor_history print what HTCondor's own print: options x ads, byte for byte.
+
+The ads are those of real schedds (``tests/data/jobs``, of both versions), and one of odd values.
+"""
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fetchwork.errors import HTCondorUnavailable
+from tests.commands import options
+from tests.commands.oracle import Answer, answers
+from tests.conftest import NOT_TESTED
+
+QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "odd.ads")
+HISTORIES = ("25.14.1.history", "23.9.6.history")
+
+#: what is compared: more than this many command lines, and not by accident fewer
+LEAST_CASES = 550
+
+pytestmark = pytest.mark.slow
+
+_NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
+
+
+def _cases() -> list[tuple[str, list[str]]]:
+    of_q = [(line, ["condor_q", "-jobads", file]) for file in QUEUES for line in options.of("condor_q")]
+    of_history = [
+        (line, ["condor_history", "-file", file])
+        for file in HISTORIES
+        for line in options.of("condor_history")
+    ]
+    return [(line, [*command, *shlex.split(line)]) for line, command in of_q + of_history]
+
+
+def _differs_in_23_9(line: str, command: str) -> bool:
+    if command == "condor_q":
+        return any(
+            line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
+        )
+    words = line.split()
+    table = not any(
+        word.startswith(("-af", "-format", "-print", "-l", "-attributes")) and word != "-limit"
+        for word in words
+    )
+    return table or any(known in words for known in options.HISTORY_OF_25_14)
+
+
+@pytest.mark.parametrize("suite", ["trixie", pytest.param("sid", marks=pytest.mark.all)])
+def test_options_and_ads_print_htcondors_bytes(
+    suite: str, run: Callable[..., Answer], tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip(f"{NOT_TESTED} of {suite}: only root can enter its pool root")
+    folder = tmp_path / "ads"
+    shutil.copytree(options.DATA, folder)
+    cases = _cases()
+    assert len(cases) > LEAST_CASES
+    try:
+        theirs = answers(suite, folder, [words for _, words in cases])
+    except HTCondorUnavailable as reason:
+        pytest.skip(f"{NOT_TESTED} of {suite}: {reason}")
+    compared = 0
+    different = []
+    for (line, words), expected in zip(cases, theirs, strict=True):
+        if (
+            suite == "trixie" and _differs_in_23_9(line, words[0])
+        ) or "Usage:" in expected.out + expected.err:
+            continue
+        answer = run(*words, directory=folder)
+        compared += 1
+        if _timeless(answer) != _timeless(expected):
+            different.append(f"{shlex.join(words)}\n{_first_difference(answer, expected)}")
+    print(f"{suite}: {compared} of {len(cases)} command lines compared")
+    assert not different, f"{len(different)} of {compared} differ:\n" + "\n".join(different)
+
+
+def _timeless(answer: Answer) -> Answer:
+    """The answer without the moment that a title has where the ads say none."""
+    return Answer(answer.status, _NOW.sub(" @ now", answer.out), answer.err)
+
+
+def _first_difference(ours: Answer, theirs: Answer) -> str:
+    if ours.status != theirs.status or ours.err != theirs.err:
+        return f"  ours {ours.status} {ours.err!r}\n  theirs {theirs.status} {theirs.err!r}"
+    pairs = zip(_timeless(ours).out.split("\n"), _timeless(theirs).out.split("\n"), strict=False)
+    for own, their in pairs:
+        if own != their:
+            return f"  ours   {own!r}\n  theirs {their!r}"
+    return f"  ours has {len(ours.out)} bytes, theirs {len(theirs.out)}"
