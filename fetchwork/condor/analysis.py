@@ -9,8 +9,8 @@ from fetchwork.condor.qoptions import QOptions
 def analyze(run: Invocation, options: QOptions) -> int:
     """Explain the jobs that are named; returns the exit status."""
     from fetchwork.errors import FetchworkError, one_line
-    from fetchwork.explain.job import VERDICTS
     from fetchwork.explain.job import analyze as explain
+    from fetchwork.explain.judging import VERDICTS
 
     if not options.ids:
         run.complain("Error: -better-analyze needs a job id, as 42.0\n")

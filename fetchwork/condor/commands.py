@@ -11,6 +11,27 @@ from fetchwork.condor.invocation import Invocation
 COMMANDS = {
     "condor_q": "q",
     "condor_history": "history",
+    **dict.fromkeys(
+        (
+            "condor_rm",
+            "condor_hold",
+            "condor_release",
+            "condor_suspend",
+            "condor_continue",
+            "condor_vacate_job",
+        ),
+        "act",
+    ),
+    "condor_submit": "submit",
+    "condor_prio": "prio",
+    "condor_qedit": "qedit",
+    "condor_wait": "wait",
+    "condor_status": "status",
+    "condor_userprio": "userprio",
+    "condor_tail": "tail",
+    "condor_transfer_data": "transferdata",
+    "condor_version": "condorversion",
+    "condor_config_val": "configval",
 }
 
 
@@ -22,4 +43,4 @@ def run(invocation: Invocation) -> int:
     try:
         return command(invocation)
     except BrokenPipeError:
-        return 1
+        return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from fetchwork.codes import JobStatus
@@ -146,6 +147,52 @@ def changed(
         for ids in selection.batches():
             number += yield call(jobs=ids, reason=reason)
     return selection, number
+
+
+class Outcome(Enum):
+    """What an action did to a job that was named."""
+
+    DONE = "done"
+    ALREADY = "already done"
+    UNFIT = "in no state for it"
+    DENIED = "permission denied"
+    UNKNOWN = "not found"
+
+
+def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]]:
+    """What can be said of jobs ('42.0') before the action; None of those that it can be tried on."""
+    known = _ACTIONS.get(action, _IMPOSSIBLE)
+    outcomes: dict[str, Outcome | None] = {}
+    for start in range(0, len(ids), BATCH):
+        asked: list[calls.NamedJobs] = yield calls.named_jobs(ids=ids[start : start + BATCH])
+        for one in asked:
+            statuses = {status for status, number in _statuses([one]).items() if number}
+            if not one.jobs:
+                outcomes[one.id] = Outcome.UNKNOWN
+            elif statuses & known.done:
+                outcomes[one.id] = Outcome.ALREADY
+            else:
+                outcomes[one.id] = None if statuses & known.fitting else Outcome.UNFIT
+    return outcomes
+
+
+def changed_one(action: str, id: str, reason: str | None) -> Steps[Outcome]:
+    """Hold, release, remove or vacate one job."""
+    call = _ACTIONS[action].call
+    assert call is not None
+    number: int = yield call(jobs=[id], reason=reason)
+    return Outcome.DONE if number else Outcome.UNFIT
+
+
+def changed_of(action: str, constraint: str, memory: Memory, reason: str | None) -> Steps[int]:
+    """Hold, release, remove or vacate what a constraint selects; returns how many were changed."""
+    selection = yield from selected(constraint, memory)
+    call = _ACTIONS[action].call
+    assert call is not None
+    number = 0
+    for ids in selection.batches():
+        number += yield call(jobs=ids, reason=reason)
+    return number
 
 
 def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[Json]:

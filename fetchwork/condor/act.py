@@ -1,0 +1,275 @@
+"""condor_rm and its kin: hold, release, vacate_job; suspend and continue are refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import Usage, is_colon_option, is_option
+from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
+
+
+@dataclass(frozen=True)
+class Action:
+    """How a command speaks of what it does."""
+
+    name: str
+    verb: str
+    done: str
+    already: str
+    unfit: str
+    #: of all jobs of a cluster, a user, a constraint
+    all_done: str
+    reason: str | None
+    refused: str | None = None
+
+
+_NO_SUSPEND = "a fetched job can't be suspended from here: 'condor_hold' takes it off its slot"
+
+ACTIONS = {
+    "condor_rm": Action(
+        *("Remove", "remove", "marked for removal", "already marked for removal", "Invalid result for"),
+        all_done="marked for removal",
+        reason="via condor_rm",
+    ),
+    "condor_hold": Action(
+        "Hold", "hold", "held", "already held", "Invalid result for", "held", "via condor_hold"
+    ),
+    "condor_release": Action(
+        *("Release", "release", "released", "", "not held to be released"),
+        all_done="released",
+        reason="via condor_release",
+    ),
+    "condor_vacate_job": Action(
+        "Vacate", "vacate", "vacated", "", "not running to be vacated", "vacated", None
+    ),
+    "condor_suspend": Action(
+        *("Suspend", "suspend", "suspended", "", "not running to be suspended", "suspended", None),
+        refused=_NO_SUSPEND,
+    ),
+    "condor_continue": Action(
+        *("Continue", "continue", "continued", "already running", "not running to be continued"),
+        all_done="continued",
+        reason=None,
+        refused=_NO_SUSPEND,
+    ),
+}
+
+
+@dataclass
+class _Asked:
+    """Which jobs, and how."""
+
+    ids: list[str] = field(default_factory=list)
+    #: conditions of clusters and users, of which one must hold
+    any_of: list[str] = field(default_factory=list)
+    #: constraints, which must all hold
+    all_of: list[str] = field(default_factory=list)
+    all: bool = False
+    held: bool = False
+    reason: str | None = None
+    forced: bool = False
+    fast: bool = False
+    totals: bool = False
+    invalid: bool = False
+    #: how the jobs are named in messages; None for a constraint
+    named: str | None = None
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    action = ACTIONS[run.name]
+    try:
+        asked = _parse(run, action)
+    except Usage as problem:
+        run.complain(problem.text)
+        if problem.help:
+            run.complain(texts.help_of(run.name))
+        return 1
+    if asked is None:
+        return 0
+    if action.refused is not None:
+        run.complain(f"{run.name}: {action.refused}\n")
+        return 1
+    failed = asked.invalid
+    try:
+        if asked.ids:
+            failed = _by_id(run, action, asked) or failed
+        if asked.any_of or asked.all_of or asked.all or asked.held:
+            failed = _by_constraint(run, action, asked) or failed
+    except FetchworkError as problem:
+        run.complain(f"{run.name}: {one_line(str(problem))}\n")
+        return 1
+    return int(failed)
+
+
+def _parse(run: Invocation, action: Action) -> _Asked | None:
+    words = list(run.argv[1:])
+    asked = _Asked(reason=action.reason)
+    if not words:
+        raise Usage("You did not specify any jobs", help=True)
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        if not word.startswith("-"):
+            if asked.all:
+                raise Usage("", help=True, newline=False)
+            _add(run, asked, word)
+            continue
+
+        def value(option: str, *, dash: bool = True, number: int = number) -> str:
+            following = words[number + 1] if number + 1 < len(words) else None
+            if following is None or (following.startswith("-") and not dash):
+                raise Usage(f"{run.name}: -{option} requires another argument")
+            return following
+
+        if is_colon_option(word, "debug", 1)[0] or is_option(word, "long", 1):
+            pass
+        elif is_option(word, "totals", 3):
+            asked.totals = True
+        elif is_option(word, "constraint", 1):
+            asked.all_of.append(value("constraint", dash=False))
+            number += 1
+        elif is_option(word, "all", 1):
+            if asked.all_of or asked.any_of:
+                raise Usage(f"{run.name}: can't mix -all with other constraints")
+            asked.all = True
+        elif is_option(word, "held", 3) or is_option(word, "hold", 3):
+            asked.held = True
+        elif is_option(word, "addr", 2):
+            value("addr", dash=False)
+            number += 1
+        elif is_option(word, "reason", 1):
+            asked.reason = value("reason")
+            number += 1
+        elif is_option(word, "subcode", 1):
+            text = value("subcode")
+            if not re.fullmatch(r"\s*[+-]?\d+", text):
+                raise Usage(f"Invalid -subcode {text}!")
+            number += 1
+        elif is_option(word, "forcex", 1 if run.name == "condor_rm" else 2):
+            if run.name != "condor_rm":
+                raise Usage("-forcex is only valid with condor_rm", help=True)
+            asked.forced = True
+        elif is_option(word, "fast", 1 if run.name == "condor_vacate_job" else 2):
+            if run.name != "condor_vacate_job":
+                raise Usage("-fast is only valid with condor_vacate_job", help=True)
+            asked.fast = True
+        elif is_option(word, "name", 1):
+            value("name")
+            number += 1
+        elif is_option(word, "pool", 1):
+            value("pool")
+            number += 1
+        elif is_option(word, "version", 1):
+            run.say(texts.version())
+            return None
+        elif is_option(word, "help", 1):
+            run.complain(texts.help_of(run.name))
+            return None
+        else:
+            raise Usage(f"Unrecognized option: {word}", help=True)
+    if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held or asked.invalid):
+        raise Usage("You did not specify any jobs", help=True)
+    return asked
+
+
+def _add(run: Invocation, asked: _Asked, word: str) -> None:
+    """Take a word: a job, a cluster or a user."""
+    id = re.fullmatch(r"(\d+)(?:\.(\d*))?", word)
+    if id is None:
+        quoted = word.replace("\\", "\\\\").replace('"', '\\"')
+        asked.any_of.append(f'Owner == "{quoted}"')
+        asked.named = f' of user "{word}"' if len(asked.any_of) == 1 else None
+    elif not 0 < int(id[1]) < 2**31:
+        run.complain(f"Invalid cluster # from {word}.\n")
+        asked.invalid = True
+    elif id[2] is None:
+        asked.any_of.append(f"ClusterId == {int(id[1])}")
+        asked.named = f" in cluster {int(id[1])}" if len(asked.any_of) == 1 else None
+    else:
+        asked.ids.append(f"{int(id[1])}.{int(id[2] or 0)}")
+
+
+def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
+    """Act on single jobs; tells whether not one could be."""
+    from fetchwork.queue.changing import Outcome, changed_one, standing
+
+    session = run.session
+    outcomes: dict[str, Outcome] = {}
+    for id, outcome in session.run(standing(action.name, asked.ids)).items():
+        if outcome is not None:
+            outcomes[id] = outcome
+            continue
+        # one by one, as a schedd does: a job that one may not touch keeps no other from it
+        try:
+            outcomes[id] = session.run(changed_one(action.name, id, asked.reason))
+        except InsufficientPrivilege:
+            outcomes[id] = Outcome.DENIED
+    if asked.forced:
+        # what -forcex is for does not exist here: a removal waits for no schedd
+        outcomes = {id: Outcome.DONE if it is Outcome.ALREADY else it for id, it in outcomes.items()}
+    done = sum(outcome is Outcome.DONE for outcome in outcomes.values())
+    if not done:
+        run.complain("\n")
+    removed = "removed locally (remote state unknown)" if asked.forced else action.done
+    for id in asked.ids:
+        outcome = outcomes.get(id, Outcome.UNKNOWN)
+        if outcome is Outcome.DONE:
+            run.say(f"Job {id} {'fast-vacated' if asked.fast else removed}\n")
+        elif outcome is Outcome.UNKNOWN:
+            run.complain(f"Job {id} not found\n")
+        elif outcome is Outcome.DENIED:
+            run.complain(f"Permission denied to {action.verb} job {id}\n")
+        elif outcome is Outcome.ALREADY:
+            run.complain(f"Job {id} {action.already}\n")
+        elif action.unfit.endswith("for"):
+            run.complain(f"{action.unfit} job {id}\n")
+        else:
+            run.complain(f"Job {id} {action.unfit}\n")
+    return not done
+
+
+def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
+    """Act on clusters, users' jobs and what constraints select; tells whether there was nothing to act on."""
+    from fetchwork.queue.changing import changed_of
+
+    conditions = [f"({' || '.join(asked.any_of)})"] if asked.any_of else []
+    conditions = [f"({condition})" for condition in asked.all_of] + conditions
+    shown = (
+        " && ".join(conditions) if len(conditions) > 1 else (asked.all_of or [" || ".join(asked.any_of)])[0]
+    )
+    if asked.held:
+        conditions.append("(JobStatus == 5)")
+    jobs = "held jobs" if asked.held else "jobs"
+    if asked.all or not shown:
+        which = ""
+    elif asked.named is not None and not asked.all_of:
+        which = asked.named
+    else:
+        which = f" matching constraint ({shown})"
+    try:
+        number = run.session.run(
+            changed_of(action.name, " && ".join(conditions) or "true", run.session.memory, asked.reason)
+        )
+    except ClassAdError:
+        run.complain("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n")
+        number = 0
+    except InsufficientPrivilege:
+        run.complain("\n")
+        number = 0
+    else:
+        if not number:
+            run.complain("\n")
+    if asked.totals:
+        run.say(
+            f"{number} Succeeded, 0 Failed, 0 Not Found, 0 Bad Status, 0 Already Done, 0 Permission Denied\n"
+        )
+    if number:
+        run.say(f"All {jobs}{which} have been {action.all_done}\n")
+        return False
+    run.complain(f"Couldn't find/{action.verb} all {jobs}{which}\n")
+    return True

@@ -1,0 +1,96 @@
+"""condor_prio: the priority of jobs among those of their submitter."""
+
+from __future__ import annotations
+
+import re
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import job_id
+from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, one_line
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    words = list(run.argv[1:])
+    absolute: int | None = None
+    relative = 0
+    named: list[str] = []
+    everything = False
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        if re.fullmatch(r"[+-]\d+", word):
+            relative, absolute = int(word), None
+        elif word.startswith("-p") and not word.startswith("-po"):
+            if number + 1 >= len(words):
+                return _usage(run)
+            number += 1
+            digits = re.match(r"\s*[+-]?\d+", words[number])
+            absolute = int(digits[0]) if digits else 0
+        elif word == "-a":
+            everything = True
+        elif word.startswith("-n") or word.startswith("-pool"):
+            number += 1
+        elif word.startswith("-v"):
+            run.say(texts.version())
+            return 0
+        elif word.startswith("-"):
+            return _usage(run)
+        else:
+            named.append(word)
+    if (absolute is None and not relative) or not (named or everything):
+        return _usage(run)
+    try:
+        for word in ["" for _ in [0] if everything] or named:
+            _change(run, word, absolute, relative)
+    except FetchworkError as problem:
+        run.complain(f"{run.name}: {one_line(str(problem))}\n")
+        return 1
+    return 0
+
+
+def _usage(run: Invocation) -> int:
+    run.complain(
+        f"Usage: {run.name} [{{+|-}}priority ] [-p priority] [ -a ] [-n schedd_name] [ -pool pool_name ]"
+        " [user | cluster | cluster.proc | -a] ...\n"
+    )
+    return 1
+
+
+def _change(run: Invocation, word: str, absolute: int | None, relative: int) -> None:
+    """Change the priority of the jobs that a word names; '' names all."""
+    from fetchwork.errors import InsufficientPrivilege, NotFound
+    from fetchwork.queue.changing import edit
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import JOBS
+
+    session = run.session
+    id = job_id(word) if word else None
+    if id is not None:
+        constraint = f"ClusterId == {id[0]}" + (f" && ProcId == {id[1]}" if id[1] >= 0 else "")
+    elif word:
+        quoted = word.replace("\\", "\\\\").replace('"', '\\"')
+        constraint = f'Owner == "{quoted}"'
+    else:
+        constraint = "true"
+    found = list(
+        session.each(ads(JOBS, constraint, session.memory, projection=["ClusterId", "ProcId", "JobPrio"]))
+    )
+    if not found and id is not None and id[1] >= 0:
+        run.complain(f"Couldn't retrieve current priority for {word}.\n")
+    # jobs with the same priority are changed together
+    new: dict[int, list[str]] = {}
+    for job in found:
+        priority = absolute if absolute is not None else int(job.get("JobPrio") or 0) + relative
+        new.setdefault(priority, []).append(f"{job['ClusterId']}.{job['ProcId']}")
+    for priority, ids in new.items():
+        try:
+            session.run(edit(ids, {"JobPrio": priority}, session.memory))
+        except (InsufficientPrivilege, NotFound):
+            for one in ids:
+                try:
+                    session.run(edit([one], {"JobPrio": priority}, session.memory))
+                except (InsufficientPrivilege, NotFound):
+                    run.complain(f"Couldn't set new priority for {one}.\n")

@@ -1,0 +1,135 @@
+"""condor_qedit: change attributes of jobs."""
+
+from __future__ import annotations
+
+import re
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import is_option, job_id
+from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, one_line
+
+_IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus"})
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    words = list(run.argv[1:])
+    ids: list[str] = []
+    conditions: list[str] = []
+    edits: dict[str, str] = {}
+    named = False
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        if is_option(word, "help", 1):
+            run.say(texts.help_of(run.name))
+            return 0
+        if is_option(word, "version", 1):
+            run.say(texts.version())
+            return 0
+        if is_option(word, "debug", 2) or is_option(word, "forward", 1):
+            continue
+        if word.startswith("-") and len(word) > 1 and number + 1 < len(words):
+            following = words[number + 1]
+            if is_option(word, "name", 1) or is_option(word, "pool", 1):
+                number += 1
+                continue
+            if is_option(word, "constraint", 1):
+                conditions.append(f"({following})")
+                number += 1
+                continue
+            if is_option(word, "owner", 1):
+                conditions.append(f'(Owner=="{following}")')
+                number += 1
+                continue
+            if is_option(word, "jobids", 1):
+                ids += [id for id in re.split(r"[,\s]+", following) if id]
+                number += 1
+                continue
+        if word.startswith("-"):
+            run.complain(f"{run.name} : unrecognized option {word}\n" + texts.help_of(run.name))
+            return 1
+        if (
+            not edits
+            and not named
+            and not conditions
+            and job_id(word) is None
+            and "=" not in word
+            and not ids
+        ):
+            conditions.append(f'(Owner=="{word}")')
+            named = True
+        elif not edits and job_id(word) is not None:
+            ids.append(word)
+        elif "=" in word and not word.startswith("="):
+            name, _, expression = word.partition("=")
+            edits[name.strip()] = expression
+        elif number + 1 < len(words):
+            edits[word] = words[number + 1]
+            number += 1
+        else:
+            message = f"{run.name} : expression required after attribute {word}\n"
+            run.complain(message + texts.help_of(run.name))
+            return 1
+    if not edits or not (ids or conditions):
+        run.complain(texts.help_of(run.name))
+        return 1
+    return _edit(run, ids, conditions, edits)
+
+
+def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[str, str]) -> int:
+    from fetchwork.errors import ClassAdError
+    from fetchwork.queue.changing import edit, value_of
+
+    for name in edits:
+        if name.lower() in _IMMUTABLE:
+            run.complain(f'Update of immutable attribute "{name}" is not allowed.\n')
+            run.complain("Transaction failed.  No attributes were set.\n")
+            return 1
+    values = {}
+    for name, text in edits.items():
+        try:
+            values[name] = value_of(text)
+        except ClassAdError:
+            run.complain(f"Update aborted, illegal value for : {name}\n")
+            run.complain("Transaction failed.  No attributes were set.\n")
+            return 1
+    last = list(edits)[-1]
+    single = len(ids) == 1 and "." in ids[0] and not conditions
+    shown = conditions
+    if ids and not single:
+        shown = [f"(ClusterId == {id} )" if "." not in id else _one(id) for id in ids] + conditions
+    spec = ids[0] if single else " && ".join(shown) if conditions or not ids else " || ".join(shown)
+    try:
+        session = run.session
+        changed = session.run(edit(spec, values, session.memory))
+    except FetchworkError as problem:
+        about = f"for job {ids[0]}." if single else f"by constraint: ( {' && '.join(shown)} )"
+        run.complain(f'Failed to set attribute "{last}" {about}\n')
+        run.complain(f"Queue transaction failed.  No attributes were set.\n{_reason(problem)}")
+        return 1
+    if not changed:
+        about = f"for job {ids[0]}." if single else f"by constraint: ( {' && '.join(shown)} )"
+        run.complain(f'Failed to set attribute "{last}" {about}\n')
+        run.complain("Queue transaction failed.  No attributes were set.\n")
+        return 1
+    for name in edits:
+        run.say(
+            f'Set attribute "{name}" for {changed} matching jobs.\n'
+            if not single
+            else f'Set attribute "{name}".\n'
+        )
+    return 0
+
+
+def _one(id: str) -> str:
+    cluster, _, proc = id.partition(".")
+    return f"(ClusterId == {cluster} && ProcId == {proc})"
+
+
+def _reason(problem: FetchworkError) -> str:
+    from fetchwork.errors import NotFound
+
+    return "" if isinstance(problem, NotFound) else one_line(str(problem)) + "\n"

@@ -1,0 +1,235 @@
+"""condor_submit: a submit description into the queue, in HTCondor's words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import Usage, is_option
+from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, SubmitError, one_line
+
+if TYPE_CHECKING:
+    from fetchwork.queue.descriptions import Jobs
+    from fetchwork.queue.views import Json
+
+#: options with a value that mean nothing here: there is one queue, which FETCHWORK_DSN names
+_IGNORED = {"name": 1, "pool": 1, "addr": 2}
+
+_REFUSED = {
+    "spool": "fetched work has no file transfer; jobs see the file system of the execute host",
+    "remote": "it implies -spool: fetched work has no file transfer",
+    "interactive": "there is no shadow to talk to",
+    "factory": "what the jobs of a cluster have in common is kept once anyway",
+    "capabilities": "there is no schedd to ask",
+}
+
+
+@dataclass
+class _Options:
+    file: str | None = None
+    #: KEY=VALUE words, and the lines of -append
+    macros: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    queue: str | None = None
+    terse: bool = False
+    verbose: bool = False
+    dry_run: str | None = None
+    most: int | None = None
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    try:
+        options = _parse(run)
+    except Usage as problem:
+        run.complain(problem.text)
+        if problem.help:
+            run.complain(texts.help_of("condor_submit"))
+        return 1
+    if options is None:
+        return 0
+    try:
+        text = _read(run, options)
+    except OSError as problem:
+        run.complain(f"\nERROR: Failed to open command file ({options.file}) ({problem.strerror})\n")
+        return 1
+    if not options.terse and not options.verbose:
+        run.say("Submitting job(s)" if options.dry_run is None else "Dry-Run job(s)")
+    try:
+        _submit(run, options, text)
+    except Usage as problem:
+        run.complain(problem.text)
+        return 1
+    except SubmitError as problem:
+        reason = str(problem).removeprefix("HTCondor's submit refuses the description: ")
+        run.complain(f"\nERROR: {one_line(reason)}\n")
+        return 1
+    except FetchworkError as problem:
+        run.complain(f"\nERROR: Failed to connect to local queue manager\n{one_line(str(problem))}\n")
+        return 1
+    return 0
+
+
+def _submit(run: Invocation, options: _Options, text: str) -> None:
+    from fetchwork.queue import descriptions, submission
+
+    text = "\n".join([*options.macros, descriptions.with_commands(text, options.lines)])
+    statement = descriptions.queue_statement(text)
+    if statement is not None and options.queue is not None:
+        raise SubmitError(
+            f"on Line {statement.line} of {options.file or '<stdin>'}:"
+            " -queue argument conflicts with queue statement in submit file"
+        )
+    if statement is None and options.queue is None:
+        number = len(text.splitlines())
+        raise SubmitError(f"on Line {number} of {options.file or '<stdin>'}: no queue statement")
+    if options.dry_run is not None:
+        _dry_run(run, options, text)
+        return
+    if options.most is not None:
+        count = sum(1 for _ in _jobs(run, text, options.queue).own)
+        if count > options.most:
+            raise Usage(f"\nERROR: Number of submitted jobs would exceed -maxjobs ({options.most})")
+    if options.queue is not None:
+        text = f"{text}\nqueue {options.queue}\n"
+    made = submission.put(run.session.database, text, owner=run.user)
+    cluster, count = made.cluster(), made.num_procs()
+    if options.terse:
+        run.say(f"{cluster}.0 - {cluster}.{count - 1}\n")
+    elif options.verbose:
+        _print_jobs(run, cluster)
+    else:
+        run.say("." * count + f"\n{count} job(s) submitted to cluster {cluster}.\n")
+
+
+def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
+    from fetchwork.queue import descriptions
+
+    return descriptions.from_description(text, cluster_id=1, owner=run.user, queue=queue)
+
+
+def _print_jobs(run: Invocation, cluster: int) -> None:
+    """Print the ads of a cluster's jobs, as -verbose does."""
+    from fetchwork.condor.octets import octets
+    from fetchwork.condor.printedad import PrintedAd
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import JOBS
+
+    session = run.session
+    for json in session.each(ads(JOBS, f"ClusterId == {cluster}", session.memory)):
+        ad = PrintedAd(json)
+        run.say(f"\n** Proc {cluster}.{json['ProcId']}:\n")
+        run.write("".join(f"{octets(name)} = {ad.unparsed(name)}\n" for name in ad.names()))
+    run.say("\n")
+
+
+def _dry_run(run: Invocation, options: _Options, text: str) -> None:
+    """Write the ads that would be submitted, those of later jobs as far as they differ from the first."""
+    jobs = _jobs(run, text, options.queue)
+    parts: list[Json] = []
+    for number, own in enumerate(jobs.own):
+        first: Json = {"ClusterId": 1, **jobs.common} if number == 0 else {}
+        parts.append({**first, **own, "ProcId": number, "JobStatus": jobs.common.get("JobStatus", 1)})
+    lines = [_plain(part) for part in parts]
+    if options.dry_run == "-":
+        for part in lines:
+            run.write(f"\n{part}.")
+    else:
+        assert options.dry_run is not None
+        try:
+            run.path(options.dry_run).write_bytes("".join(f"\n{part}" for part in lines).encode("latin-1"))
+        except OSError as problem:
+            raise Usage(f"\nERROR: Failed to open -dry-run output file ({problem.strerror})") from None
+        run.say("." * len(lines))
+    run.say(f"\n{len(lines)} job(s) dry-run to cluster 1.\n")
+
+
+def _plain(part: Json) -> str:
+    from fetchwork.condor.octets import octets
+    from fetchwork.condor.printedad import unparse
+
+    return "".join(f"{octets(name)}={unparse(item)}\n" for name, item in part.items())
+
+
+def _read(run: Invocation, options: _Options) -> str:
+    if options.file in (None, "-"):
+        return run.stdin.read().decode("utf-8", "replace")
+    assert options.file is not None
+    return run.path(options.file).read_bytes().decode("utf-8", "replace")
+
+
+def _parse(run: Invocation) -> _Options | None:
+    words = list(run.argv[1:])
+    found = _Options()
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+
+        def value(what: str, number: int = number) -> str:
+            if number + 1 >= len(words):
+                raise Usage(f"{run.name}: -{what} requires another argument")
+            return words[number + 1]
+
+        if word == "-" or not word.startswith("-"):
+            if word != "-" and (macro := re.match(r"([^\s=]+)\s*=(.*)", word, re.DOTALL)):
+                found.macros.append(f"{macro[1]} = {macro[2].strip()}")
+            else:
+                found.file = word
+                found.verbose = found.verbose or word == "-"
+        elif is_option(word, "verbose", 1):
+            found.verbose, found.terse = True, False
+        elif is_option(word, "terse", 3):
+            found.terse, found.verbose = True, False
+        elif is_option(word, "disable", 1) or is_option(word, "debug", 2):
+            pass
+        elif is_option(word, "file", 1):
+            found.file = value("file")
+            number += 1
+        elif is_option(word, "append", 1):
+            found.lines.append(value("append"))
+            number += 1
+        elif is_option(word, "batch-name", 1):
+            found.lines.append(f"MY.JobBatchName = {_quoted(value('batch-name'))}")
+            number += 1
+        elif is_option(word, "queue", 1):
+            value("queue")
+            taken = []
+            while number + 1 < len(words) and not words[number + 1].startswith("-"):
+                number += 1
+                taken.append(words[number])
+            found.queue = " ".join(taken)
+        elif is_option(word, "maxjobs", 3):
+            text = value("maxjobs")
+            if not text.isdecimal():
+                raise Usage(f"ERROR: invalid value '{text}' for -maxjobs")
+            found.most = int(text)
+            number += 1
+        elif is_option(word, "dry-run", 2):
+            found.dry_run = value("dry-run")
+            number += 1
+        elif any(is_option(word, name, 3) for name in ("single-cluster", "unused", "allow-crlf-script")):
+            pass
+        elif option := next((name for name, least in _IGNORED.items() if is_option(word, name, least)), None):
+            value(option)
+            number += 1
+        elif option := next((name for name in _REFUSED if is_option(word, name, 1)), None):
+            raise Usage(f"\nERROR: -{option} is not supported: {_REFUSED[option]}")
+        elif is_option(word, "version", 3):
+            run.say(texts.version())
+            return None
+        elif is_option(word, "help", 1):
+            run.complain(texts.help_of("condor_submit"))
+            return None
+        else:
+            raise Usage("", help=True, newline=False)
+    if found.terse:
+        found.verbose = False
+    return found
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

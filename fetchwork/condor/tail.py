@@ -1,0 +1,72 @@
+"""condor_tail: the end of what a job has written, as its agent last reported it."""
+
+from __future__ import annotations
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import is_option, job_id
+from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, one_line
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    words = list(run.argv[1:])
+    id: str | None = None
+    stdout, stderr = True, False
+    most = 1024
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        if is_option(word, "help", 1):
+            run.say(texts.help_of(run.name))
+            return 0
+        if is_option(word, "version", 1):
+            run.say(texts.version())
+            return 0
+        if is_option(word, "name", 2) or is_option(word, "pool", 1):
+            number += 1
+        elif is_option(word, "maxbytes", 1) and number + 1 < len(words):
+            number += 1
+            most = int(words[number]) if words[number].isdecimal() else most
+        elif is_option(word, "no-stdout", 3):
+            stdout = False
+        elif is_option(word, "stderr", 2):
+            stderr = True
+        elif is_option(word, "follow", 1):
+            run.complain(
+                f"{run.name}: -follow is not supported: 'fetchwork tail JOB' shows the last report\n"
+            )
+            return 1
+        elif is_option(word, "debug", 1) or is_option(word, "auto-retry", 1):
+            continue
+        elif word.startswith("-"):
+            run.complain(f"Unrecognized argument: {word}\n" + texts.help_of(run.name))
+            return 1
+        elif id is None:
+            id = word
+    if id is None:
+        run.complain("Job ID not specified.\n" + texts.help_of(run.name))
+        return 1
+    found = job_id(id)
+    if found is None:
+        run.complain(f"Invalid Job ID: {id}\n")
+        return 1
+    return _print(run, found[0], max(found[1], 0), stdout=stdout, stderr=stderr, most=most)
+
+
+def _print(run: Invocation, cluster: int, proc: int, *, stdout: bool, stderr: bool, most: int) -> int:
+    from fetchwork.queue.output import kept_output
+
+    try:
+        kept = run.session.run(kept_output(cluster, proc))
+    except FetchworkError as problem:
+        run.complain(f"{one_line(str(problem))}\n")
+        return 1
+    if kept is None:
+        run.complain(f"No such job: {cluster}.{proc}\n")
+        return 1
+    for wanted, text in ((stdout, kept.stdout), (stderr, kept.stderr)):
+        if wanted and text:
+            run.stdout.write(text.encode()[-most:])
+    return 0

@@ -1,0 +1,154 @@
+"""condor_wait: until the jobs of an event log have ended, as the log's file says."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import BinaryIO
+
+from fetchwork.condor import texts
+from fetchwork.condor.arguments import Usage, is_colon_option, is_option, leading_number
+from fetchwork.condor.invocation import Invocation
+
+_EVENT = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
+_SUBMIT, _EXECUTE, _TERMINATED, _ABORTED = 0, 1, 5, 9
+
+#: between two looks at the file
+PAUSE_S = 0.1
+
+
+class _Log:
+    """The events of a file, as it grows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._rest = b""
+
+    def new(self) -> list[str]:
+        """The texts of the events that were completed since the last call."""
+        self._rest += self._file.read()
+        *whole, self._rest = re.split(rb"^\.\.\.[^\n]*\n", self._rest, flags=re.MULTILINE)
+        return [text.decode("utf-8", "replace") for text in whole]
+
+
+class _Options:
+    def __init__(self) -> None:
+        self.file: str | None = None
+        self.job: list[int] = []
+        self.status = self.echo = self.all_events = False
+        self.number = 0
+        self.deadline: float | None = None
+
+
+def main(run: Invocation) -> int:
+    """Run the command; returns its exit status."""
+    try:
+        options = _parse(run)
+    except Usage as problem:
+        run.complain(problem.text)
+        if problem.help:
+            run.complain(texts.help_of(run.name))
+        return 1
+    if options is None:
+        return 0
+    assert options.file is not None
+    try:
+        with run.path(options.file).open("rb") as file:
+            return _wait(run, options, _Log(file))
+    except OSError as problem:
+        run.complain(f"Couldn't open {options.file}: {problem.strerror}\n")
+        return 1
+
+
+def _wait(run: Invocation, options: _Options, log: _Log) -> int:
+    live: set[str] = set()
+    seen = False
+    ended = 0
+    while True:
+        for text in log.new():
+            found = _EVENT.match(text.lstrip("\n"))
+            if found is None:
+                continue
+            seen = True
+            event, *id = (int(number) for number in found.groups())
+            if options.job and id[: len(options.job)] != options.job:
+                continue
+            key = ".".join(map(str, id))
+            if options.echo:
+                run.say(f"{text.lstrip(chr(10))}...\n")
+            said = {_SUBMIT: "submitted", _TERMINATED: "completed", _ABORTED: "aborted"}.get(event)
+            if event == _SUBMIT:
+                live.add(key)
+            elif event in (_TERMINATED, _ABORTED):
+                live.discard(key)
+                ended += 1
+            elif event == _EXECUTE and options.status:
+                host = re.search(r"on host: (\S+)", text)
+                said = f"executing on host {host[1] if host else ''}"
+            if options.status and said:
+                run.say(f"{key} {said}\n")
+            if options.number and ended >= options.number:
+                run.say(f"Specifed number of jobs ({options.number}) done.\n")
+                return 0
+        if seen and not live and not options.number and not options.all_events:
+            run.say("All jobs done.\n")
+            return 0
+        if options.deadline is not None and time.monotonic() >= options.deadline:
+            run.say("Time expired.\n")
+            return 1
+        run.stdout.flush()
+        time.sleep(PAUSE_S)
+
+
+def _parse(run: Invocation) -> _Options | None:
+    words = list(run.argv[1:])
+    found = _Options()
+    job: str | None = None
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        following = words[number + 1] if number + 1 < len(words) else None
+        if is_option(word, "help", 1):
+            run.complain(texts.help_of(run.name))
+            return None
+        if is_option(word, "version", 1):
+            run.say(texts.version())
+            return None
+        if is_colon_option(word, "debug", 1)[0]:
+            continue
+        if is_option(word, "status", 1):
+            found.status = True
+        elif is_colon_option(word, "echo", 1)[0]:
+            found.echo = True
+        elif is_option(word, "allevents", 3):
+            found.all_events = True
+        elif is_option(word, "wait", 1):
+            if following is None:
+                raise Usage("-wait requires an argument", help=True)
+            found.deadline = time.monotonic() + leading_number(following)
+            number += 1
+        elif is_option(word, "num", 1):
+            if following is None:
+                raise Usage("-num requires an argument", help=True)
+            found.number = leading_number(following)
+            number += 1
+            if found.number < 1:
+                raise Usage("-num must be greater than zero", help=True)
+        elif word.startswith("-"):
+            raise Usage("", help=True, newline=False)
+        elif found.file is None:
+            found.file = word
+        elif job is None:
+            job = word
+        else:
+            raise Usage(f"Extra argument: {word}\n", help=True)
+    if found.all_events and found.number:
+        raise Usage("-allevents cannot be used with -num", help=True)
+    if found.file is None:
+        raise Usage("", help=True, newline=False)
+    if job is not None:
+        if not re.fullmatch(r"\d+(?:\.\d+){0,2}", job):
+            raise Usage(f"Couldn't understand job number: {job}")
+        found.job = [int(part) for part in job.split(".")]
+    return found
