@@ -113,6 +113,18 @@ BEGIN
                     ELSE format('%s (setting max_attribute_bytes)', max_attribute_bytes)
                 END
             )
+        WHEN lower(e.key) IN (
+                    'cmd', 'args', 'arguments', 'env', 'environment', 'iwd', 'in', 'out', 'err'
+                )
+                AND e.value #>> '{}' ~ '[$]{2}[(]'
+            THEN format(
+                'attribute "%s" has %s(...): nothing puts values of the slot in its place; '
+                'allowed: text without it',
+                a.name, repeat('$', 2)
+            )
+        WHEN lower(e.key) = 'requirements' AND e.value #>> '{}' ~* '\mScheddInterval\M'
+            THEN 'attribute "Requirements" looks at ScheddInterval, which only a schedd gives its jobs; '
+                'allowed: leave that clause out (HTCondor''s submit adds it for deferral_time)'
         WHEN fetchwork.value_problem(e.value) IS NOT NULL
             THEN format('attribute "%s" %s', e.key, fetchwork.value_problem(e.value))
         WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'

@@ -1,7 +1,8 @@
 -- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the
 -- runs that it should end: because their end was requested (action 'end'), or because they are
--- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO), and one whose host
--- was forgotten meanwhile (FWNOT), which has to say hello. Without an agent_id it is a hook in direct mode.
+-- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO), and one whose
+-- host was forgotten meanwhile (FWNOT), which has to say hello. Without an agent_id it is a hook in direct
+-- mode.
 CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [], agent_id uuid DEFAULT NULL)
 RETURNS TABLE (run_id bigint, action text)
 LANGUAGE plpgsql
