@@ -96,8 +96,11 @@ def status(context: click.Context, as_json: bool) -> None:
       fetchwork db status
     """
     from fetchwork.db import schema
+    from fetchwork.db.roles import location
 
     state = schema.status(context.obj)
+    if not as_json:
+        click.echo(f"{location(context.obj)}: ", nl=False)
     if as_json:
         output.print_json(
             {

@@ -1,4 +1,4 @@
-"""What the database's roles are members of."""
+"""Who one is in which database, and what its roles are members of."""
 
 from fetchwork.db.database import Database
 
@@ -10,6 +10,15 @@ def may_submit(database: Database, role: str) -> bool:
         [role],
     )
     return any(row["may"] for row in rows)
+
+
+def location(conninfo: str) -> str:
+    """Which database a connection string names, on which server, and as which role."""
+    with Database(conninfo) as database:
+        (row,) = database.query(
+            "SELECT current_database() AS name, current_user AS role, host(inet_server_addr()) AS host"
+        )
+    return f"database '{row['name']}' on {row['host'] or 'this machine'}, role {row['role']}"
 
 
 def quoted(name: str) -> str:

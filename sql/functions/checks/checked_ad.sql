@@ -118,7 +118,7 @@ BEGIN
                 )
                 AND e.value #>> '{}' ~ '[$]{2}[(]'
             THEN format(
-                'attribute "%s" has %s(...): nothing puts values of the slot in its place; '
+                'attribute "%s" has %s(...), for which nothing puts values of the slot; '
                 'allowed: text without it',
                 a.name, repeat('$', 2)
             )
