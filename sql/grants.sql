@@ -86,6 +86,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.submit,
     fetchwork.submit_many,
     fetchwork.submit_cluster,
+    fetchwork.submit_ads,
     fetchwork.reserve_cluster,
     fetchwork.note_submission,
     fetchwork.submitted_as,

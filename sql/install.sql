@@ -48,6 +48,7 @@
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
 \ir functions/checks/is_plain_report.sql
+\ir functions/checks/are_like.sql
 \ir functions/checks/printed_size.sql
 \ir functions/checks/has_policy.sql
 \ir functions/checks/value_problem.sql
@@ -82,7 +83,10 @@
 -- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
 \ir functions/jobs/ensure_batch.sql
 \ir functions/jobs/reserve_cluster.sql
+\ir functions/jobs/submission_info.sql
+\ir functions/jobs/submit_like.sql
 \ir functions/jobs/submit_cluster.sql
+\ir functions/jobs/submit_ads.sql
 \ir functions/jobs/note_submission.sql
 \ir functions/jobs/submitted_as.sql
 \ir functions/jobs/submit.sql

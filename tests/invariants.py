@@ -21,6 +21,13 @@ INVARIANTS = {
         GROUP BY cluster_id, proc_id, s.times
         HAVING s.times IS DISTINCT FROM 1 OR count(p.place) <> 1
     """,
+    "a job has its cluster, its autocluster and its batch": """
+        SELECT j.cluster_id || '.' || j.proc_id AS job
+        FROM fetchwork.job AS j
+        WHERE NOT EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = j.cluster_id)
+            OR NOT EXISTS (SELECT FROM fetchwork.autocluster AS a WHERE a.autocluster_id = j.autocluster_id)
+            OR (j.batch_id IS NOT NULL AND NOT EXISTS (SELECT FROM fetchwork.batch AS b WHERE b.batch_id = j.batch_id))
+    """,
     "a live run has its job": """
         SELECT r.run_id, r.state, r.cluster_id || '.' || r.proc_id AS job
         FROM fetchwork.run AS r

@@ -27,7 +27,7 @@ Ad: TypeAlias = ClassAd | Json
 #: a submit description or its text, an ad, or several
 Description: TypeAlias = "Submit | str | Ad | Sequence[Ad]"
 
-# the most that one call of submit_cluster brings: the server parses it as one value
+# the most that one call of submit_ads brings: the server parses it as one value
 MAX_JOBS = 5000
 MAX_BYTES = 4 * 1024 * 1024
 
@@ -99,7 +99,7 @@ def put(
         for chunk in chunks(jobs.own):
             # the first call makes the cluster
             common = jobs.common if number == 0 else None
-            database.run(calls.submit_cluster(common=common, procs=chunk, cluster=cluster))
+            database.run(calls.submit_ads(common=common, procs=chunk, cluster=cluster))
             number += len(chunk)
         if not number:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")

@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,6 @@ PROGRAMS = Path(__file__).parent / "peer_programs"
 PYTHON_PACKAGES = ("procrastinate", "pgqueuer", "awa-pg", "asyncpg", "psycopg[binary,pool]")
 #: the newest major version that npm can install wins
 NODE_PACKAGES = (("graphile-worker", ("latest",)), ("pg-boss", ("latest", "11", "10")))
-PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -107,29 +107,7 @@ class Peers:
 
     def measure(self, peer: Peer, server: PostgresServer, jobs: int, concurrency: int) -> Measured:
         """Submit and work off so many jobs, in a database that is made for it; raises PeerFailed."""
-        name = "peer"
-        server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        server.create_database(name)
-        url = f"postgresql://postgres:{server.password}@127.0.0.1:{server.port}/{name}"
-        path = PROGRAMS / peer.program
-        words = [
-            *self._interpreters[path.suffix],
-            str(path),
-            url,
-            str(jobs),
-            str(concurrency),
-            str(peer.batch),
-        ]
-        program = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self._environment,
-        )
-        try:
-            assert program.stdin is not None and program.stdout is not None
+        with self._program(peer, server, jobs, concurrency) as (program, name):
             submit_s = float(_line(program, "ready").split()[1])
             server.query("VACUUM ANALYZE", name)
 
@@ -141,6 +119,32 @@ class Peers:
 
             seconds, cpu_s = timed(server, work)
             return Measured(jobs / submit_s, jobs / seconds, cpu_s / jobs * 1000)
+
+    def submit(self, peer: Peer, server: PostgresServer, jobs: int) -> float:
+        """Submit so many jobs; how many a second. Raises PeerFailed."""
+        with self._program(peer, server, jobs, 1) as (program, _):
+            return jobs / float(_line(program, "ready").split()[1])
+
+    @contextmanager
+    def _program(
+        self, peer: Peer, server: PostgresServer, jobs: int, concurrency: int
+    ) -> Iterator[tuple[subprocess.Popen[str], str]]:
+        """The peer's program and its new database, ended with the block."""
+        name = "peer"
+        server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        server.create_database(name)
+        url = f"postgresql://postgres:{server.password}@127.0.0.1:{server.port}/{name}"
+        path = PROGRAMS / peer.program
+        program = subprocess.Popen(
+            [*self._interpreters[path.suffix], str(path), url, str(jobs), str(concurrency), str(peer.batch)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+        )
+        try:
+            yield program, name
         finally:
             program.kill()
             program.communicate()

@@ -178,6 +178,7 @@ OF_SUBMITTERS = {
     "submit",
     "submit_many",
     "submit_cluster",
+    "submit_ads",
     "reserve_cluster",
     "note_submission",
     "submitted_as",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psycopg.types.json import Jsonb
+
 from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, value_of
 
 
@@ -22,19 +24,19 @@ class SubmittedJob(Record):
 
 
 def reserve_cluster() -> Call[int]:
-    """The id of a new cluster, for several calls of ``submit_cluster`` in one transaction."""
+    """The id of a new cluster, for several calls of ``submit_ads`` in one transaction."""
     return value_of("reserve_cluster")
 
 
-def submit_cluster(
+def submit_ads(
     *, common: JsonObject | None, procs: Sequence[JsonObject], cluster: int | None = None
 ) -> Call[int]:
     """Submit jobs as one cluster, or without ``common`` more jobs of that cluster; the cluster's id."""
     return value_of(
-        "submit_cluster",
+        "submit_ads",
         {
             "common": None if common is None else dict(common),
-            "procs": [dict(proc) for proc in procs],
+            "procs": Jsonb(list(procs)),
             "cluster": cluster,
         },
     )

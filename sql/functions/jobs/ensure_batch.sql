@@ -24,7 +24,8 @@ BEGIN
             SELECT b.batch_id
             INTO batch
             FROM fetchwork.batch AS b
-            WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name;
+            WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name
+            FOR KEY SHARE;
         END IF;
     END IF;
     RETURN batch;

@@ -40,6 +40,7 @@ DECLARE
     job_autocluster integer;
     new_job fetchwork.job;
     looks_at_queue boolean;
+    room bigint;
     job_batch integer;
     n integer := 0;
 BEGIN
@@ -111,6 +112,37 @@ BEGIN
         SELECT FROM fetchwork.attribute AS t
         WHERE t.key = ANY (common_names) AND t.rule = 'ours'
     );
+
+    -- what a job prints is at most 11 times as long as its own part and 140 bytes
+    room := least(
+        (
+            fetchwork.setting_value('max_ad_bytes') - fetchwork.printed_size(shared) - 140
+        ) / 11,
+        fetchwork.setting_value('max_attribute_bytes'),
+        fetchwork.setting_value('max_job_bytes')
+    );
+    IF NOT looks_at_queue
+        AND NOT common_names && ARRAY['args', 'arguments', 'env', 'environment', 'in', 'out', 'err']
+        AND fetchwork.are_like(procs, room)
+    THEN
+        PERFORM fetchwork.checked_job(shared || procs[1], role);
+        new_job.cluster_id := new_cluster;
+        new_job.proc_id := n;
+        new_job.owner := shared ->> 'Owner';
+        PERFORM fetchwork.submit_like(
+            new_cluster,
+            first_proc,
+            shared,
+            procs,
+            fetchwork.ensure_autocluster(shared, new_job),
+            CASE
+                WHEN jsonb_typeof(shared -> 'JobBatchName') = 'string'
+                    THEN fetchwork.ensure_batch(shared ->> 'Owner', shared ->> 'JobBatchName')
+            END,
+            common_on_hold
+        );
+        RETURN new_cluster;
+    END IF;
 
     -- Rows of several batches are made in one order, so that two such submissions can't wait for each other;
     -- names that the caller may not use are refused below.
@@ -217,10 +249,7 @@ BEGIN
     ) AS o;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-    SELECT 0, j.cluster_id, j.proc_id, jsonb_strip_nulls(jsonb_build_object(
-        'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'),
-        'LogNotes', (shared || j.ad) ->> 'SubmitEventNotes'
-    ))
+    SELECT 0, j.cluster_id, j.proc_id, fetchwork.submission_info(shared || j.ad)
     FROM fetchwork.job AS j
     WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
     ORDER BY j.proc_id;

@@ -1,0 +1,13 @@
+-- submit_cluster for clients: "procs" is one JSON array, which costs PostgreSQL and client less to read than
+-- an array of JSON. Errors, locks: as submit_cluster.
+CREATE OR REPLACE FUNCTION fetchwork.submit_ads(common jsonb, procs jsonb, cluster integer DEFAULT NULL)
+RETURNS integer
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT fetchwork.submit_cluster(
+        submit_ads.common,
+        ARRAY(SELECT p.ad FROM jsonb_array_elements(submit_ads.procs) AS p (ad)),
+        submit_ads.cluster
+    );
+END;

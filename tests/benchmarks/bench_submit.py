@@ -1,0 +1,144 @@
+"""100 000 jobs put into the queue by one client, beside pg-boss on the same server.
+
+    make bench-submit
+    python tests/benchmarks/bench_submit.py --jobs 20000 --rounds 1
+
+Four ways: jobs that are all alike, and jobs with arguments of their own; by the SQL function submit_cluster,
+the ads as one parameter, and by Queue.submit, from a list of ads. Each call is one durable transaction
+(Queue.submit sends 5 000 jobs at a time in it). Beside them, without a goal: a submit description, which
+HTCondor's bindings read job by job, and pg-boss, which gets 1 000 jobs an insert, each a transaction of its
+own. Rounds of all sides alternate; the database is a new one for each.
+
+The last line is the slowest of the four medians; the goal is 40 000.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from fetchwork.db import schema
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
+from tests.benchmarks.peers import PEERS, PeerFailed, Peers
+
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+COMMON = {"Cmd": "/bin/true", "Owner": "alice", "RequestCpus": 1, "RequestMemory": 128}
+LIMITS = ("max_jobs_per_owner", "max_jobs_per_submission")
+
+
+def own_ads(jobs: int, *, alike: bool) -> list[dict[str, str]]:
+    """What each job has beside what all have."""
+    return [{} if alike else {"Args": f"--seed {n} --out result-{n}"} for n in range(jobs)]
+
+
+def by_function(conninfo: str, jobs: int, *, alike: bool) -> float:
+    """Seconds that submit_cluster takes, the making of its parameter included."""
+    own = own_ads(jobs, alike=alike)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        begin = time.perf_counter()
+        connection.execute(
+            "SELECT fetchwork.submit_cluster(%s::jsonb, %s::jsonb[])",
+            [json.dumps(COMMON), [json.dumps(ad) for ad in own]],
+        )
+        return time.perf_counter() - begin
+
+
+def by_queue(conninfo: str, jobs: int, *, alike: bool) -> float:
+    """Seconds that Queue.submit takes for ads."""
+    ads = [{**COMMON, **own} for own in own_ads(jobs, alike=alike)]
+    with Queue(conninfo) as queue:
+        begin = time.perf_counter()
+        result = queue.submit(ads)
+        taken = time.perf_counter() - begin
+    assert result.num_procs() == jobs
+    return taken
+
+
+def by_description(conninfo: str, jobs: int, *, alike: bool) -> float:
+    """Seconds that Queue.submit takes for a submit description."""
+    arguments = "" if alike else "arguments = --seed $(Process) --out result-$(Process)\n"
+    description = f"executable = /bin/true\nrequest_memory = 128\n{arguments}queue {jobs}\n"
+    with Queue(conninfo) as queue:
+        begin = time.perf_counter()
+        result = queue.submit(description, owner="alice")
+        taken = time.perf_counter() - begin
+    assert result.num_procs() == jobs
+    return taken
+
+
+FOUR: dict[str, Callable[[str, int], float]] = {
+    "submit_cluster, alike": lambda conninfo, jobs: by_function(conninfo, jobs, alike=True),
+    "submit_cluster, own arguments": lambda conninfo, jobs: by_function(conninfo, jobs, alike=False),
+    "Queue.submit, alike": lambda conninfo, jobs: by_queue(conninfo, jobs, alike=True),
+    "Queue.submit, own arguments": lambda conninfo, jobs: by_queue(conninfo, jobs, alike=False),
+}
+BESIDE: dict[str, Callable[[str, int], float]] = {
+    "a description, own arguments": lambda conninfo, jobs: by_description(conninfo, jobs, alike=False),
+}
+
+
+def measure(server: PostgresServer, jobs: int, submit: Callable[[str, int], float]) -> float:
+    """Jobs a second, into a database that is made for it."""
+    server.query("DROP DATABASE IF EXISTS ours WITH (FORCE)")
+    server.create_database("ours")
+    conninfo = server.conninfo("ours")
+    schema.init(conninfo)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for name in LIMITS:
+            connection.execute("SELECT fetchwork.set_setting(%s, %s)", [name, 10 * jobs])
+        rate = jobs / submit(conninfo, jobs)
+        row = connection.execute(
+            "SELECT count(*) FROM fetchwork.waiting AS w JOIN fetchwork.job USING (cluster_id, proc_id)"
+        ).fetchone()
+        assert row == (jobs,), row
+    return rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without-peers", action="store_true")
+    options = parser.parse_args()
+    peers = None if options.without_peers else Peers()
+    boss = [peer for peer in PEERS if peer.name == "pg-boss" and peers and peer in peers.available()]
+    rates: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
+        Path(directory).chmod(0o755)
+        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
+        server.start()
+        try:
+            load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+            print(f"PostgreSQL {server.version}, durable, {SETTINGS}; {load}")
+            print(f"{options.jobs} jobs by one client", flush=True)
+            for _ in range(options.rounds):
+                for name, submit in (FOUR | BESIDE).items():
+                    rates.setdefault(name, []).append(measure(server, options.jobs, submit))
+                for peer in boss:
+                    try:
+                        assert peers is not None
+                        rates.setdefault(peer.name, []).append(peers.submit(peer, server, options.jobs))
+                    except PeerFailed as error:
+                        print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
+                        boss = []
+        finally:
+            server.stop("immediate")
+    for name, found in rates.items():
+        print(f"  {name:<30} {statistics.median(found):7.0f} ({min(found):.0f}-{max(found):.0f}) jobs/s")
+    if peers is not None and not boss:
+        print("MISSING, not compared with: pg-boss", file=sys.stderr)
+    print(f"submitted jobs per second: {min(statistics.median(rates[name]) for name in FOUR):.0f}")
+
+
+if __name__ == "__main__":
+    main()
