@@ -27,6 +27,8 @@ async def reply_fetch(task: Task) -> Answer:
         live = await session.database.run(
             calls.accept(run_id=key.run_id, token=key.token), timeout_s=task.left()
         )
+        if run is not None and live:
+            task.runs.accepted(run)
         return subject.answer("accepted" if live else "over")
     if task.request.arg != "reject":
         raise ClassAdError(f"argument is '{one_line(task.request.arg, 20)}'; allowed: accept, reject")

@@ -143,7 +143,8 @@ class RunReports:
     async def _write_old_accepts(self) -> None:
         while self._accepts:
             oldest = min(at for _, at in self._accepts.values())
-            await asyncio.sleep(max(0.0, oldest + ACCEPT_S - time.monotonic()))
+            # not at once after one that could not be written
+            await asyncio.sleep(max(ACCEPT_S / 4, oldest + ACCEPT_S - time.monotonic()))
             await self.write_accepts(older_s=ACCEPT_S)
 
     async def _write_accept(self, run_id: int, token: str, accepted_at: float, end: float) -> None:

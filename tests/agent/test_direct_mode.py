@@ -145,17 +145,20 @@ def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
     ad = fetched(hook)
     hook("prepare_job", ad)
     end = with_attributes(ad, ExitCode=3, ExitBySignal=False, JobPid=1, JobState="Exited")
-    definition = "SELECT pg_get_functiondef('fetchwork.finish'::regproc) AS sql"
-    cure = database.query(definition)[0]["sql"]
-    head = cure.partition("AS $")[0]
+    cures = [
+        database.query("SELECT pg_get_functiondef(%s::regproc) AS sql", [f"fetchwork.{name}"])[0]["sql"]
+        for name in ("report_runs", "finish")
+    ]
     # as PostgreSQL would where a grant is missing, or an upgrade not done
-    database.script(f"{head} AS $f$ BEGIN RAISE {state}; END $f$".encode())
+    for cure in cures:
+        database.script(f"{cure.partition('AS $')[0]} AS $f$ BEGIN RAISE {state}; END $f$".encode())
     assert hook("job_exit", end, "exit").returncode == 75  # the hook spools it
     write_report(str(tmp_path / "spool"), Request("job_exit", end, keyword="FW", arg="exit", slot="slot1"))
     busy = slot_ad("25.14.1-fetch_work-static-claimed-busy")
     hook("fetch_work", busy)
     assert job_of(job)["jobstatus"] == 2
-    database.script(cure.encode())
+    for cure in cures:
+        database.script(cure.encode())
     hook("fetch_work", busy)
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
 

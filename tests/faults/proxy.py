@@ -1,7 +1,8 @@
 """A proxy before PostgreSQL that can be slow, deaf or cut, and stop at a named point of a conversation.
 
 A point is the call of one SQL function, before the server has seen it or after it has done it, when nobody
-has heard the answer yet. That is where everything interesting dies.
+has heard the answer yet. That is where everything interesting dies. "report_runs/exit" is a call of
+report_runs that reports an end.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ Side = Literal["before", "after"]
 Mode = Literal["open", "slow", "deaf", "cut"]
 
 _CALL = re.compile(rb"fetchwork\.([a-z_]+)\(")
+# what a call of report_runs brings; of those that it brings nothing of, the list is empty
+_REPORTS = re.compile(rb"\b(accept|start|update|exit)_ids => [^,]*?\{\d")
 # ReadyForQuery, which ends every answer
 _READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]\Z")
 
@@ -111,6 +114,14 @@ class DatabaseProxy:
             self._links.discard(task)
 
 
+def _called(data: bytes) -> list[str]:
+    """The functions that a message calls; of report_runs also "report_runs/start" and the like."""
+    functions = [found.group(1).decode() for found in _CALL.finditer(data)]
+    if "report_runs" in functions:
+        functions += [f"report_runs/{found.group(1).decode()}" for found in _REPORTS.finditer(data)]
+    return functions
+
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -133,8 +144,7 @@ class _Link:
     async def _up(self) -> None:
         while data := await self.client[0].read(65536):
             await self._pause()
-            for found in _CALL.finditer(data):
-                function = found.group(1).decode()
+            for function in _called(data):
                 self.proxy.calls[function] = self.proxy.calls.get(function, 0) + 1
                 trap = self._sprung(function)
                 if trap is None:

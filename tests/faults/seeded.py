@@ -22,7 +22,15 @@ from tests.faults.harness import SimulatedHost, Site
 from tests.faults.proxy import Trap
 
 #: calls that an agent makes for the hooks, where it dies
-FUNCTIONS = ("read_demand", "claim_many", "accept", "start", "heartbeat", "finish", "beat", "maintain_queue")
+FUNCTIONS = (
+    "read_demand",
+    "claim_many",
+    "report_runs/start",
+    "report_runs/update",
+    "report_runs/exit",
+    "beat",
+    "maintain_queue",
+)
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
 #: how long a trap waits for its call
 _PATIENCE_S = 3.0

@@ -15,7 +15,7 @@ from tests.faults.proxy import Side, Trap
 from tests.waiting import PATIENCE_S
 
 #: what each host calls all the time; other writes are provoked below
-WRITES = ("claim_many", "accept", "start", "heartbeat", "finish", "beat")
+WRITES = ("claim_many", "report_runs/start", "report_runs/update", "report_runs/exit", "beat")
 
 #: an account that no host has
 STRANGER = "no-such-account"

@@ -26,7 +26,7 @@ BEGIN
     accepted AS (
         UPDATE fetchwork.run AS r
         SET state = 'accepted',
-            accepted_at = greatest(o.at, r.claimed_at),
+            accepted_at = coalesce(r.accepted_at, greatest(o.at, r.claimed_at)),
             contact_at = clock_timestamp()
         FROM offered AS o
         WHERE r.run_id = o.run_id
