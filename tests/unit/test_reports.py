@@ -47,7 +47,7 @@ class FakeDatabase:
             "renewed": "update",
             "finished": "exit",
         }.items():
-            ids = call.arguments[f"{name}_ids"]
+            ids: Any = call.arguments[f"{name}_ids"]
             row[column] = [n for n, run in enumerate(ids, 1) if run not in self.undone]
         return call.read([row])
 
@@ -107,7 +107,8 @@ async def test_a_call_that_hangs_keeps_the_next_no_longer_than_a_moment(
     while len(database.calls) < 2:
         await asyncio.sleep(0.001)
     database.free.set()
-    assert await asyncio.gather(first, second) == ["completed"] * 2
+    both: Any = await asyncio.gather(first, second)
+    assert both == ["completed"] * 2
 
 
 async def test_a_run_that_is_left_undone_is_asked_for_alone(
