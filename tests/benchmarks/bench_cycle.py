@@ -59,14 +59,16 @@ class _Key(TypedDict):
 
 
 class Slots:
-    """The slots of one host, which share its connections."""
+    """The slots of one host, which share its connections, its rounds of claims and its reports."""
 
     def __init__(self, conninfo: str, *, updates: bool) -> None:
         self.database = AsyncDatabase(conninfo, size=2)
         self.reports = RunReports(self.database)
         self.updates = updates
-        self.hints: dict[int, int] = {}
+        self.hint = 0
         self.ended = 0
+        self.waiting: list[tuple[int, asyncio.Future[calls.Claimed | None]]] = []
+        self.round: asyncio.Task[None] | None = None
 
     async def work(self, jobs: int) -> None:
         async with self.database:
@@ -77,25 +79,7 @@ class Slots:
         assert self.ended == jobs, f"{self.ended} of {jobs} ended"
 
     async def _slot(self, host_id: int, number: int, autocluster: int) -> None:
-        while True:
-            rows = await self.database.run(
-                calls.claim_many(
-                    host_id=host_id,
-                    autoclusters=[autocluster],
-                    prios=[0],
-                    hints=[self.hints.get(autocluster, 0)],
-                    slots=[
-                        {"slot": f"slot{number}@bench", "exclusive": True, "choices": [1], "weights": 1.0}
-                    ],
-                    offer_s=60.0,
-                    lease_s=1800.0,
-                )
-            )
-            if not rows:
-                return
-            (claimed,) = rows
-            assert claimed.position is not None, claimed.problem
-            self.hints[autocluster] = claimed.position
+        while claimed := await self._claimed(host_id, number, autocluster):
             key: _Key = {"run_id": claimed.run_id, "token": str(claimed.token), "timeout_s": 10.0}
             self.reports.accepted(claimed.run_id, str(claimed.token))
             refused = await self.reports.start(**key, starter=f"{number}:1", slot=f"slot{number}@bench")
@@ -106,6 +90,40 @@ class Slots:
             outcome = await self.reports.finish(**key, hook_reason="exit", report=REPORT, verdict=None)
             assert outcome == "completed", outcome
             self.ended += 1
+
+    async def _claimed(self, host_id: int, number: int, autocluster: int) -> calls.Claimed | None:
+        """The slot's next job, claimed together with those of the slots that wait at the same moment."""
+        claimed: asyncio.Future[calls.Claimed | None] = asyncio.get_running_loop().create_future()
+        self.waiting.append((number, claimed))
+        if self.round is None or self.round.done():
+            self.round = asyncio.ensure_future(self._rounds(host_id, autocluster))
+        return await claimed
+
+    async def _rounds(self, host_id: int, autocluster: int) -> None:
+        await asyncio.sleep(0)
+        while self.waiting:
+            slots, self.waiting = self.waiting, []
+            rows = await self.database.run(
+                calls.claim_many(
+                    host_id=host_id,
+                    autoclusters=[autocluster],
+                    prios=[0],
+                    hints=[self.hint],
+                    slots=[
+                        {"slot": f"slot{number}@bench", "exclusive": True, "choices": [1], "weights": 1.0}
+                        for number, _ in slots
+                    ],
+                    offer_s=60.0,
+                    lease_s=1800.0,
+                )
+            )
+            got = {row.slot_number: row for row in rows}
+            for n, (_, claimed) in enumerate(slots, 1):
+                row = got.get(n)
+                assert row is None or row.problem is None, row
+                if row is not None and row.position is not None:
+                    self.hint = max(self.hint, row.position)
+                claimed.set_result(row)
 
 
 def ours(server: PostgresServer, jobs: int, *, updates: bool) -> tuple[Measured, float]:

@@ -65,7 +65,7 @@ BEGIN
         WHERE j.cluster_id = submit_like.cluster AND j.proc_id >= first_proc
         ORDER BY j.proc_id;
     ELSE
-        PERFORM fetchwork.ensure_demand(autocluster, prio);
+        PERFORM fetchwork.ensure_demand(autocluster, prio, number);
     END IF;
 END
 $$;
