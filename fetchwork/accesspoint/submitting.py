@@ -108,7 +108,7 @@ class Submitting:
                     own = json.loads(line)["own"]
                     # the first call makes the cluster
                     part = common if number == 0 else None
-                    database.run(calls.submit_cluster(common=part, procs=own, cluster=cluster))
+                    database.run(calls.submit_ads(common=part, procs=own, cluster=cluster))
                     number += len(own)
                 (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
                 if dry_run:
