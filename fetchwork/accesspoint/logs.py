@@ -50,6 +50,8 @@ READY_S = 15.0
 #: pauses before an owner who is behind is tried again
 FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 60.0
+#: between two looks where no job of this access point has a log
+IDLE_S = 0.5
 #: after a database that did not answer
 PAUSE_S = 1.0
 #: clusters of others that are remembered not to be looked up again
@@ -200,7 +202,8 @@ class LogKeeper:
                     assert reader.position is not None
                     await self._write_page([JobEvent(line) for line in step.items], reader.position)
                 elif isinstance(step, Pause):
-                    await asyncio.sleep(step.seconds)
+                    # without jobs of its own that have a log there is little to wait for
+                    await asyncio.sleep(step.seconds if any(self._logs.values()) else IDLE_S)
                 else:
                     answer = await self._session.answer(step)
 

@@ -130,14 +130,17 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
             "processes": processes,
             "host_file": str(pool.host_file),
             "service_file": str(service_file),
+            "access_point": str(pool.access_point.socket),
             "condor_config": str(pool.condor.config_file),
         }
         output.print_json(state)
         return
     click.echo(f"pool in {pool.directory}")
     for part, pid in processes.items():
-        click.echo(f"  {part:<9} {f'running, pid {pid}' if pid else 'not running'}")
+        click.echo(f"  {part:<12} {f'running, pid {pid}' if pid else 'not running'}")
     if pool.running and service_file.exists():
         click.echo("to use it:")
         click.echo(f"  export PGSERVICEFILE={service_file} PGSERVICE=pool")
         click.echo("  psql        fetchwork submit FILE.sub        fetchwork q")
+        click.echo("as any account of this machine:")
+        click.echo(f"  export FETCHWORK_ACCESS_POINT={pool.access_point.socket}")

@@ -1,4 +1,4 @@
-"""A private pool in one directory: a PostgreSQL server, the fetchwork agent, and an HTCondor that fetches.
+"""A private pool in one directory: PostgreSQL, the agent, the access point, and an HTCondor that fetches.
 
 A pool is nothing but its directory: two processes that name the same directory have the same pool. Files in
 it hold the pids of everything that runs, with their start times, so a pool that is started twice runs once,
@@ -27,6 +27,7 @@ from fetchwork import deploy
 from fetchwork.config.write import to_toml
 from fetchwork.db import schema
 from fetchwork.errors import PoolError
+from fetchwork.pool.accesspoint import AccessPointProcess
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import host_tables
@@ -36,6 +37,7 @@ from fetchwork.process import Process
 
 DBNAME = "fetchwork"
 AGENT_ROLE = "pool_agent"
+ACCESS_POINT_ROLE = "pool_access_point"
 # a Unix socket's path has at most 107 bytes, and the longest of ours ends with /run/agent.sock
 _LONGEST_PATH = 90
 _AGENT_TIMEOUT_S = 120
@@ -144,6 +146,11 @@ class PersonalPool:
         return PostgresServer(self.directory / "postgres")
 
     @property
+    def access_point(self) -> AccessPointProcess:
+        """What people of this machine submit through; only where the pool has a PostgreSQL of its own."""
+        return AccessPointProcess(self.directory)
+
+    @property
     def condor(self) -> Condor:
         """The pool's HTCondor, with its tools."""
         return Condor(self.directory / "condor", lambda: self.machine)
@@ -199,6 +206,8 @@ class PersonalPool:
         parts["condor"] = self.condor.master
         if self._has_agent:
             parts["agent"] = self._agent()
+        if self.settings.database is None:
+            parts["access-point"] = self.access_point.process
         return {part: process.pid if process else None for part, process in parts.items()}
 
     def run_command(
@@ -230,6 +239,8 @@ class PersonalPool:
                 self._say("starting HTCondor")
                 self.condor.start()
                 self._await_agent()
+            if self.settings.database is None:
+                self.access_point.start(self._conninfo_of(ACCESS_POINT_ROLE, "fetchwork_access_point"))
         return self
 
     def stop(self, how: Literal["graceful", "fast"] = "fast") -> None:
@@ -238,6 +249,7 @@ class PersonalPool:
             return
         with self._alone():
             try:
+                self.access_point.stop()
                 if (self.directory / "condor").exists():
                     self.condor.stop(how)
             finally:
@@ -299,11 +311,15 @@ class PersonalPool:
         """The connection string of agent and hooks, with a new password each time."""
         if self.settings.database:
             return self.settings.database
+        return self._conninfo_of(AGENT_ROLE, "fetchwork_agent")
+
+    def _conninfo_of(self, role: str, member_of: str) -> str:
+        """The connection string of a role of the pool's own PostgreSQL, with a new password each time."""
         password = secrets.token_urlsafe(24)
-        if self.postgres.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{AGENT_ROLE}'") != "1":  # noqa: S608
-            self.postgres.query(f"CREATE ROLE {AGENT_ROLE} LOGIN IN ROLE fetchwork_agent")
-        self.postgres.query(f"ALTER ROLE {AGENT_ROLE} PASSWORD '{password}'")
-        return self.postgres.conninfo(DBNAME, user=AGENT_ROLE, password=password)
+        if self.postgres.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'") != "1":  # noqa: S608
+            self.postgres.query(f"CREATE ROLE {role} LOGIN IN ROLE {member_of}")
+        self.postgres.query(f"ALTER ROLE {role} PASSWORD '{password}'")
+        return self.postgres.conninfo(DBNAME, user=role, password=password)
 
     def _configure(self) -> None:
         """Write the host file, install the hooks, generate HTCondor's configuration."""
