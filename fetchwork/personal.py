@@ -234,7 +234,7 @@ class PersonalPool(Pool):
 
 
 #: HTCondor's names for the parts of a pool
-_NAMES = {"condor": "MASTER"}
+_NAMES = {"access-point": "ACCESS_POINT", "condor": "MASTER"}
 
 
 def _default() -> Path:
