@@ -101,4 +101,8 @@ def cli(
         for problem in result.problems:
             output.echo(f"fetchwork: warning: {problem}", err=True)
         if result.access_point is None and "UserLog" in result.clusterad():
-            output.echo("the event log of 'log' is written while 'fetchwork userlog --follow' runs", err=True)
+            output.echo(
+                "no access point serves this machine: the event log of 'log' is written"
+                " while 'fetchwork userlog --follow' runs, or 'fetchwork access-point'",
+                err=True,
+            )

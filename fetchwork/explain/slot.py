@@ -46,7 +46,7 @@ SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.fetchw
 FROM fetchwork.slots AS s
 JOIN fetchwork.hosts AS h ON h.machine = s.machine
 WHERE s.name = %s OR s.machine = %s OR split_part(s.name, '@', 1) || '@' || split_part(s.machine, '.', 1) = %s
-ORDER BY s.name
+ORDER BY s.name, s.last_fetch_at DESC
 """
 
 _AUTOCLUSTERS = """
@@ -174,7 +174,8 @@ def match(database: Database, slot: str) -> SlotMatch:
 def _slot(database: Database, name: str) -> tuple[AskedSlot, ClassAd]:
     """The slot of a name, and its ad in its present state."""
     slots = [AskedSlot.from_row(row) for row in database.query(_SLOT, [name, name, name])]
-    slots = [slot for slot in slots if slot.name == name] or slots
+    # a host that changed its name has left slots of the same names: the one that asked last is meant
+    slots = [slot for slot in slots if slot.name == name][:1] or slots
     if not slots:
         raise NotFound(f"no slot '{name}' has asked for work; allowed: a name that 'fetchwork slots' shows")
     if len(slots) > 1:

@@ -320,6 +320,20 @@ def test_slot_may_be_named_short_and_must_be_one(queue: Queue, hosts: Hosts) -> 
         match(session_of(queue).database, "slot9@ep1")
 
 
+def test_of_two_slots_of_one_name_the_one_that_asked_last_is_meant(
+    queue: Queue, slots: DirectQueue, hosts: Hosts
+) -> None:
+    hosts.tell("slot1@vm")
+    slots.connection.execute("UPDATE fetchwork.host SET name = 'localhost'")
+    slots.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now() - interval '1 h'")
+    hosts.tell("slot1@vm", state="Drained")
+    assert match(session_of(queue).database, "slot1@vm").state == "Drained"
+    slots.connection.execute(
+        "UPDATE fetchwork.slot SET last_fetch_at = now() - interval '2 h' WHERE state = 'Drained'"
+    )
+    assert match(session_of(queue).database, "slot1@vm").state == "Unclaimed"
+
+
 def test_busy_slot_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", state="Claimed", activity="Busy")
     hosts.tell("slot2@h1", state="Drained")
