@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from fetchwork.client import wire
+from fetchwork.client.wire import CHANGES
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Pause, Question
-from fetchwork.queue.operations import CHANGES, STEPS, STREAMS
+from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.session import AsyncSession
 
 #: an answer is given again for so long

@@ -26,11 +26,12 @@ from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.server import Channel, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client import wire
+from fetchwork.client.wire import CHANGES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, InsufficientPrivilege
 from fetchwork.log import event
 from fetchwork.queue.ask import Evaluate, Memory
-from fetchwork.queue.operations import CHANGES, STEPS, STREAMS
+from fetchwork.queue.operations import STEPS, STREAMS
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,9 @@ HEAD = 4
 MAX_REQUEST = 16 * 1024 * 1024
 MAX_ANSWER = 256 * 1024 * 1024
 
+#: the operations that change something: these are not repeated where an answer did not come
+CHANGES = frozenset({"change", "change_jobs", "act", "edit", "reschedule"})
+
 
 def encode(frame: dict[str, Any]) -> bytes:
     """A frame's bytes."""

@@ -58,6 +58,13 @@ ACTIONS = {
 }
 
 
+# the values of fetchwork.queue.changing.Outcome, which comes from an access point as text
+_DONE, _ALREADY, _UNFIT, _DENIED, _UNKNOWN = (
+    *("done", "already done", "in no state for it"),
+    *("permission denied", "not found"),
+)
+
+
 @dataclass
 class _Asked:
     """Which jobs, and how."""
@@ -196,35 +203,35 @@ def _add(run: Invocation, asked: _Asked, word: str) -> None:
 
 def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
     """Act on single jobs; tells whether not one could be."""
-    from fetchwork.queue.changing import Outcome, changed_one, standing
-
     session = run.session
-    outcomes: dict[str, Outcome] = {}
-    for id, outcome in session.run(standing(action.name, asked.ids)).items():
+    outcomes: dict[str, str] = {}
+    for id, outcome in session.perform("standing", action=action.name, ids=asked.ids).items():
         if outcome is not None:
             outcomes[id] = outcome
             continue
         # one by one, as a schedd does: a job that one may not touch keeps no other from it
         try:
-            outcomes[id] = session.run(changed_one(action.name, id, asked.reason))
+            number = session.perform("change_jobs", action=action.name, spec=[id], reason=asked.reason)
         except InsufficientPrivilege:
-            outcomes[id] = Outcome.DENIED
+            outcomes[id] = _DENIED
+        else:
+            outcomes[id] = _DONE if number else _UNFIT
     if asked.forced:
         # what -forcex is for does not exist here: a removal waits for no schedd
-        outcomes = {id: Outcome.DONE if it is Outcome.ALREADY else it for id, it in outcomes.items()}
-    done = sum(outcome is Outcome.DONE for outcome in outcomes.values())
+        outcomes = {id: _DONE if outcome == _ALREADY else outcome for id, outcome in outcomes.items()}
+    done = sum(outcome == _DONE for outcome in outcomes.values())
     if not done:
         run.complain("\n")
     removed = "removed locally (remote state unknown)" if asked.forced else action.done
     for id in asked.ids:
-        outcome = outcomes.get(id, Outcome.UNKNOWN)
-        if outcome is Outcome.DONE:
+        outcome = outcomes.get(id, _UNKNOWN)
+        if outcome == _DONE:
             run.say(f"Job {id} {'fast-vacated' if asked.fast else removed}\n")
-        elif outcome is Outcome.UNKNOWN:
+        elif outcome == _UNKNOWN:
             run.complain(f"Job {id} not found\n")
-        elif outcome is Outcome.DENIED:
+        elif outcome == _DENIED:
             run.complain(f"Permission denied to {action.verb} job {id}\n")
-        elif outcome is Outcome.ALREADY:
+        elif outcome == _ALREADY:
             run.complain(f"Job {id} {action.already}\n")
         elif action.unfit.endswith("for"):
             run.complain(f"{action.unfit} job {id}\n")
@@ -235,8 +242,6 @@ def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
 
 def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
     """Act on clusters, users' jobs and what constraints select; tells whether there was nothing to act on."""
-    from fetchwork.queue.changing import changed_of
-
     conditions = [f"({' || '.join(asked.any_of)})"] if asked.any_of else []
     conditions = [f"({condition})" for condition in asked.all_of] + conditions
     shown = (
@@ -252,8 +257,11 @@ def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
     else:
         which = f" matching constraint ({shown})"
     try:
-        number = run.session.run(
-            changed_of(action.name, " && ".join(conditions) or "true", run.session.memory, asked.reason)
+        number = run.session.perform(
+            "change_jobs",
+            action=action.name,
+            spec=" && ".join(conditions) or "true",
+            reason=asked.reason,
         )
     except ClassAdError:
         run.complain("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n")

@@ -11,14 +11,19 @@ def analyze(run: Invocation, options: QOptions) -> int:
     from fetchwork.errors import FetchworkError, one_line
     from fetchwork.explain.job import analyze as explain
     from fetchwork.explain.judging import VERDICTS
+    from fetchwork.queue.session import Session
 
     if not options.ids:
         run.complain("Error: -better-analyze needs a job id, as 42.0\n")
         return 1
+    session = run.session
+    if not isinstance(session, Session):
+        run.complain("Error: -better-analyze needs a connection string in FETCHWORK_DSN\n")
+        return 1
     status = 0
     for cluster, proc in options.ids:
         try:
-            result = explain(run.session.database, cluster, max(proc, 0))
+            result = explain(session.database, cluster, max(proc, 0))
         except FetchworkError as problem:
             run.complain(one_line(str(problem)) + "\n")
             status = 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from fetchwork.condor.octets import octets
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Invocation:
     stdout: BinaryIO
     stderr: BinaryIO
     #: makes the session with the queue's database, when it is first needed
-    connect: Callable[[], Session]
+    connect: Callable[[], AnySession]
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     #: what relative paths are relative to
     directory: Path = field(default_factory=Path.cwd)
@@ -34,7 +34,7 @@ class Invocation:
     user: str = ""
     #: columns of the terminal; -1: the output goes elsewhere
     columns: int = -1
-    _session: Session | None = field(default=None, init=False)
+    _session: AnySession | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Invocation:
         return self.argv[0].rpartition("/")[2]
 
     @property
-    def session(self) -> Session:
+    def session(self) -> AnySession:
         """The session with the queue's database."""
         if self._session is None:
             self._session = self.connect()
@@ -76,7 +76,7 @@ class Invocation:
             self._session.close()
 
 
-def of_process(argv: Sequence[str], connect: Callable[[], Session]) -> Invocation:
+def of_process(argv: Sequence[str], connect: Callable[[], AnySession]) -> Invocation:
     """The invocation that this process is."""
     import pwd
 

@@ -62,9 +62,6 @@ def _usage(run: Invocation) -> int:
 def _change(run: Invocation, word: str, absolute: int | None, relative: int) -> None:
     """Change the priority of the jobs that a word names; '' names all."""
     from fetchwork.errors import InsufficientPrivilege, NotFound
-    from fetchwork.queue.changing import edit
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import JOBS
 
     session = run.session
     id = job_id(word) if word else None
@@ -75,9 +72,7 @@ def _change(run: Invocation, word: str, absolute: int | None, relative: int) -> 
         constraint = f'Owner == "{quoted}"'
     else:
         constraint = "true"
-    found = list(
-        session.each(ads(JOBS, constraint, session.memory, projection=["ClusterId", "ProcId", "JobPrio"]))
-    )
+    found = list(session.items("jobs", constraint=constraint, projection=["ClusterId", "ProcId", "JobPrio"]))
     if not found and id is not None and id[1] >= 0:
         run.complain(f"Couldn't retrieve current priority for {word}.\n")
     # jobs with the same priority are changed together
@@ -87,10 +82,10 @@ def _change(run: Invocation, word: str, absolute: int | None, relative: int) -> 
         new.setdefault(priority, []).append(f"{job['ClusterId']}.{job['ProcId']}")
     for priority, ids in new.items():
         try:
-            session.run(edit(ids, {"JobPrio": priority}, session.memory))
+            session.perform("edit", spec=ids, changes={"JobPrio": priority})
         except (InsufficientPrivilege, NotFound):
             for one in ids:
                 try:
-                    session.run(edit([one], {"JobPrio": priority}, session.memory))
+                    session.perform("edit", spec=[one], changes={"JobPrio": priority})
                 except (InsufficientPrivilege, NotFound):
                     run.complain(f"Couldn't set new priority for {one}.\n")

@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
-def _connect() -> Session:
-    from fetchwork.queue.session import Session
+def _connect() -> AnySession:
+    from fetchwork.queue.remote import opened
 
-    return Session()
+    return opened(None)
 
 
 def main() -> NoReturn:

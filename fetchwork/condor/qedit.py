@@ -81,7 +81,7 @@ def main(run: Invocation) -> int:
 
 def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[str, str]) -> int:
     from fetchwork.errors import ClassAdError
-    from fetchwork.queue.changing import edit, value_of
+    from fetchwork.queue.changing import value_of
 
     for name in edits:
         if name.lower() in _IMMUTABLE:
@@ -104,7 +104,7 @@ def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[st
     spec = ids[0] if single else " && ".join(shown) if conditions or not ids else " || ".join(shown)
     try:
         session = run.session
-        changed = session.run(edit(spec, values, session.memory))
+        changed = session.perform("edit", spec=spec, changes=values)
     except FetchworkError as problem:
         about = f"for job {ids[0]}." if single else f"by constraint: ( {' && '.join(shown)} )"
         run.complain(f'Failed to set attribute "{last}" {about}\n')

@@ -10,10 +10,6 @@ from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.qoptions import QOptions, constraint_of
 from fetchwork.condor.shown import Shown
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
-from fetchwork.queue import summaries
-from fetchwork.queue.query import query, summary
-from fetchwork.queue.reading import ads
-from fetchwork.queue.views import HISTORY
 
 if TYPE_CHECKING:
     from fetchwork.condor.historyoptions import HistoryOptions
@@ -31,7 +27,7 @@ def of_queue(run: Invocation, options: QOptions, shown: Shown) -> int:
         label = ""
         database = "fetchwork"
         if shown.title or shown.footer:
-            location = run.session.run(summaries.location())
+            location = run.session.perform("location")
             database, address = location["database"], f"<{location['host']}:{location['port']}>"
         if options.submitters:
             label = f"Submitter: {options.submitters[0]} : {address} : {name}"
@@ -63,7 +59,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
     of_owners: list[Json] = []
     totals: Json = {}
     if shown.footer:
-        of_owners = session.run(summaries.totals("owner"))
+        of_owners = session.perform("totals", by="owner")
         totals = _totals("Allusers", of_owners)
     if not everyone:
         own = [row for row in of_owners if row["owner"] == run.user]
@@ -72,20 +68,24 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
     if options.totals and not options.formats:
         if not everyone and constraint == f'Owner == "{run.user}"':
             return totals | _totals("", [row for row in of_owners if row["owner"] == run.user])
-        return totals | dict(session.run(summary(constraint, session.memory)))
+        return totals | dict(session.perform("summary", constraint=constraint))
     needs = shown.names if options.form is None else _wanted(options.attributes)
     projection: Sequence[str] = sorted(needs) if needs else ()
     if needs and shown.footer:
         projection = sorted({*needs, "JobStatus", "JobUniverse"})
     opts = 0
     if options.autoclusters or options.group_by:
-        from fetchwork.classad.bindings import QueryOpts
-
-        opts = QueryOpts.AutoCluster if options.autoclusters else QueryOpts.GroupBy
-        if options.autoclusters:
-            projection = ()
-    jobs = query(constraint, session.memory, projection=projection, limit=options.limit, opts=opts)
-    for number, ad in enumerate(session.each(jobs)):
+        # QueryOpts of HTCondor's bindings
+        opts = 1 if options.autoclusters else 2
+        projection = () if options.autoclusters else projection
+    jobs = session.items(
+        "jobs",
+        constraint=constraint or "true",
+        projection=list(projection),
+        limit=options.limit,
+        opts=opts,
+    )
+    for number, ad in enumerate(jobs):
         if options.group_by:
             ad = {**ad, "Id": number + 1}  # noqa: PLW2901 - each group gets a number
         shown.add(PrintedAd(ad))
@@ -117,7 +117,13 @@ def history_ads(run: Invocation, options: HistoryOptions, constraint: str) -> It
     if options.since is not None:
         # the condition that ends the list may look at anything
         wanted = []
-    found = session.each(ads(HISTORY, text_of(constraint), session.memory, projection=wanted, limit=limit))
+    found = session.items(
+        "view",
+        name="history",
+        constraint=text_of(constraint) or "true",
+        projection=list(wanted),
+        limit=limit,
+    )
     if options.backwards:
         return (PrintedAd(ad) for ad in found)
     return (PrintedAd(ad) for ad in reversed(list(found)))

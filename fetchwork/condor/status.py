@@ -99,9 +99,6 @@ def main(run: Invocation) -> int:
 def _slots(
     run: Invocation, selection: Selection, names: Sequence[str], *, only_totals: bool, totals: bool
 ) -> int:
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import SLOTS
-
     conditions = list(selection.constraints)
     if names:
         parts = []
@@ -109,11 +106,9 @@ def _slots(
             quoted = name.replace("\\", "\\\\").replace('"', '\\"')
             parts.append(f'Name == "{quoted}" || Machine == "{quoted}"')
         conditions.append(f"({' || '.join(parts)})")
-    session = run.session
-    limit = selection.limit
-    found = [
-        PrintedAd(ad) for ad in session.each(ads(SLOTS, " && ".join(conditions), session.memory, limit=limit))
-    ]
+    constraint = " && ".join(conditions) or "true"
+    slots = run.session.items("view", name="slots", constraint=constraint, limit=selection.limit)
+    found = [PrintedAd(ad) for ad in slots]
     if selection.prints():
         selection.print(run, found)
         return 0
@@ -168,10 +163,9 @@ def _totals_line(title: str, counts: Counter[str]) -> str:
 def _of_queue(run: Invocation, selection: Selection, which: str) -> int:
     """The queue as a schedd, or its submitters."""
     from fetchwork.condor.qsource import host_name
-    from fetchwork.queue import summaries
 
     name = host_name()
-    rows = run.session.run(summaries.totals("owner"))
+    rows = run.session.perform("totals", by="owner")
     if which == "schedd":
         held, idle, running = (sum(int(row[key]) for row in rows) for key in ("held", "idle", "running"))
         found = [{"MyType": "Scheduler", "Name": name, "Machine": name, "TotalRunningJobs": running}]

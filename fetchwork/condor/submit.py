@@ -74,7 +74,8 @@ def main(run: Invocation) -> int:
 
 
 def _submit(run: Invocation, options: _Options, text: str) -> None:
-    from fetchwork.queue import descriptions, submission
+    from fetchwork.queue import descriptions
+    from fetchwork.queue.session import Session
 
     text = "\n".join([*options.macros, descriptions.with_commands(text, options.lines)])
     statement = descriptions.queue_statement(text)
@@ -95,7 +96,9 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
             raise Usage(f"\nERROR: Number of submitted jobs would exceed -maxjobs ({options.most})")
     if options.queue is not None:
         text = f"{text}\nqueue {options.queue}\n"
-    made = submission.put(run.session.database, text, owner=run.user)
+    session = run.session
+    # an access point knows who asks
+    made = session.submit(text, owner=run.user if isinstance(session, Session) else None)
     cluster, count = made.cluster(), made.num_procs()
     if options.terse:
         run.say(f"{cluster}.0 - {cluster}.{count - 1}\n")
@@ -115,11 +118,8 @@ def _print_jobs(run: Invocation, cluster: int) -> None:
     """Print the ads of a cluster's jobs, as -verbose does."""
     from fetchwork.condor.octets import octets
     from fetchwork.condor.printedad import PrintedAd
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import JOBS
 
-    session = run.session
-    for json in session.each(ads(JOBS, f"ClusterId == {cluster}", session.memory)):
+    for json in run.session.items("jobs", constraint=f"ClusterId == {cluster}"):
         ad = PrintedAd(json)
         run.say(f"\n** Proc {cluster}.{json['ProcId']}:\n")
         run.write("".join(f"{octets(name)} = {ad.unparsed(name)}\n" for name in ad.names()))

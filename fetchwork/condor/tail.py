@@ -56,17 +56,15 @@ def main(run: Invocation) -> int:
 
 
 def _print(run: Invocation, cluster: int, proc: int, *, stdout: bool, stderr: bool, most: int) -> int:
-    from fetchwork.queue.output import kept_output
-
     try:
-        kept = run.session.run(kept_output(cluster, proc))
+        kept = run.session.perform("kept_output", cluster=cluster, proc=proc)
     except FetchworkError as problem:
         run.complain(f"{one_line(str(problem))}\n")
         return 1
     if kept is None:
         run.complain(f"No such job: {cluster}.{proc}\n")
         return 1
-    for wanted, text in ((stdout, kept.stdout), (stderr, kept.stderr)):
+    for wanted, text in ((stdout, kept["stdout"]), (stderr, kept["stderr"])):
         if wanted and text:
             run.stdout.write(text.encode()[-most:])
     return 0

@@ -58,11 +58,9 @@ def main(run: Invocation) -> int:
 
 
 def _show(run: Invocation, selection: Selection, names: list[str]) -> None:
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import SUBMITTERS
-
-    session = run.session
-    found = list(session.each(ads(SUBMITTERS, " && ".join(selection.constraints), session.memory)))
+    found = list(
+        run.session.items("view", name="submitters", constraint=" && ".join(selection.constraints) or "true")
+    )
     if names:
         wanted = {name.partition("@")[0] for name in names}
         found = [ad for ad in found if ad["Name"] in wanted]

@@ -17,18 +17,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fetchwork.queue.synchronous import Queue
-
 if TYPE_CHECKING:
     from fetchwork.queue.asynchronous import AsyncQueue as AsyncQueue
+    from fetchwork.queue.synchronous import Queue as Queue
 
 __all__ = ["AsyncQueue", "Queue"]
 
 
-def __getattr__(name: str) -> type[AsyncQueue]:
-    # on use: a command needs no second kind of queue
+def __getattr__(name: str) -> type[AsyncQueue] | type[Queue]:
+    # on use: a command needs no second kind of queue, and one that asks an access point needs none
     if name == "AsyncQueue":
         from fetchwork.queue.asynchronous import AsyncQueue
 
         return AsyncQueue
+    if name == "Queue":
+        from fetchwork.queue.synchronous import Queue
+
+        return Queue
     raise AttributeError(f"module 'fetchwork.queue' has no attribute {name!r}")

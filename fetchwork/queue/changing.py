@@ -176,17 +176,9 @@ def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]
     return outcomes
 
 
-def changed_one(action: str, id: str, reason: str | None) -> Steps[Outcome]:
-    """Hold, release, remove or vacate one job."""
-    call = _ACTIONS[action].call
-    assert call is not None
-    number: int = yield call(jobs=[id], reason=reason)
-    return Outcome.DONE if number else Outcome.UNFIT
-
-
-def changed_of(action: str, constraint: str, memory: Memory, reason: str | None) -> Steps[int]:
-    """Hold, release, remove or vacate what a constraint selects; returns how many were changed."""
-    selection = yield from selected(constraint, memory)
+def changed_of(action: str, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[int]:
+    """Hold, release, remove or vacate jobs; returns how many were changed."""
+    selection = yield from selected(spec, memory)
     call = _ACTIONS[action].call
     assert call is not None
     number = 0

@@ -114,6 +114,30 @@ def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None
     return {"selection": dataclasses.asdict(selection), "changed": number}
 
 
+def standing(memory: Memory, *, action: str, ids: list[str]) -> Steps[dict[str, str | None]]:
+    """What can be said of jobs before an action (``changing.Outcome``); None of those to try it on."""
+    found = yield from changing.standing(action, ids)
+    return {id: None if outcome is None else outcome.value for id, outcome in found.items()}
+
+
+def change_jobs(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[int]:
+    """Hold, release, remove or vacate jobs: how many were changed."""
+    return changing.changed_of(action, spec, memory, reason)
+
+
+def location(memory: Memory) -> Steps[Json]:
+    """Which database it is."""
+    return summaries.location()
+
+
+def kept_output(memory: Memory, *, cluster: int, proc: int) -> Steps[Json | None]:
+    """The end of a job's output, where one is kept."""
+    from fetchwork.queue import output
+
+    kept = yield from output.kept_output(cluster, proc)
+    return None if kept is None else dataclasses.asdict(kept)
+
+
 def act(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
     """The same, with the counts of ``Schedd.act``."""
     return changing.act(_action(action), spec, memory, reason)
@@ -140,10 +164,11 @@ def _action(name: str) -> Any:
 
 STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     function.__name__: function
-    for function in (cursor, logs, totals, batches, summary, ended, change, act, edit, reschedule)
+    for function in (
+        *(cursor, logs, totals, batches, summary, ended, location, kept_output, standing),
+        *(change, change_jobs, act, edit, reschedule),
+    )
 }
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
     function.__name__: function for function in (jobs, view, events)
 }
-#: those that change something
-CHANGES = frozenset({"change", "act", "edit", "reschedule"})

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.client.link import SILENCE_S, Link, socket_path
-from fetchwork.queue.operations import CHANGES
-from fetchwork.queue.session import Session
+from fetchwork.client.wire import CHANGES
 
 if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
 #: how long a submission may take: its description may run programs
@@ -112,7 +112,7 @@ class RemoteSession:
         return {"as": self._owner} if self._owner else {}
 
 
-AnySession: TypeAlias = Session | RemoteSession
+AnySession: TypeAlias = "Session | RemoteSession"
 
 
 def opened(conninfo: str | None, owner: str | None = None) -> AnySession:
@@ -121,4 +121,9 @@ def opened(conninfo: str | None, owner: str | None = None) -> AnySession:
     Where there is neither, libpq's own environment counts. ``owner``: whom root acts for at the access point.
     """
     path = socket_path() if conninfo is None else None
-    return Session(conninfo) if path is None else RemoteSession(path, owner)
+    if path is None:
+        # with the library for PostgreSQL, which a client of the access point can do without
+        from fetchwork.queue.session import Session
+
+        return Session(conninfo)
+    return RemoteSession(path, owner)

@@ -1,0 +1,94 @@
+"""HTCondor's commands by way of an access point: without a connection string, with the rights of who asks."""
+
+import importlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fetchwork.condor import commands
+from fetchwork.condor.invocation import Invocation
+from fetchwork.queue.remote import RemoteSession
+from tests.accesspoint.point import AccessPoint, as_account
+
+_USED = (
+    *("fetchwork.condor.qsource", "fetchwork.queue.submission", "fetchwork.queue.descriptions"),
+    *("fetchwork.queue.session", "fetchwork.queue.changing", "fetchwork.classad.bindings", "uuid"),
+)
+
+# an account without rights on this checkout imports nothing more
+for name in {*(f"fetchwork.condor.{module}" for module in commands.COMMANDS.values()), *_USED}:
+    importlib.import_module(name)
+
+SLEEP = "executable = /bin/sleep\narguments = $(Process)\nqueue {}\n"
+
+
+def condor(point: AccessPoint, account: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
+    """Run a command as an account; what it printed, and its status."""
+
+    def run() -> list[object]:
+        os.chdir("/")
+        out, err = io.BytesIO(), io.BytesIO()
+        invocation = Invocation(
+            words,
+            io.BytesIO(stdin.encode()),
+            out,
+            err,
+            lambda: RemoteSession(str(point.socket)),
+            environment={"PATH": ""},
+            directory=Path("/"),
+            user=account,
+        )
+        status = commands.run(invocation)
+        return [status, out.getvalue().decode(), err.getvalue().decode()]
+
+    status, out, err = as_account(account, run)
+    return status, out, err
+
+
+def test_commands_go_by_the_access_point(point: AccessPoint) -> None:
+    answer = condor(point, "nobody", "condor_submit", stdin=SLEEP.format(2))
+    assert answer == (0, "Submitting job(s)..\n2 job(s) submitted to cluster 1.\n", "")
+    assert condor(point, "nobody", "condor_submit", "-terse", stdin=SLEEP.format(1))[1] == "2.0 - 2.0\n"
+    assert condor(point, "nobody", "condor_q", "1", "-af:j", "JobStatus")[1] == "1.0 1\n1.1 1\n"
+    table = condor(point, "nobody", "condor_q", "-nobatch")[1]
+    assert "   1.0   nobody " in table and "Total for query: 3 jobs;" in table
+    assert condor(point, "nobody", "condor_hold", "1.0", "9.0") == (
+        0,
+        "Job 1.0 held\n",
+        "Job 9.0 not found\n",
+    )
+    assert condor(point, "nobody", "condor_release", "1") == (
+        *(0, "All jobs in cluster 1 have been released\n"),
+        "",
+    )
+    assert condor(point, "nobody", "condor_qedit", "1.0", "Foo", "7")[0] == 0
+    assert condor(point, "nobody", "condor_prio", "-p", "3", "1.0")[0] == 0
+    assert condor(point, "nobody", "condor_q", "1.0", "-af", "Foo", "JobPrio")[1] == "7 3\n"
+    assert condor(point, "nobody", "condor_rm", "1", "2.0")[0] == 0
+    assert condor(point, "nobody", "condor_history", "-af:j", "JobStatus")[1].splitlines()[-1].endswith(" 3")
+
+
+def test_another_account_reaches_none_of_ones_jobs(point: AccessPoint) -> None:
+    condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))
+    assert condor(point, "daemon", "condor_q", "1.0", "-af", "Owner")[1] == ""
+    status, out, _ = condor(point, "daemon", "condor_rm", "1.0")
+    assert status == 1 and out == ""
+    assert condor(point, "nobody", "condor_q", "1.0", "-af", "JobStatus")[1] == "1\n"
+
+
+def test_a_command_that_polls_loads_no_library_of_postgresql_or_htcondor(point: AccessPoint) -> None:
+    condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))
+    program = (
+        "import sys; sys.argv = ['condor_q', '1', '-af', 'JobStatus']\n"
+        "from fetchwork.condor import commands, invocation\n"
+        "from fetchwork.queue.remote import opened\n"
+        "run = invocation.of_process(sys.argv, lambda: opened(None)); commands.run(run); run.stdout.flush()\n"
+        "print(sorted(name for name in sys.modules if name in ('psycopg', 'classad2', 'htcondor2', 'click')))"
+    )
+    environment = {"PATH": "/usr/bin:/bin", "FETCHWORK_ACCESS_POINT": str(point.socket)}
+    printed = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == "1\n[]\n"
