@@ -111,9 +111,9 @@ _COMMON: dict[str, ColumnType] = {
     "RemoveReason": "string",
     "ImageSize_RAW": "integer",
     "ResidentSetSize_RAW": "integer",
-    "DiskUsage_RAW": "integer",
-    "ExecutableSize_RAW": "integer",
     "MachineAttrCpus0": "integer",
+    "FirstJobMatchDate": "integer",
+    "InitialWaitDuration": "integer",
 }
 
 # what HTCondor has several names for, and what follows from other columns
@@ -129,12 +129,12 @@ _DERIVED = {
     "CumulativeRemoteUserCpu": "remoteusercpu",
     "CumulativeRemoteSysCpu": "remotesyscpu",
     "CumulativeSlotTime": "remotewallclocktime",
+    "FirstJobMatchDate": "jobstartdate",
+    "InitialWaitDuration": "jobstartdate - qdate",
     # a schedd rounds what has these names without _RAW
-    "ImageSize_RAW": "coalesce(fetchwork.integer_of(facts -> 'ImageSize'), 0)",
-    "ResidentSetSize_RAW": "fetchwork.integer_of(facts -> 'ResidentSetSize')",
-    "DiskUsage_RAW": "fetchwork.integer_of(ad -> 'DiskUsage')",
-    "ExecutableSize_RAW": "fetchwork.integer_of(ad -> 'ExecutableSize')",
-    "MachineAttrCpus0": "fetchwork.integer_of(facts -> 'CpusProvisioned')",
+    "ImageSize_RAW": "coalesce((facts ->> 'ImageSize')::bigint, 0)",
+    "ResidentSetSize_RAW": "(facts ->> 'ResidentSetSize')::bigint",
+    "MachineAttrCpus0": "(facts ->> 'CpusProvisioned')::float8::bigint",
 }
 
 _JOB_AD = "(defaults || ad || facts)"

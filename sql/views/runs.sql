@@ -25,6 +25,8 @@ SELECT
                     epoch FROM coalesce(u.ended_at, u.started_at, u.claimed_at)
                 )::bigint,
                 'RemoteWallClockTime', extract(epoch FROM u.ended_at - u.started_at),
+                'EpochAdType', 'EPOCH',
+                'RunInstanceID', tries.started - 1,
                 'NumShadowStarts', tries.started,
                 'NumJobStarts', tries.started,
                 'NumJobMatches', tries.started,

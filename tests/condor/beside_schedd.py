@@ -203,7 +203,7 @@ def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
         "cluster": [result.clusterad()],
         "idle": schedd.query(mine),
         "summary": schedd.query("true", opts=opts.SummaryOnly),
-        "autocluster": [ad for ad in clusters if "Mine" in ad],
+        "autocluster": [ad for ad in clusters if "Mine" in str(ad)],
         "group": [ad for ad in schedd.query("true", ["Owner", "Mine"], opts=opts.GroupBy) if "Mine" in ad],
     }
     schedd.act(bindings.JobAction.Hold, "true", "look")

@@ -96,20 +96,23 @@ ABSENT = {
     # there is no file transfer
     *("TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB"),
     *("TransferInputStats", "TransferOutputStats", "TransferSocket", "BytesSent", "BytesRecvd"),
+    "TransferInputFileCounts",
     # no version of a schedd made them
     *("CondorVersion", "CondorPlatform", "ShadowVersion"),
     # no negotiator looks at them; what a job waits for, q --better-analyze says
-    *("AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason"),
+    *("AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason", "LastRejMatchNegotiator"),
     # of the shadow, the claim and the daemons' addresses
     *("MyAddress", "ShadowIpAddr", "ShadowBday", "StartdIpAddr", "StartdPrincipal", "RemoteSlotID"),
     *("PublicClaimId", "LastPublicClaimId", "LastJobLeaseRenewal", "JobCurrentReconnectAttempt", "UidDomain"),
-    *("TerminationPending", "OrigMaxHosts"),
+    *("TerminationPending", "OrigMaxHosts", "JobAbortEventLogged", "ExecuteDirWasEncrypted", "OsUser"),
     # no hook is told how long the starter took before and after the job, nor such statistics
     *("ActivationDuration", "ActivationSetupDuration", "ActivationExecutionDuration"),
     *("ActivationTeardownDuration", "StatsLifetimeStarter", "RecentStatsLifetimeStarter"),
     *("RecentBlockReads", "RecentBlockWrites", "RecentBlockReadKbytes", "RecentBlockWriteKbytes"),
     # SlotWeight is charged, and not written into the job
     "MachineAttrSlotWeight0",
+    # of the executable, which is on the execute host
+    *("DiskUsage_RAW", "ExecutableSize_RAW"),
     # of a query, not of a job
     "ErrorCode",
 }
@@ -119,7 +122,7 @@ OF_ITS_OWN = {"autocluster": {"Rank", "DiskUsage", "ImageSize"}}
 OF_THE_JOB = {
     *("ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0"),
     *("CpusProvisioned", "MemoryProvisioned", "DiskProvisioned", "GpusProvisioned"),
-    *("DiskUsage_RAW", "ImageSize_RAW", "ExecutableSize_RAW"),
+    *("ImageSize_RAW", "FirstJobMatchDate", "InitialWaitDuration"),
 }
 # who, where, when, how large the executable is (of another root), what only a schedd's submit leaves open
 DIFFERENT = {
@@ -135,7 +138,8 @@ DIFFERENT = {
     ),
     *("QDate", "ServerTime", "EnteredCurrentStatus", "JobStartDate", "LastMatchTime", "CompletionDate"),
     *("JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobFinishedHookDone", "EpochWriteDate", "ToE"),
-    *("DiskUsage", "DiskUsage_RAW", "ExecutableSize", "ExecutableSize_RAW", "ImageSize", "ImageSize_RAW"),
+    *("FirstJobMatchDate", "InitialWaitDuration"),
+    *("DiskUsage", "ExecutableSize", "ImageSize", "ImageSize_RAW"),
     *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RequestDisk", "RequestMemory"),
     *("RemoteWallClockTime", "LastRemoteWallClockTime", "CumulativeSlotTime", "CommittedSlotTime"),
     *("RemoteUserCpu", "RemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeRemoteSysCpu", "CpusUsage"),
