@@ -222,7 +222,7 @@ class AccessPoint:
             asker = await self._asker(request, channel.peer.uid)
             if asker.account is None and (op == "submit" or op in CHANGES):
                 raise InsufficientPrivilege(
-                    "root owns no jobs: do it as the account that does (runuser -u ACCOUNT), or with --dsn"
+                    "root owns no jobs: name the account that does with FETCHWORK_OWNER, or become it"
                 )
             if op == "submit":
                 await self._submit(asker, request, channel)

@@ -17,6 +17,8 @@ from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolErr
 SOCKET = "/run/fetchwork/access-point.sock"
 #: names another socket; 'none': there is no access point
 VARIABLE = "FETCHWORK_ACCESS_POINT"
+#: whom root acts for; anybody else acts for nobody but himself
+OWNER_VARIABLE = "FETCHWORK_OWNER"
 #: an access point that is started anew is back within this
 PATIENCE_S = 20.0
 #: nothing came for so long: it is not alive
@@ -34,6 +36,11 @@ def socket_path() -> str | None:
     if any(os.environ.get(name) for name in _OF_DATABASE):
         return None
     return SOCKET if os.path.exists(SOCKET) else None  # noqa: PTH110 - pathlib costs 10 ms
+
+
+def acting_owner() -> str | None:
+    """The account that root acts for at an access point, if it names one."""
+    return os.environ.get(OWNER_VARIABLE) or None if os.geteuid() == 0 else None
 
 
 class Link:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.client.link import SILENCE_S, Link, socket_path
+from fetchwork.client.link import SILENCE_S, Link, acting_owner, socket_path
 from fetchwork.client.wire import CHANGES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class RemoteSession:
 
     def __init__(self, path: str, owner: str | None = None) -> None:
         self.path = path
-        self._owner = owner
+        self._owner = owner or acting_owner()
         self._link = Link(path)
 
     def __enter__(self) -> RemoteSession:
@@ -94,7 +94,8 @@ class RemoteSession:
     ) -> Any:
         mask = os.umask(0o077)
         os.umask(mask)
-        owner = owner or self._owner
+        # root's own name is nobody's Owner
+        owner = self._owner or owner
         return self._link.ask(
             "submit",
             again=True,
