@@ -12,8 +12,10 @@ PERIOD_S = 10.0
 SLICE_S = 0.05
 #: a look that has found nothing asks again and again, until all is evaluated or this is spent
 LOOK_CPU_S = 0.25
-#: how long nothing new of a submitter is evaluated once an item of his has ended a worker
+#: once an item has ended a worker, nothing new of its submitter is evaluated for so long ...
 PAUSE_S = 5.0
+#: ... and for so long only where nothing else fits
+SUSPICION_S = 30.0
 #: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed
 REQUEST_S = 15.0
 #: bytes of address space beyond what a worker has when it begins

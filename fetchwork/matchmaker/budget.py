@@ -1,11 +1,11 @@
-"""Whose turn it is with the matchmaker: each submitter's account of CPU time, and pauses."""
+"""Whose turn it is with the matchmaker: each submitter's account of CPU time, and suspicions."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 
-from fetchwork.matchmaker.bounds import ITEM_CPU_S, PAUSE_S, PERIOD_S, SUBMITTER_CPU_S
+from fetchwork.matchmaker.bounds import ITEM_CPU_S, PAUSE_S, PERIOD_S, SUBMITTER_CPU_S, SUSPICION_S
 
 #: autoclusters that are remembered as proven
 MAX_PROVEN = 100_000
@@ -17,7 +17,8 @@ class Budget:
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
         self._period_ends = 0.0
-        self._pauses: dict[str, float] = {}
+        #: when an item of a submitter last ended a worker
+        self._ended: dict[str, float] = {}
         #: autoclusters that were evaluated to the end once
         self._proven: set[int] = set()
 
@@ -33,19 +34,24 @@ class Budget:
         """A submitter's items took so many seconds of CPU."""
         self._spent[submitter] = self._spent.get(submitter, 0.0) + seconds
 
-    def pause(self, submitter: str, autocluster: int | None = None) -> None:
-        """An item of a submitter ended a worker: for a while nothing new of his is tried."""
+    def suspect(self, submitter: str, autocluster: int | None = None) -> None:
+        """An item of a submitter ended a worker: for a while what is new of his may do the same."""
         self.spend(submitter, ITEM_CPU_S)
-        self._pauses[submitter] = time.monotonic() + PAUSE_S
+        self._ended[submitter] = time.monotonic()
         if autocluster is not None:
             self._proven.discard(autocluster)
 
-    def paused(self) -> frozenset[str]:
-        """Submitters of whom only what is proven may be evaluated now."""
-        if self._pauses:
+    def suspicious(self) -> frozenset[str]:
+        """Submitters of whom only what is proven is evaluated, unless nothing else fits."""
+        if self._ended:
             now = time.monotonic()
-            self._pauses = {name: until for name, until in self._pauses.items() if until > now}
-        return frozenset(self._pauses)
+            self._ended = {name: at for name, at in self._ended.items() if now < at + SUSPICION_S}
+        return frozenset(self._ended)
+
+    def paused(self) -> frozenset[str]:
+        """Submitters of whom only what is proven is evaluated, whatever else there is."""
+        now = time.monotonic()
+        return frozenset(name for name, at in self._ended.items() if now < at + PAUSE_S)
 
     def prove(self, autoclusters: Iterable[int]) -> None:
         """These autoclusters were evaluated to the end."""
@@ -60,4 +66,5 @@ class Budget:
     def again_s(self) -> float:
         """Seconds until a pause or the period ends: then there is more time for somebody."""
         now = time.monotonic()
-        return max(0.0, min([self._period_ends, *self._pauses.values()]) - now)
+        pauses = [at + PAUSE_S for at in self._ended.values() if now < at + PAUSE_S]
+        return max(0.0, min([self._period_ends, *pauses]) - now)

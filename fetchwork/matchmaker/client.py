@@ -46,15 +46,17 @@ class _Inquiry:
     spent_s: float = 0.0
     #: the last request evaluated something new, or brought something to the worker
     advances: bool = False
-    #: nothing else fits: after one end, those in a pause may try once more
+    #: whose items have ended a worker over it
+    ended: set[str] = field(default_factory=set)
+    #: nothing else fits: what is suspicious is tried as well
     dares: bool = False
 
     @property
     def may_dare(self) -> bool:
-        """Whether those in a pause, since this very inquiry, are the only ones of whom something may fit."""
+        """Whether something may only fit among what was left out."""
         return (
-            self.ends == 1
-            and not self.dares
+            not self.dares
+            and self.ends <= 1
             and any(seen.postponed and not seen.matches for seen in self.answer.seen)
         )
 
@@ -93,7 +95,7 @@ class Matchmaker:
                     continue
                 if more and inquiry.spent_s < LOOK_CPU_S:
                     continue
-                if not inquiry.may_dare:
+                if not inquiry.may_dare or not self._budget.suspicious() > self._left_out_of_all(inquiry):
                     break
                 inquiry.dares = True
             if inquiry.answer.postponed:
@@ -229,16 +231,17 @@ class Matchmaker:
     def _lists(self, inquiry: _Inquiry) -> list[_List]:
         """What may be evaluated of each look.
 
-        Left out is what failed before; what was never evaluated, where something of its submitter has just
-        ended a worker, or too many have ended over this request.
+        Left out is what failed before; what was never evaluated, where something of its submitter has ended a
+        worker lately, or too many have ended over this request.
         """
         faults = inquiry.answer.faults
-        paused = self._budget.paused() if not inquiry.dares or inquiry.ends > 1 else frozenset()
+        dares = inquiry.dares and inquiry.ends <= 1
+        left_out = self._left_out_of_all(inquiry) if dares else self._budget.suspicious()
         only_proven = inquiry.ends >= ENDS_A_REQUEST
         known: dict[int, _List] = {}
         lists: list[_List] = []
         for look in inquiry.looks:
-            if not (faults or paused or only_proven):
+            if not (faults or left_out or only_proven):
                 lists.append((None, look.autoclusters, False))
                 continue
             if id(look.autoclusters) not in known:
@@ -248,7 +251,7 @@ class Matchmaker:
                     if number in faults:
                         continue
                     submitter = inquiry.ads[number].submitter
-                    if (only_proven or submitter in paused) and not self._budget.is_proven(number):
+                    if (only_proven or submitter in left_out) and not self._budget.is_proven(number):
                         waits = True
                     else:
                         indices.append(index)
@@ -256,6 +259,13 @@ class Matchmaker:
                 known[id(look.autoclusters)] = (indices, ids, waits)
             lists.append(known[id(look.autoclusters)])
         return lists
+
+    def _left_out_of_all(self, inquiry: _Inquiry) -> frozenset[str]:
+        """Submitters of whom nothing new is tried, though nothing else fits.
+
+        Whose first costly ad was among what was asked for has one more try: most who write one write one.
+        """
+        return self._budget.paused() - (inquiry.ended if inquiry.ends == 1 else frozenset())
 
     async def _how_to_go_on(self, inquiry: _Inquiry, ended: WorkerEnded) -> None:
         """A worker has ended over an inquiry: find out which ad is to blame, if any."""
@@ -266,16 +276,17 @@ class Matchmaker:
         if ended.phase not in (mark.MATCH, mark.AUTOCLUSTER):
             raise MatchmakerUnavailable(f"matchmaker failed: {ended}") from None
         if ended.number == signal.SIGPROF or ended.item in inquiry.suspects:
-            self._blame(inquiry.ads[ended.item], ended, inquiry.answer)
+            self._blame(inquiry, ended.item, ended)
         else:
             # memory, or a crash: the ads of others may have led to it
             inquiry.suspects.add(ended.item)
             await self._try_alone(inquiry, ended.item)
 
-    def _blame(self, ad: Autocluster, ended: WorkerEnded, answer: Answer) -> None:
-        reason = _problem_of(ended)
-        answer.faults[ad.autocluster_id] = reason
-        self._budget.pause(ad.submitter, ad.autocluster_id)
+    def _blame(self, inquiry: _Inquiry, number: int, ended: WorkerEnded) -> None:
+        ad, reason = inquiry.ads[number], _problem_of(ended)
+        inquiry.answer.faults[number] = reason
+        inquiry.ended.add(ad.submitter)
+        self._budget.suspect(ad.submitter, ad.autocluster_id)
         event(
             log,
             logging.WARNING,
@@ -292,7 +303,7 @@ class Matchmaker:
         try:
             await self._match(alone, [look.autoclusters for look in alone], inquiry.ads)
         except WorkerEnded as ended:
-            self._blame(inquiry.ads[number], ended, inquiry.answer)
+            self._blame(inquiry, number, ended)
         self.processes.drop_worker()
 
     async def _match(
@@ -344,7 +355,7 @@ class Matchmaker:
             reply = await self._alone({"op": "policy", "jobs": [asdict(job)]})
             answer = reply if "problem" in reply else reply["judgements"][0]
         if "problem" in answer:
-            self._budget.pause(job.owner)
+            self._budget.suspect(job.owner)
         return _judgement_of(answer)
 
     async def _alone(self, request: Json, again: Json | None = None) -> Json:

@@ -118,6 +118,26 @@ async def test_after_one_costly_ad_those_like_it_wait_where_another_job_fits(
     assert answer.postponed
 
 
+async def test_new_ads_of_who_had_a_costly_one_are_tried_where_nothing_else_fits(
+    matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.matchmaker.budget.PAUSE_S", 0.0)
+    monkeypatch.setattr("fetchwork.matchmaker.budget.SUSPICION_S", 1e6)
+    waiting = ads(HOSTILE["regexp that backtracks"], submitter="mallory")
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    assert matchmaker.processes.ended == 1
+    waiting[2] = Autocluster(2, "mallory", "mallory", "default", PLAIN)
+    waiting[3] = Autocluster(3, "bob", "bob", "default", PLAIN)
+    beside = await matchmaker.look([Look(SLOT, [2, 3])], waiting)
+    assert [match.index for match in beside.seen[0].matches] == [1]
+    assert beside.postponed
+    alone = await matchmaker.look([Look(SLOT, [2])], waiting)
+    assert [match.index for match in alone.seen[0].matches] == [0]
+    # it is proven then
+    beside = await matchmaker.look([Look(SLOT, [2, 3])], waiting)
+    assert [match.index for match in beside.seen[0].matches] == [0, 1]
+
+
 async def test_looks_of_nothing_but_costly_ads_end_few_workers(
     matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
