@@ -1,0 +1,40 @@
+"""What is done with many jobs reads each of them a few times, and not once for each of the others."""
+
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.direct_queue import DirectQueue
+
+JOBS = 600
+#: how often an action may look at a job (edits do some 80 times); to look at all for each would be JOBS times
+MOST = 150
+
+# rows of tables and entries of indexes that this transaction has looked at
+LOOKED_AT = """
+    SELECT sum(pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(c.oid))::bigint
+    FROM pg_class AS c
+    WHERE c.oid = 'fetchwork.job'::regclass
+        OR c.oid IN (SELECT i.indexrelid FROM pg_index AS i WHERE i.indrelid = 'fetchwork.job'::regclass)
+"""
+
+
+@pytest.mark.parametrize("named", ["by ids", "by the cluster", "by the owner"])
+@pytest.mark.parametrize("action", ["hold", "edit", "remove", "release"])
+def test_an_action_on_many_jobs_is_linear(queue: DirectQueue, action: str, named: str) -> None:
+    jobs = queue.submit_many([{"Args": str(n)} for n in range(JOBS)], {"Cmd": "/bin/true", "Owner": "alice"})
+    if action == "release":
+        queue.call("hold", jobs=jobs)
+    roads: dict[str, dict[str, Any]] = {
+        "by ids": {"jobs": jobs},
+        "by the cluster": {"jobs": ["1"]},
+        "by the owner": {"jobs": None, "owner": "alice"},
+    }
+    arguments = roads[named]
+    if action == "edit":
+        arguments["changes"] = Jsonb({"RequestMemory": 7})
+    with queue.connection.transaction():
+        before = queue.value(LOOKED_AT)
+        assert queue.scalar(action, **arguments) == JOBS
+        assert queue.value(LOOKED_AT) - before < MOST * JOBS
