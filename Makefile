@@ -10,6 +10,7 @@
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py, with ARGS; its last line is `name: figure`
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
+#   make man        write the manual page anew
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # where the environment says so, hundreds of processes would each compile the package anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
+.PHONY: demo check test test-all test-lowest lint lock postgres browser man soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -78,6 +79,9 @@ postgres:
 browser: $(INSTALLED)
 	@tests/install-browser
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
+
+man: $(INSTALLED)
+	@$(BIN)/python -m fetchwork.cli.manpage > fetchwork/cli/shared/fetchwork.1
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from fetchwork import __version__
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -96,6 +97,18 @@ class _Commands(click.Group):
         if command is not None:
             command.name = name
         return name, command, rest
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # without importing them all for their help
+        commands = {name: text for section in COMMANDS.values() for name, text in section.items()}
+        return [
+            *(
+                CompletionItem(name, help=text)
+                for name, text in commands.items()
+                if name.startswith(incomplete)
+            ),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in COMMANDS.items():

@@ -56,6 +56,14 @@ def test_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert wanted - names == set()
+    shared = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+    assert shared == {
+        "share/man/man1/fetchwork.1",
+        "share/bash-completion/completions/fetchwork",
+        "share/zsh/site-functions/_fetchwork",
+        "share/fish/vendor_completions.d/fetchwork.fish",
+    }
+    names = {name for name in names if ".data/data/" not in name}
     assert {name for name in names - wanted if "__pycache__" not in name} == set()
 
 
