@@ -409,6 +409,15 @@ def test_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert "cannot be read: No such file or directory" in capsys.readouterr().out
 
 
+def test_file_that_one_may_not_read_says_who_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ConfigError, match="Permission denied; allowed: root and the agent's account"):
+        config.load(tmp_path / "host.toml")
+
+
 def test_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "host.toml"
     path.write_bytes(b"\xff\xfe")
