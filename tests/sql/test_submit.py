@@ -343,3 +343,89 @@ def test_only_who_reserved_a_cluster_id_may_use_it(queue: DirectQueue) -> None:
 
 
 GOOD_AD = {"Cmd": "/bin/true", "Owner": "alice"}
+
+
+LIKE: list[dict[str, Any]] = [
+    {},
+    {"Args": "--seed 1"},
+    {"Arguments": 'a "quoted" word, a \\ and a / and 100 %', "Environment": "A=1 B='x y'"},
+    {"In": "/in", "Out": "out.1", "Err": "err {1}, [2]"},
+    {"Env": "ü, 語"},
+]
+
+
+@pytest.mark.parametrize(
+    "common",
+    [
+        JOB,
+        {**JOB, "JobStatus": 5, "SubmitEventNotes": "DAG Node: A", "JobBatchName": "b"},
+        {**JOB, "JobPrio": 7, "OnExitHold": "/Expr(ExitCode != 0)/", "RequestCpus": 2},
+    ],
+)
+def test_jobs_that_are_alike_go_in_as_they_would_one_by_one(
+    queue: DirectQueue, common: dict[str, Any]
+) -> None:
+    """The same rows, by the set and, because of a last job that is different, by the loop."""
+    submit = "SELECT fetchwork.submit_cluster(%s, %s::jsonb[])"
+    assert queue.value("SELECT fetchwork.are_like(%s::jsonb[], 1000)", [*map(json.dumps, LIKE)]) is True
+    queue.value(submit, Jsonb(common), [*map(json.dumps, LIKE)])
+    queue.value(submit, Jsonb(common), [*map(json.dumps, [*LIKE, {"Foo": 1}])])
+    for table, order in (("job", "proc_id"), ("waiting", "position"), ("event", "event_type, proc_id")):
+        alike, alone = (
+            queue.rows(
+                f"SELECT to_jsonb(t) - '{{cluster_id,position,event_id,xid,at,q_date,status_at}}'::text[]"
+                f" FROM fetchwork.{table} AS t WHERE cluster_id = %s AND proc_id < %s ORDER BY {order}",
+                cluster,
+                len(LIKE),
+            )
+            for cluster in (1, 2)
+        )
+        assert alike == alone
+        assert bool(alike) == (table != "waiting" or "JobStatus" not in common)
+    counts = "SELECT sum(jobs), sum(held) FROM fetchwork.tally_change"
+    assert queue.rows(counts) == [(11, 11 if "JobStatus" in common else 0)]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"Args": "/Expr(strcat(1))/"},
+        {"Args": "a\nb"},
+        {"Args": "a\x7fb"},
+        {"Out": "a\tb"},
+        {"Args": 7},
+        {"Args": None},
+        {"Args": ["a"]},
+        {"args": "spelled otherwise"},
+        {"Args": "x" * 1000},
+        {"Requirements": "true"},
+        {"Args": "a", "JobPrio": "b"},
+        {"Args": 'a", "JobPrio": "b', "JobPrio": 1},
+    ],
+)
+def test_a_job_of_which_there_is_more_to_look_at_is_not_like_others(
+    queue: DirectQueue, own: dict[str, Any]
+) -> None:
+    procs = [*map(json.dumps, [*LIKE, own])]
+    assert queue.value("SELECT fetchwork.are_like(%s::jsonb[], 500)", procs) is False
+
+
+def test_jobs_that_matching_tells_apart_are_not_put_in_as_a_set(queue: DirectQueue) -> None:
+    queue.call("note_significant", names=["Args"])
+    queue.submit_many([{"Args": "1"}, {"Args": "2"}])
+    assert queue.value("SELECT count(DISTINCT autocluster_id) FROM fetchwork.job") == 2
+
+
+def test_a_job_too_large_to_print_is_refused_among_many_that_are_alike(queue: DirectQueue) -> None:
+    procs = [json.dumps({"Args": "x" * size}) for size in (10, 66000)]
+    with pytest.raises(psycopg.Error, match="the job ad is too large"):
+        queue.value("SELECT fetchwork.submit_cluster(%s, %s::jsonb[])", Jsonb(JOB), procs)
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 0
+
+
+def test_ads_may_come_as_one_array(queue: DirectQueue) -> None:
+    cluster = queue.value("SELECT fetchwork.submit_ads(%s, %s)", Jsonb(JOB), Jsonb([{}, {"Args": "1"}]))
+    assert queue.rows("SELECT proc_id, ad FROM fetchwork.job WHERE cluster_id = %s ORDER BY 1", cluster) == [
+        (0, {}),
+        (1, {"Args": "1"}),
+    ]
