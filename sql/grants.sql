@@ -130,6 +130,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.policy_jobs,
     fetchwork.apply_policy,
     fetchwork.maintain_queue,
+    fetchwork.lead,
     fetchwork.reap,
     fetchwork.wake,
     fetchwork.fold,

@@ -174,6 +174,7 @@
 \ir functions/maintenance/fold.sql
 \ir functions/maintenance/pass_open_transactions.sql
 \ir functions/maintenance/maintain_queue.sql
+\ir functions/maintenance/lead.sql
 \ir functions/maintenance/note_dropped_events.sql
 \ir functions/maintenance/ensure_partition.sql
 \ir functions/maintenance/renew_partitions.sql

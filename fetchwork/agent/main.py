@@ -28,6 +28,7 @@ from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.fetches import Fetches
+from fetchwork.agent.leader import Leader
 from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
@@ -302,24 +303,17 @@ class Agent:
     def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:
         """What is done now and then with a database that has answered once."""
 
-        async def maintain_queue() -> None:
-            if session.greeting is not None:
-                await maintenance.maintain_queue(session)
-
         async def report_slots() -> None:
             if session.greeting is not None:
                 busy = {run.slot for run in self.runs if run.context.session is session}
                 self.slots.forget(session, busy)
                 await self.slots.report(session)
 
-        async def do_leader_tasks() -> None:
-            if session.greeting is not None:
-                await maintenance.do_leader_tasks(session)
-
+        leader = Leader(session)
         return [
-            every(maintenance.MAINTAIN_QUEUE_S, maintain_queue),
+            every(maintenance.MAINTAIN_QUEUE_S, leader.keep_in_order),
             every(SLOTS_S, report_slots),
-            every(maintenance.PREEMPT_S, do_leader_tasks),
+            every(maintenance.PREEMPT_S, leader.do_tasks),
         ]
 
     async def _look(self) -> None:

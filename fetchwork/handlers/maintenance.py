@@ -14,7 +14,7 @@ from fetchwork.matchmaker.messages import Job, Judgement
 
 log = logging.getLogger(__name__)
 
-#: every agent keeps the queue in order at this interval
+#: the leader among the agents keeps the queue in order at this interval
 MAINTAIN_QUEUE_S = 1.5
 # leader tasks: one process does each for all, in its interval
 PREEMPT_S = 10.0
@@ -31,6 +31,19 @@ async def maintain_queue(session: HostSession) -> None:
     done = await session.database.run(calls.maintain_queue(), timeout_s=CALL_S)
     level = logging.INFO if done.reaped else logging.DEBUG
     event(log, level, "maintain_queue", **dataclasses.asdict(done))
+
+
+async def lead(session: HostSession, lead_s: float) -> bool:
+    """Do so as the leader among the agents; False where another one leads."""
+    assert session.agent_id is not None
+    # not again: what it did would be lost to the log, and the next round comes soon
+    done = await session.database.run(
+        calls.lead(agent_id=session.agent_id, lead_s=lead_s), timeout_s=CALL_S, again=False
+    )
+    if done.leads:
+        level = logging.INFO if done.reaped else logging.DEBUG
+        event(log, level, "maintain_queue", reaped=done.reaped, woken=done.woken, folded=done.folded)
+    return done.leads
 
 
 async def do_leader_tasks(session: HostSession) -> None:

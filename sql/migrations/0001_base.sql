@@ -836,13 +836,14 @@ VALUES (now());
 
 CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,
-    taken_at timestamptz NOT NULL
+    taken_at timestamptz NOT NULL,
+    agent_id uuid                               -- of the task 'lead': who keeps the queue in order
 );
 
 COMMENT ON TABLE fetchwork.leader_task IS 'what one agent does for all, and when one last took it';
 
 INSERT INTO fetchwork.leader_task (name, taken_at)
-VALUES ('demand', '-infinity');
+VALUES ('demand', '-infinity'), ('lead', '-infinity');
 
 CREATE TABLE fetchwork.turn (
     name text PRIMARY KEY

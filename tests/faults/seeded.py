@@ -29,7 +29,7 @@ FUNCTIONS = (
     "report_runs/update",
     "report_runs/exit",
     "beat",
-    "maintain_queue",
+    "lead",
 )
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
 #: how long a trap waits for its call

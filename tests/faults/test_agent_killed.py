@@ -31,8 +31,11 @@ SHORT_RESTS = {
 #: maintenance at intervals that a test can wait for
 HURRY = """
 import fetchwork.agent.main
+from fetchwork.agent import leader
 from fetchwork.handlers import maintenance
 fetchwork.agent.main.SLOTS_S = 0.3
+leader.LEAD_S = 0.0
+leader.SHORTEST_ASK_S = leader.LONGEST_ASK_S = 0.3
 maintenance.MAINTAIN_QUEUE_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_TABLES_S = 0.3
 """
 
@@ -213,7 +216,7 @@ async def _maintenance(site: Site) -> None:
     """What every agent does now and then."""
     host = await site.add_host("tidy", slots=2, prelude=HURRY)
     _submit_for(host)
-    await _killed_around(host, "report_slots", "maintain_queue")
+    await _killed_around(host, "report_slots", "lead")
 
 
 async def _leader_tasks(site: Site) -> None:

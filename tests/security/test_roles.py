@@ -191,7 +191,7 @@ OF_SUBMITTERS = {
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
-    "note_significant", "report_faults", "maintain_queue", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
+    "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

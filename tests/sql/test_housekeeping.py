@@ -223,3 +223,29 @@ def test_slots_that_are_gone_leave_the_view(queue: DirectQueue) -> None:
     left = {name for (name,) in queue.rows("SELECT name FROM fetchwork.slots")}
     # slot1_3 has not asked for long because a fetched job runs there
     assert left == {"slot1@h1", "slot3@h1", "slot1_2@h1", "slot1_3@h1"}
+
+
+def test_one_agent_leads_until_it_is_silent(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+    one, two = "0" * 31 + "1", "0" * 31 + "2"
+    queue.submit_many([{}])
+    (done,) = queue.call("lead", agent_id=one, lead_s=5)
+    assert done["leads"] and done["folded"] > 0
+    assert queue.call("lead", agent_id=two, lead_s=5) == [
+        {"leads": False, "reaped": 0, "woken": 0, "folded": 0}
+    ]
+    assert queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
+    # it was silent for long enough for the other, and has lost the lead
+    assert queue.call("lead", agent_id=two, lead_s=0)[0]["leads"]
+    assert not queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
+
+
+def test_nobody_waits_for_a_leader_that_is_at_work(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    one, two = "0" * 31 + "1", "0" * 31 + "2"
+    slow = another(autocommit=False)
+    assert slow.call("lead", agent_id=one, lead_s=5)[0]["leads"]
+    with queue.within(2.0):
+        assert not queue.call("lead", agent_id=two, lead_s=5)[0]["leads"]
+    slow.connection.rollback()
+    assert queue.call("lead", agent_id=two, lead_s=5)[0]["leads"]

@@ -45,9 +45,11 @@ from fetchwork.db.calls.jobs import (
     vacate,
 )
 from fetchwork.db.calls.maintenance import (
+    Lead,
     PolicyJob,
     QueueMaintenance,
     apply_policy,
+    lead,
     maintain_queue,
     maintain_tables,
     policy_jobs,
@@ -112,6 +114,7 @@ __all__ = [
     "HostRun",
     "JobEdge",
     "JsonObject",
+    "Lead",
     "NamedJobs",
     "PolicyJob",
     "Prospects",
@@ -143,6 +146,7 @@ __all__ = [
     "hold",
     "host_runs",
     "job_edge",
+    "lead",
     "maintain_queue",
     "maintain_tables",
     "named_jobs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
 
@@ -20,6 +21,13 @@ class QueueMaintenance(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Lead(QueueMaintenance):
+    """What the leader's round of maintenance did; an agent that does not lead did nothing."""
+
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyJob(Record):
     """A job that does not run and has a periodic policy."""
 
@@ -31,6 +39,11 @@ class PolicyJob(Record):
 def maintain_queue() -> Call[QueueMaintenance]:
     """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
     return one_of(QueueMaintenance, "maintain_queue")
+
+
+def lead(*, agent_id: str | UUID, lead_s: float) -> Call[Lead]:
+    """The same by one agent for all: the leader, until it has not called for ``lead_s`` seconds."""
+    return one_of(Lead, "lead", {"agent_id": agent_id, "lead_s": lead_s})
 
 
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:

@@ -1,0 +1,50 @@
+-- Keeps the queue in order (functions/maintenance/maintain_queue.sql) for one agent at a time, the leader:
+-- the one that called this last, unless lead_s seconds have passed since. leads says whether that is the
+-- caller; the other agents learn so by one look at a row, and call again after a while.
+--
+-- Where there are a thousand agents, one call every second or two is enough, and not one of each.
+--
+-- Locks: the row of the task, which nobody waits for.
+CREATE OR REPLACE FUNCTION fetchwork.lead(
+    agent_id uuid,
+    lead_s double precision,
+    OUT leads boolean,
+    OUT reaped integer,
+    OUT woken integer,
+    OUT folded integer
+)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    last timestamptz := clock_timestamp() - make_interval(secs => lead_s);
+BEGIN
+    leads := false;
+    reaped := 0;
+    woken := 0;
+    folded := 0;
+    IF EXISTS (
+        SELECT FROM fetchwork.leader_task AS t
+        WHERE t.name = 'lead' AND t.taken_at > last AND t.agent_id <> lead.agent_id
+    ) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM fetchwork.leader_task AS t
+    WHERE t.name = 'lead'
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE fetchwork.leader_task AS t
+    SET taken_at = clock_timestamp(), agent_id = lead.agent_id
+    WHERE t.name = 'lead' AND (t.taken_at <= last OR t.agent_id = lead.agent_id);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    leads := true;
+    SELECT m.reaped, m.woken, m.folded
+    INTO lead.reaped, lead.woken, lead.folded
+    FROM fetchwork.maintain_queue() AS m;
+END
+$$;
