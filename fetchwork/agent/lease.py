@@ -110,8 +110,10 @@ class Lease:
         return await asyncio.shield(renewal)
 
     async def _beat(self) -> None:
-        for run in await self.session.beat(self._runs.alive(self.session), CALL_S):
+        told = await self.session.beat(self._runs.alive(self.session), CALL_S)
+        for run in told:
             event(log, logging.DEBUG, "beat", run=run.run_id, action=run.action)
+        self._runs.end_wanted(self.session, (run.run_id for run in told))
 
     def note_away(self, problem: FetchworkError) -> None:
         """The database does not answer."""

@@ -38,6 +38,8 @@ from fetchwork.agent.replay import Replay
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.turns import Turns
+from fetchwork.agent.updates import ROUND_S as UPDATES_S
+from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.errors import AgentUnavailable, ConfigError
@@ -289,6 +291,10 @@ class Agent:
 
     def _periodic_work(self) -> list[Awaitable[None]]:
         work: list[Awaitable[None]] = [every(SPOOL_S, self.replay_spool), every(LOOK_S, self._look)]
+        if self.config.agent_updates:
+            slots = self.config.slots
+            updates = Updates(self.runs, slots.initial_update_interval_s, slots.update_interval_s)
+            work.append(every(UPDATES_S, updates.round))
         for lease in self.leases:
             notifications = self.notifications[lease.session]
             work += [

@@ -44,7 +44,8 @@ def child_of(starter: Process) -> Process | None:
         # between fork and exec it looks like the starter itself
         if not words or words == starter.command:
             continue
-        if not _HOOKS & {word.rpartition("/")[2] for word in words}:
+        # a compiled hook may have become the one in Python, NAME.py
+        if not _HOOKS & {word.rpartition("/")[2].removesuffix(".py") for word in words}:
             return child
     return None
 

@@ -31,7 +31,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -88,6 +88,8 @@ class WatchedRuns(Runs):
         self._taking_over = asyncio.Lock()
         #: sessions whose runs should be read again: a hook came of a run that is not known here
         self.unknown_runs: set[HostSession] = set()
+        # runs that the database wants to end, from the host's beat
+        self._to_end: set[tuple[HostSession, int]] = set()
 
     # -- what handlers report
 
@@ -109,6 +111,18 @@ class WatchedRuns(Runs):
         if run is None:
             self.unknown_runs.add(session)
         return run
+
+    def end_wanted(self, session: HostSession, run_ids: Iterable[int]) -> None:
+        """The database wants these runs of a session to end, and no others."""
+        self._to_end = {one for one in self._to_end if one[0] is not session}
+        self._to_end |= {(session, run_id) for run_id in run_ids}
+
+    def is_to_end(self, run: LiveRun) -> bool:
+        """Whether the database wants a run to end; said once."""
+        key = (run.context.session, run.run_id)
+        wanted = key in self._to_end
+        self._to_end.discard(key)
+        return wanted
 
     # -- what fetches ask
 

@@ -305,6 +305,14 @@ class HostConfig(_Section):
         assert self.agent.socket is not None, "filled in when the file was read"
         return self.agent.socket
 
+    @property
+    def agent_updates(self) -> bool:
+        """Whether the agent itself updates running jobs, and no UPDATE_JOB_INFO does.
+
+        It needs the right to signal them: it runs as HTCondor's master does, as root or as the jobs' account.
+        """
+        return self.agent.run != "none" and self.agent.user == ""
+
     def hooks(self, keyword: str) -> Path:
         """The directory with the hooks of ``keyword``; the directory's hook.conf names the keyword."""
         return self.keywords[keyword].hooks or HOOKS_ROOT / keyword

@@ -19,8 +19,11 @@ from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 from tests.waiting import PATIENCE_S, until
 
-# two children: a hook of the starter's, and the job
-STARTER_SCRIPT = "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' & sleep 61 & echo ready; wait"
+# its children: hooks of the starter's, and the job
+STARTER_SCRIPT = (
+    "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' &"
+    " bash -c 'exec -a /hooks/FW/job_exit.py sleep 60' & sleep 61 & echo ready; wait"
+)
 
 MakeHooks = Callable[[Replay], Hooks]
 

@@ -3,17 +3,16 @@
     make bench-fill [ARGS="--suite sid --slots 8"]
 
 A host of 64 cores, made by the README's commands alone, with HTCondor's own default: one partitionable slot.
-64 jobs of one core wait for it when it comes up. HTCondor asks for one job a second for such a slot, so it
+64 jobs of one core are submitted. HTCondor asks for one job a second for such a slot, so it
 can't be full in less than 63 s; the goal is 77. With ``--slots N`` the host file cuts it into N partitionable
 slots (``[[slots.type]]``), which ask side by side; the goal is 15 s with 8.
 
-The last line is the time from the first job's start to the last one's, as the queue has them.
+The last line is the time from the submission of the first job to the start of the last.
 """
 
 import argparse
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
@@ -23,38 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import itertools
 
-from tests.by_name import scalar
-from tests.condor.readme_host import ReadmeHost, readme_host
+from tests.condor.readme_host import readme_host
+from tests.condor.stock_fill import start_all
 
 CORES = 64
-#: the jobs outlast the filling
-JOB_S = 900
-RUNNING = (
-    "SELECT count(*) AS jobs, extract(epoch FROM max(started_at) - min(started_at))::float8 AS span_s,"
-    " array_agg(extract(epoch FROM started_at)::float8 ORDER BY started_at) AS times"
-    " FROM fetchwork.runs WHERE started_at IS NOT NULL"
-)
-
-
-def fill(host: ReadmeHost, jobs: int) -> list[float]:
-    """Let so many jobs wait, and return when each has started."""
-    for _ in range(jobs):
-        scalar(
-            host.database,
-            "submit",
-            cmd="/bin/sleep",
-            arguments=str(JOB_S),
-            owner="nobody",
-            iwd="/tmp",
-            request_cpus=1,
-            request_memory=1,
-        )
-    end = time.monotonic() + 600
-    while (row := host.database.query(RUNNING)[0])["jobs"] < jobs:
-        if time.monotonic() > end:
-            raise SystemExit(f"bench_fill: {row['jobs']} of {jobs} jobs have started in 600 s")
-        time.sleep(0.5)
-    return list(row["times"])
+STARTED = "SELECT extract(epoch FROM started_at)::float8 AS at FROM fetchwork.runs ORDER BY started_at"
 
 
 def main() -> None:
@@ -77,14 +49,15 @@ def main() -> None:
         try:
             with readme_host(root, host_directory, postgres, cores=arguments.cores, more=more) as host:
                 print(host.doctor()[1])
-                times = fill(host, arguments.cores)
+                filled = start_all(host, jobs=arguments.cores)
+                times = [row["at"] for row in host.database.query(STARTED)]
                 if arguments.logs:
                     arguments.logs.write_text(host.debian.run("tail -n +1 /var/log/condor/*Log")[1])
         finally:
             postgres.stop()
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(times))
     print(f"between two starts: median {gaps[len(gaps) // 2]:.2f} s, longest {gaps[-1]:.2f} s")
-    print(f"fill seconds: {times[-1] - times[0]:.1f}")
+    print(f"fill seconds: {filled:.1f}")
 
 
 if __name__ == "__main__":

@@ -162,6 +162,22 @@ def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a
 
 
 @pytest.mark.parametrize(
+    ("text", "by_agent"),
+    [
+        (ONE_KEYWORD, False),
+        (ONE_KEYWORD + "[pilot]\n", True),
+        (ONE_KEYWORD + '[agent]\nuser = ""\n', True),
+        (ONE_KEYWORD + '[agent]\nuser = "nobody"\n', False),
+        (ONE_KEYWORD + '[agent]\nuser = ""\nrun = "none"\n', False),
+    ],
+)
+def test_no_hook_updates_jobs_where_the_agent_may_signal_them(text: str, by_agent: bool) -> None:
+    made = settings(text)
+    assert ("A_HOOK_UPDATE_JOB_INFO" in made) is not by_agent
+    assert "A_HOOK_JOB_EXIT" in made
+
+
+@pytest.mark.parametrize(
     ("age_s", "kind", "expected"),
     [(0, "Static", 0), (1, "Static", 0), (3, "Static", 1), (0, "Dynamic", 1), (61, "Dynamic", 5)],
 )

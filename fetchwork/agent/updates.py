@@ -1,0 +1,127 @@
+"""Updates of running jobs by the agent itself, which then need no UPDATE_JOB_INFO.
+
+Where the agent runs as root, or as the account of HTCondor and so of the jobs (``HostConfig.agent_updates``),
+it may do what else needs a hook of the job's user: send the job a signal. The generated configuration has no
+UPDATE_JOB_INFO then, of which HTCondor runs two for the shortest job. What the hook would bring, the agent
+reads from /proc: usage of the job's family, and whether it is stopped. It is handled as if a hook had brought
+it, and a signal that is the answer goes to the job. Elsewhere the hook stays: an agent of another account
+may not signal jobs.
+
+Leases need no updates: the host's beat keeps those of all runs whose starter lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+from fetchwork import handlers
+from fetchwork.agent import orphans
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.hook.wire import Request
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: what is due is looked for at this interval
+ROUND_S = 1.0
+#: a job that was told to end is looked after again at this interval, until its time to vacate is over
+ENDING_S = 2.0
+UPDATE_S = 10.0
+
+_CLOCK_HZ = os.sysconf("SC_CLK_TCK")
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+# fields of /proc/PID/stat after the command name: times in clock ticks, bytes, pages
+_STATE, _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _SIZE, _RESIDENT = 0, 11, 12, 13, 14, 20, 21
+
+
+class Updates:
+    """The updates of the runs: the first ``first_s`` after the start, then every ``interval_s`` seconds."""
+
+    def __init__(self, runs: WatchedRuns, first_s: float, interval_s: float) -> None:
+        self._runs = runs
+        self._first_s = first_s
+        self._interval_s = interval_s
+        self._due: dict[LiveRun, float] = {}
+
+    async def round(self) -> None:
+        """Update what is due, and what the database wants to end."""
+        now = time.monotonic()
+        running = [run for run in self._runs if run.state == "running" and not run.exiting]
+        self._due = {run: self._due.get(run, now + self._first_s) for run in running}
+        due = [run for run in running if self._due[run] <= now or self._runs.is_to_end(run)]
+        for run in due:
+            self._due[run] = now + self._interval_s
+        await asyncio.gather(*(self._update(run) for run in due))
+
+    async def _update(self, run: LiveRun) -> None:
+        starter = Process.of_key(run.starter)
+        job = orphans.child_of(starter) if starter is not None and starter.alive else None
+        if job is None:
+            # it has not begun, or is over: the starter's end tells
+            return
+        ad = {"FetchWorkRunId": str(run.run_id), "FetchWorkToken": f'"{run.token}"'}
+        ad |= {"FetchWorkHasPolicy": "true" if run.has_policy else "false", **usage(job)}
+        body = "".join(f"{name} = {value}\n" for name, value in ad.items())
+        task = Task(
+            Request("update_job_info", body.encode(), keyword=run.context.keyword, slot=run.slot),
+            Caller(os.geteuid(), trusted=True, starter=run.starter),
+            run.context,
+            self._runs,
+            time.monotonic() + UPDATE_S,
+        )
+        answer = await handlers.handle(task, fetch_work=_no_fetch)
+        if answer.reply.signal and answer.reply.pid == job.pid:
+            self._signal(run, job, answer.reply.signal)
+
+    def _signal(self, run: LiveRun, job: Process, number: int) -> None:
+        problem = None
+        try:
+            job.signal(number)
+        except OSError as error:
+            problem = error.strerror
+        self._due[run] = time.monotonic() + ENDING_S
+        level = logging.INFO if problem is None else logging.ERROR
+        event(log, level, "job_signalled", run=run.run_id, job=run.job, signal=number, problem=problem)
+
+
+async def _no_fetch(task: Task) -> Answer:
+    raise AssertionError(f"an update of {task.request.slot} is no fetch")
+
+
+def usage(job: Process) -> dict[str, str]:
+    """What an update says of a job's process and its family, as UPDATE_JOB_INFO has it: sizes in KiB."""
+    family = [job]
+    for process in family:
+        family += process.children()
+    stats = [fields for process in family if (fields := _stat(process.pid))]
+    user = sum(int(fields[_USER]) + int(fields[_ENDED_USER]) for fields in stats)
+    system = sum(int(fields[_SYSTEM]) + int(fields[_ENDED_SYSTEM]) for fields in stats)
+    resident = sum(int(fields[_RESIDENT]) for fields in stats) * _PAGE_KIB
+    stopped = bool(stats) and stats[0][_STATE] in "Tt"
+    told = {
+        "JobState": '"Suspended"' if stopped else '"Running"',
+        "JobPid": str(job.pid),
+        "NumPids": str(len(stats)),
+        "ImageSize": str(sum(int(fields[_SIZE]) for fields in stats) // 1024),
+        "ResidentSetSize": str(resident),
+        "MemoryUsage": str((resident + 1023) // 1024),
+        "RemoteUserCpu": f"{user / _CLOCK_HZ:.2f}",
+        "RemoteSysCpu": f"{system / _CLOCK_HZ:.2f}",
+    }
+    started_at = job.started_at
+    return told if started_at is None else {**told, "JobStartDate": str(int(started_at))}
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()

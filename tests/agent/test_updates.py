@@ -1,0 +1,159 @@
+"""Where the agent updates running jobs by itself: usage from /proc, and the end of jobs that must end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+
+from fetchwork.agent.updates import Updates, usage
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.database import Database
+from fetchwork.process import Process
+from tests.by_name import call
+from tests.waiting import PATIENCE_S, until
+
+from .conftest import Hooks, JobOf, Submit
+
+#: as a starter with its job; the job says that it is there
+STARTER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+SLEEPER = ["sh", "-c", "echo ready; sleep 60 & wait"]
+STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
+
+StartJob = Callable[[list[str]], Process]
+
+
+@pytest.fixture
+def starter_of() -> Iterator[StartJob]:
+    """Starts a job, and returns its starter."""
+    started = []
+
+    def start(job: list[str]) -> Process:
+        process = subprocess.Popen(
+            [sys.executable, "-c", STARTER, *job], stdout=subprocess.PIPE, start_new_session=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        found = Process.find(process.pid)
+        assert found is not None
+        return found
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+async def _nothing() -> None:
+    pass
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    runs = WatchedRuns(_nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs)
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+StartRun = Callable[[list[str]], Awaitable[tuple[Updates, Process]]]
+
+
+@pytest.fixture
+def running(agent: Hooks, submit: Submit, starter_of: StartJob) -> StartRun:
+    """A job that runs with the process given, what updates it, and its starter."""
+
+    async def start(command: list[str]) -> tuple[Updates, Process]:
+        submit()
+        starter = starter_of(command)
+        job = await agent.fetch()
+        await agent.reply("accept", job)
+        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        assert isinstance(agent.runs, WatchedRuns)
+        return Updates(agent.runs, 0.0, 0.0), starter
+
+    return start
+
+
+def job_process(starter: Process) -> Process:
+    (job,) = starter.children()
+    return job
+
+
+async def test_usage_is_that_of_the_whole_family(starter_of: StartJob) -> None:
+    job = job_process(
+        starter_of(["sh", "-c", "head -c 80000000 /dev/zero | tail -c 1 >&2; echo ready; sleep 60 & wait"])
+    )
+    until(lambda: usage(job)["NumPids"] == "2")
+    told = usage(job)
+    assert (told["JobState"], told["JobPid"]) == ('"Running"', str(job.pid))
+    assert int(told["ResidentSetSize"]) > 500
+    assert int(told["ImageSize"]) > int(told["ResidentSetSize"])
+    # the pipe's processes have ended, and count
+    assert float(told["RemoteUserCpu"]) + float(told["RemoteSysCpu"]) > 0
+    job.signal(19)
+    until(lambda: usage(job)["JobState"] == '"Suspended"')
+
+
+async def test_update_is_written_as_if_a_hook_had_brought_it(
+    running: StartRun, job_of: JobOf, database: Database
+) -> None:
+    updates, starter = await running(SLEEPER)
+    await updates.round()
+    job = job_process(starter)
+    (run,) = database.query("SELECT job_pid, usage FROM fetchwork.run")
+    assert run["job_pid"] == job.pid
+    assert run["usage"]["NumPids"] == 2
+    job.signal(19)
+    until(lambda: usage(job)["JobState"] == '"Suspended"')
+    await updates.round()
+    assert job_of("1.0")["jobstatus"] == 7
+
+
+async def test_removed_job_gets_its_signal_and_is_killed_when_its_time_is_over(
+    running: StartRun, database: Database
+) -> None:
+    updates, starter = await running(STUBBORN)
+    job = job_process(starter)
+    call(database, "remove", jobs=["1.0"])
+    await updates.round()
+    assert job.alive
+    database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '1 day'")
+    async with asyncio.timeout(PATIENCE_S):
+        while job.alive:
+            await updates.round()
+            await asyncio.sleep(0.05)
+
+
+async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
+    agent: Hooks, running: StartRun, database: Database
+) -> None:
+    _, starter = await running(SLEEPER)
+    job = job_process(starter)
+    runs = agent.runs
+    assert isinstance(runs, WatchedRuns)
+    # its next update would be in an hour
+    updates = Updates(runs, 3600.0, 3600.0)
+    call(database, "remove", jobs=["1.0"])
+    await updates.round()
+    assert job.alive
+    session = agent.context.session
+    told = await session.beat(runs.alive(session), 5.0)
+    runs.end_wanted(session, (run.run_id for run in told))
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+
+
+async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: Database) -> None:
+    updates, starter = await running(STUBBORN)
+    job = job_process(starter)
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    await updates.round()
+    assert job.wait(PATIENCE_S)
