@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fetchwork.matching.slotstate import Resources
@@ -107,11 +107,14 @@ class Waiting:
     memory_mib: float | None = None
     disk_kib: float | None = None
     gpus: float | None = None
+    #: the autocluster and the priority
+    pair: Pair = field(init=False, repr=False, compare=False)
+    #: the resources
+    amounts: tuple[float | None, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def pair(self) -> Pair:
-        """The autocluster and the priority."""
-        return self.autocluster_id, self.job_prio
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pair", (self.autocluster_id, self.job_prio))
+        object.__setattr__(self, "amounts", (self.cpus, self.memory_mib, self.disk_kib, self.gpus))
 
     def may_fit(self, left: Resources) -> bool:
         """Whether the numbers alone rule out a slot of which so much is left."""
@@ -279,13 +282,20 @@ class Demand:
         A slot that is not ``fresh`` has looked before: what yielded nothing since then is left out.
         """
         quiet = self._quiet if self.live and not fresh else {}
-        return [
-            waiting
-            for pair, waiting in self._pairs.items()
-            if quiet.get(pair, _NEVER)[0] <= now
-            and waiting.may_fit(left)
-            and self._rests.get((slot, pair[0]), 0.0) <= now
-        ]
+        rests = self._rests
+        # this is done for each slot that asks, with all that waits: many ask for the same amounts
+        enough: dict[tuple[float | None, ...], bool] = {}
+        found: list[Waiting] = []
+        for pair, waiting in self._pairs.items():
+            if quiet and quiet.get(pair, _NEVER)[0] > now:
+                continue
+            amounts = waiting.amounts
+            fits = enough.get(amounts)
+            if fits is None:
+                fits = enough[amounts] = waiting.may_fit(left)
+            if fits and not (rests and rests.get((slot, pair[0]), 0.0) > now):
+                found.append(waiting)
+        return found
 
     def in_vain(self, pair: Pair, now: float) -> None:
         """A claim got nothing of this: it was taken, or a limit stands against it."""

@@ -33,11 +33,17 @@ class Rotation:
     def sort(self, ordered: Iterable[Choice], may: Callable[[Choice], bool]) -> list[Choice]:
         """What the next slot may be given, of choices in the order of ``choose.order``."""
         groups: dict[tuple[int, str], list[Choice]] = {}
+        queue = submitter = None
+        group: list[Choice] = []
         for choice in ordered:
             if may(choice):
                 autocluster = choice.autocluster
-                group = (self._queues.get(autocluster.queue, len(self._queues)), autocluster.submitter)
-                groups.setdefault(group, []).append(choice)
+                # those of one group follow each other
+                if autocluster.submitter != submitter or autocluster.queue != queue:
+                    queue, submitter = autocluster.queue, autocluster.submitter
+                    name = self._queues.get(queue, len(self._queues)), submitter
+                    group = groups.setdefault(name, [])
+                group.append(choice)
         turns = sorted(groups, key=lambda group: (group[0], self._need(group[1]), group[1]))
         if turns:
             self._dealt[turns[0][1]] += 1
