@@ -35,10 +35,11 @@ def query(
     from fetchwork.classad.constraint import text_of
 
     known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
-    if opts & ~known:
-        raise ValueError(
-            f"query options {int(opts)}: allowed are AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly"
-        )
+    # there are no job sets, so that asking for their ads asks for nothing
+    known |= QueryOpts.IncludeClusterAd | QueryOpts.IncludeJobsetAds
+    if int(opts) & ~int(known):
+        allowed = "AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly, IncludeClusterAd, IncludeJobsetAds"
+        raise ValueError(f"query options {int(opts)}: allowed are {allowed}")
     if opts & QueryOpts.DefaultMyJobsOnly:
         constraint = f"Owner == {quote(me or getpass.getuser())} && ({text_of(constraint)})"
     if opts & QueryOpts.SummaryOnly:
@@ -48,7 +49,39 @@ def query(
     elif opts & QueryOpts.GroupBy:
         yield from _limited(groups(constraint, memory, projection), limit)
     else:
+        if opts & QueryOpts.IncludeClusterAd:
+            yield from _limited(clusters(constraint, memory, projection), -1)
         yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
+
+
+_CLUSTERS = """
+SELECT DISTINCT ON (clusterid)
+    clusterid, owner, qdate, totalsubmitprocs, defaults || cluster_ad AS ad
+FROM fetchwork.jobs
+ORDER BY clusterid, procid
+"""
+
+
+def clusters(constraint: ConstraintSpec, memory: Memory, projection: Sequence[str]) -> Steps[list[Json]]:
+    """The cluster ads that a constraint selects: what a cluster's jobs have in common, without a ProcId."""
+    from fetchwork.classad.jsonform import from_json
+
+    selection = yield from compiled(JOBS, constraint, memory)
+    rows = yield Ask(_CLUSTERS)
+    wanted = {name.lower() for name in projection}
+    found: list[Json] = []
+    for row in rows:
+        ad = {
+            **row["ad"],
+            "ClusterId": row["clusterid"],
+            "Owner": row["owner"],
+            "QDate": row["qdate"],
+            "TotalSubmitProcs": row["totalsubmitprocs"],
+            "MyType": "Job",
+        }
+        if selection.accepts(from_json(ad)):
+            found.append({name: value for name, value in ad.items() if not wanted or name.lower() in wanted})
+    return found
 
 
 def _limited(steps: Steps[list[Json]], limit: int) -> Stream[Json]:

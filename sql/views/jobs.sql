@@ -39,6 +39,8 @@ SELECT
     -- what every ad says, unless it says otherwise
     fetchwork.default_attributes() AS defaults,
     c.ad || j.ad AS ad,
+    -- what all jobs of its cluster have in common
+    c.ad AS cluster_ad,
     -- what came of its life, and has no column; the memory that a running job uses
     CASE WHEN r.usage IS NULL THEN j.facts ELSE j.facts || fetchwork.memory_use(r.usage) END AS facts
 FROM fetchwork.job AS j

@@ -201,6 +201,7 @@ def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
         time.sleep(0.2)
     found = {
         "cluster": [result.clusterad()],
+        "of cluster": schedd.query(mine, opts=opts.IncludeClusterAd),
         "idle": schedd.query(mine),
         "summary": schedd.query("true", opts=opts.SummaryOnly),
         "autocluster": [ad for ad in clusters if "Mine" in str(ad)],

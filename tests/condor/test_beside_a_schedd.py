@@ -116,8 +116,16 @@ ABSENT = {
     # of a query, not of a job
     "ErrorCode",
 }
-# an autocluster has what Requirements of jobs and slots look at, which are not the schedd's
-OF_ITS_OWN = {"autocluster": {"Rank", "DiskUsage", "ImageSize"}}
+OF_ITS_OWN = {
+    # what Requirements of jobs and slots look at, which are not the schedd's
+    "autocluster": {"Rank", "DiskUsage", "ImageSize"},
+    # what its jobs have in common, and not what they will come to differ in; a summary counts jobs
+    "of cluster": {
+        *("User", "ServerTime", "EnteredCurrentStatus", "ImageSize_RAW", "NumJobStarts", "NumJobCompletions"),
+        *("RemoteUserCpu", "RemoteSysCpu", "RemoteWallClockTime"),
+        *("ClusterSize", "JobsPresent", "JobsIdle", "JobsRunning", "JobsHeld"),
+    },
+}
 # an epoch is what the run reported and what the job is; what else came of it is in the job's ad
 OF_THE_JOB = {
     *("ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0"),

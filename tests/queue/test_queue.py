@@ -192,6 +192,20 @@ def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -
     assert sorted(groups[0]) == ["Id", "JobCount", "JobIds", "MyType", "RequestCpus"]
 
 
+def test_cluster_ads_come_with_the_jobs_if_asked_for(queue: Queue, slots: DirectQueue) -> None:
+    slots.submit_many([{"Args": str(n)} for n in range(2)], {"Cmd": "/bin/sh", "Owner": "alice"})
+    slots.submit()
+    opts = fetchwork.QueryOpts.IncludeClusterAd | fetchwork.QueryOpts.IncludeJobsetAds
+    first, second, *jobs = queue.query(opts=opts)
+    assert ["ProcId" in ad for ad in (first, second)] == [False, False]
+    assert (first["ClusterId"], first["Cmd"], first["TotalSubmitProcs"]) == (1, "/bin/sh", 2)
+    assert "Args" not in first
+    assert ids(jobs) == ["1.0", "1.1", "2.0"]
+    # a constraint holds for the ads of clusters too
+    assert len(queue.query('Cmd == "/bin/sh"', ["ClusterId"], opts=opts)) == 3
+    assert len(queue.query("ProcId == 1", opts=opts)) == 1
+
+
 def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
     slots.submit_many([{}] * 4)
     slots.started()
@@ -214,7 +228,7 @@ def test_my_jobs_only_are_those_of_the_calling_account(
 
 def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
     with pytest.raises(ValueError, match="allowed are AutoCluster"):
-        queue.query(opts=fetchwork.QueryOpts.IncludeClusterAd)
+        queue.query(opts=1 << 20)
 
 
 def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
