@@ -10,6 +10,7 @@ from fetchwork.classad.values import ClassAd, number, truth
 from fetchwork.config import HostConfig
 from fetchwork.db import schema
 from fetchwork.db.database import Database
+from fetchwork.db.roles import quoted
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
 from fetchwork.queue import Queue
@@ -67,6 +68,7 @@ def _check_one(
     if any(line.verdict == "FAIL" for line in role):
         return
     yield from _largest_ad(config, name, database)
+    yield from _readers(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:
         yield from _fetches(config, name, queue, row["now"])
@@ -135,6 +137,24 @@ def _largest_ad(config: HostConfig, name: str, database: Database) -> Iterator[L
             f" {read}",
             f"host.pipe_buffer_max = {taken:.0f}, then fetchwork config install and condor_restart;"
             f" or fetchwork db setting max_ad_bytes {read}",
+        )
+
+
+def _readers(name: str, database: Database) -> Iterator[Line]:
+    """May maintenance end sessions that hold back readers of events (setting max_reader_lag)?"""
+    (row,) = database.query(
+        "SELECT r.rolname AS owner,"
+        " pg_has_role(r.oid, 'pg_signal_backend', 'USAGE')"
+        " AND pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE')"
+        " AS may"
+        " FROM pg_proc AS p JOIN pg_roles AS r ON r.oid = p.proowner"
+        " WHERE p.pronamespace = 'fetchwork'::regnamespace AND p.proname = 'maintain_queue'"
+    )
+    if not row["may"]:
+        yield warned(
+            "events",
+            f"{name}: role {row['owner']}, which owns the schema, can't end sessions that hold back readers",
+            f"GRANT pg_signal_backend, pg_read_all_stats TO {quoted(row['owner'])}",
         )
 
 

@@ -350,6 +350,26 @@ def test_host_that_does_not_read_all_that_submit_takes(host: TestHost) -> None:
     assert "host.pipe_buffer_max = 100000" in line.remedy
 
 
+def test_owner_of_the_schema_who_cannot_end_sessions(host: TestHost) -> None:
+    call = host.connection.execute
+    call('CREATE ROLE "schema-owner"')
+    try:
+        call('GRANT CREATE ON SCHEMA fetchwork TO "schema-owner"')
+        call('ALTER FUNCTION fetchwork.maintain_queue OWNER TO "schema-owner"')
+        line = only([line for line in host.diagnose() if line.subject == "events"])
+        assert line.verdict == "warn"
+        assert line.text == (
+            "main: role schema-owner, which owns the schema, can't end sessions that hold back readers"
+        )
+        assert line.remedy == 'GRANT pg_signal_backend, pg_read_all_stats TO "schema-owner"'
+        call(line.remedy)
+        assert not [line for line in host.diagnose() if line.subject == "events"]
+    finally:
+        call("ALTER FUNCTION fetchwork.maintain_queue OWNER TO CURRENT_USER")
+        call('DROP OWNED BY "schema-owner"')
+        call('DROP ROLE "schema-owner"')
+
+
 @root_only
 def test_owner_unknown_on_the_host(host: TestHost) -> None:
     host.connection.execute(
