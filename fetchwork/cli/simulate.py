@@ -17,6 +17,9 @@ from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import Connect, allow_connections, connect_to
 
+#: agents that start at once: each takes a second or two of CPU until it answers
+STARTING = 4
+
 EXAMPLE = """\b
 Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times faster
   fetchwork submit sleep.sub
@@ -119,11 +122,13 @@ def cli(
                 simulated.append(host(host_config.name, connect_to(host_config.socket), spool))
             else:
                 directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchwork-")))
-                for agent in [_agent(host_config, keyword, directory, n) for n in range(1, hosts + 1)]:
-                    agent.spawn()
-                    stack.push_async_callback(agent.stop)
-                    await agent.ready()
-                    simulated.append(host(agent.name, connect_to(agent.socket), agent.spool))
+                agents = [
+                    _agent(host_config, keyword, directory, slots, number) for number in range(1, hosts + 1)
+                ]
+                stack.push_async_callback(_stop, agents)
+                for first in range(0, hosts, STARTING):
+                    await asyncio.gather(*(agent.start() for agent in agents[first : first + STARTING]))
+                simulated += [host(agent.name, connect_to(agent.socket), agent.spool) for agent in agents]
             return await _play(simulated, ledger, seconds, jobs)
 
     allow_connections()
@@ -145,14 +150,24 @@ def _keyword(host_config: config.HostConfig, keyword: str | None) -> str:
     return keyword
 
 
-def _agent(host_config: config.HostConfig, keyword: str, directory: Path, number: int) -> AgentProcess:
+async def _stop(agents: list[AgentProcess]) -> None:
+    await asyncio.gather(*(agent.stop() for agent in agents))
+
+
+def _agent(
+    host_config: config.HostConfig, keyword: str, directory: Path, slots: int, number: int
+) -> AgentProcess:
     settings = host_config.keywords[keyword]
     assert settings.database is not None, "filled in when the file was read"
     return AgentProcess(
         directory,
         f"sim{number}",
         host_config.databases[settings.database].conninfo,
-        agent={"lease_s": host_config.agent.lease_s, "pool_size": host_config.agent.pool_size},
+        agent={
+            "lease_s": host_config.agent.lease_s,
+            "pool_size": host_config.agent.pool_size,
+            "max_waiting_fetches": min(4096, max(slots, host_config.agent.max_waiting_fetches)),
+        },
         keyword={"queues": list(settings.queues), "max_fetch_wait_s": settings.max_fetch_wait_s},
         keyword_name=keyword,
     )
