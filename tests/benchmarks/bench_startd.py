@@ -17,6 +17,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,10 +27,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fetchwork.agent.client import status
-from fetchwork.deploy import compiled
 from fetchwork.hook.wire import HOOKS
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 
 SLOTS = 8
 CONFIG = """
@@ -80,10 +84,10 @@ class Bench:
     def __init__(self, pool: PersonalPool, python_hooks: bool) -> None:
         self.pool = pool
         self.log = pool.condor.log / "StartLog"
-        (self.hooks,) = [path.parent for path in (pool.directory / "hooks").glob("*/hook.conf")]
+        self.hooks = hook_directory(pool)
         self.kinds = {"ours": self.hooks.parent / "ours", "nothing": self.hooks.parent / "nothing"}
         if not python_hooks:
-            _compile_hooks(self.hooks)
+            compile_hooks(self.hooks)
         for directory in self.kinds.values():
             shutil.copytree(self.hooks, directory, symlinks=True)
         _make_noop(self.kinds["nothing"])
@@ -178,16 +182,6 @@ def _wait(true: Callable[[], bool], problem: str) -> None:
         if time.monotonic() > end:
             raise SystemExit(f"bench_startd: {problem} after {PATIENCE_S} s")
         time.sleep(0.2)
-
-
-def _compile_hooks(directory: Path) -> None:
-    """What `fetchwork hooks install --compiled` does, whose compiler the pool's root has not."""
-    built = directory / "compiled"
-    compiled.compile_hook(built)
-    for name in HOOKS:
-        (directory / name).rename(directory / f"{name}.py")
-        (directory / name).hardlink_to(built)
-    built.unlink()
 
 
 def _make_noop(directory: Path) -> None:

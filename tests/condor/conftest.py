@@ -5,7 +5,8 @@ gets where there is one. Without it ``SUITES`` are tested, and ``NEWEST``: by de
 ``OF_THE_VERSION``, in agent mode, where the versions differed, and with ``--all`` in all of them. Tests
 whose HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure
 for ``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
-there is news. The tests of this directory run on three workers (see tests/conftest.py).
+there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this directory
+run on three workers (see tests/conftest.py).
 """
 
 import os
@@ -19,6 +20,7 @@ from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.machine import machine_has_condor
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.conftest import NOT_TESTED
 
 MACHINE = "machine"
@@ -50,10 +52,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 pytest.param(
                     suite,
                     mode,
-                    marks=_marks(suite == seldom and (mode == "direct" or name not in OF_THE_VERSION)),
+                    marks=_marks(
+                        mode == "compiled"
+                        or (suite == seldom and (mode == "direct" or name not in OF_THE_VERSION))
+                    ),
                 )
                 for suite in suites
-                for mode in ("agent", "direct")
+                for mode in ("agent", "direct", *(["compiled"] if name == "test_jobs" else []))
             ],
             scope="session",
         )
@@ -121,6 +126,8 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
 @pytest.fixture(scope="session")
 def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
-    started = make_pool(agent=pool_mode == "agent", config="STARTER_UPDATE_INTERVAL = 2\n")
+    started = make_pool(agent=pool_mode != "direct", config="STARTER_UPDATE_INTERVAL = 2\n")
+    if pool_mode == "compiled":
+        compile_hooks(hook_directory(started))
     yield started
     started.stop()
