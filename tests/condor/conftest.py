@@ -5,8 +5,8 @@ gets where there is one. Without it ``SUITES`` are tested, and ``NEWEST``: by de
 ``OF_THE_VERSION``, in agent mode, where the versions differed, and with ``--all`` in all of them. Tests
 whose HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure
 for ``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
-there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this directory
-run on three workers (see tests/conftest.py).
+there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this
+directory run on three workers (see tests/conftest.py).
 """
 
 import os
