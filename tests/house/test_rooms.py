@@ -37,6 +37,8 @@ ROOMS: dict[str, set[str]] = {
     "files": {"queue", "classad"},
     "dag": {"queue", "classad"},
     "condor": {"queue", "explain", "classad"},
+    # the directory for PYTHONPATH: the bindings' names over the queue
+    "modules": {"queue", "following", "classad", "client"},
     # what a submit host runs
     "accesspoint": {"queue", "client", "db", "agent.peer"},
     # what an execute host runs
@@ -78,7 +80,7 @@ ROOMS: dict[str, set[str]] = {
             "files",
             "following",
         ),
-        *("handlers", "hook", "metrics", "page", "pool", "process", "queue", "simulate"),
+        *("handlers", "hook", "metrics", "modules", "page", "pool", "process", "queue", "simulate"),
     },
     "__main__": {"cli"},
     # the public names, by strings that are resolved on first use

@@ -1,0 +1,37 @@
+"""Loads HTCondor's own module and puts the queue's classes over those that speak to daemons."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def lay_over(name: str) -> None:
+    """Make ``name`` ('htcondor2' or 'htcondor') HTCondor's module with the queue's classes in it.
+
+    Raises ImportError where HTCondor's bindings are not installed.
+    """
+    if name == "htcondor" and "htcondor2" not in sys.modules:
+        # the queue is written for the second version, and must find it whole
+        lay_over("htcondor2")
+    path = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
+    spec = PathFinder.find_spec(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(
+            f"HTCondor's module {name} is not installed for this Python; install the package htcondor",
+            name=name,
+        )
+    module = module_from_spec(spec)
+    # the importer takes what stands here in the end
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    if name == "htcondor2":
+        from fetchwork.modules.second import classes
+    else:
+        from fetchwork.modules.first import classes
+    for attribute, value in classes(module).items():
+        setattr(module, attribute, value)

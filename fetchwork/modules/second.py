@@ -1,0 +1,48 @@
+"""``htcondor2`` over the queue."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from fetchwork.classad.values import ClassAd
+from fetchwork.modules.common import NO_DAEMON, NO_METHOD, absent, keeps_logs, ping_ad, refusing
+from fetchwork.queue.collector import Collector as QueueCollector
+from fetchwork.queue.synchronous import Queue
+
+
+class Collector(QueueCollector):
+    """``htcondor2.Collector``: the queue as a schedd, hosts and slots as startds.
+
+    ``pool`` names a collector of HTCondor's, of which there is none: the queue is the one that this process's
+    environment, or the access point, names.
+    """
+
+    def __init__(self, pool: object = None) -> None:
+        super().__init__(None)
+
+
+def classes(module: ModuleType) -> dict[str, Any]:
+    """What stands in ``htcondor2`` in place of HTCondor's own."""
+
+    class Schedd(Queue):
+        """``htcondor2.Schedd``: the queue."""
+
+        def __init__(self, location: object = None) -> None:
+            super().__init__(location if isinstance(location, ClassAd) else None)
+
+    for name, reason in NO_METHOD.items():
+        if hasattr(module.Schedd, name):
+            setattr(Schedd, name, refusing(module, f"Schedd.{name}", reason))
+    found: dict[str, Any] = {"Schedd": Schedd, "Collector": Collector}
+    found["ping"] = lambda *_, **__: ping_ad(ClassAd)
+    for name in ("send_command", "send_alive"):
+        found[name] = refusing(module, name, "there are no daemons to send a command to")
+    if not keeps_logs():
+        from fetchwork.following.eventlog import JobEventLog
+
+        found["JobEventLog"] = JobEventLog
+    for name, reason in NO_DAEMON.items():
+        if hasattr(module, name):
+            found[name] = absent(module, name, reason)
+    return found

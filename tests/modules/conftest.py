@@ -1,0 +1,70 @@
+"""Programs for HTCondor's bindings, run with the directory of modules on PYTHONPATH."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import fetchwork.modules
+from fetchwork.pool.postgres import PostgresServer
+from tests.accesspoint.point import AccessPoint
+from tests.direct_queue import DirectQueue
+from tests.kept import kept_database
+
+MODULES = Path(fetchwork.modules.__file__).parent
+
+
+@pytest.fixture
+def conninfo(postgres: PostgresServer) -> str:
+    """As in tests/conftest.py, of a database that is put back for each test."""
+    return kept_database(postgres)
+
+
+@pytest.fixture
+def slots(connection: psycopg.Connection) -> DirectQueue:
+    """Plays hosts and slots on the same database."""
+    return DirectQueue(connection)
+
+
+@pytest.fixture(params=["database", "access point"])
+def environment(
+    request: pytest.FixtureRequest, conninfo: str, public_directory: Callable[[], Path]
+) -> Iterator[dict[str, str]]:
+    """What a program's environment has: a connection string, or an access point's socket."""
+    if request.param == "database":
+        yield {"FETCHWORK_DSN": conninfo}
+        return
+    if os.geteuid() != 0:
+        pytest.skip("an access point for everybody is root's")
+    directory = public_directory()
+    directory.chmod(0o777)
+    point = AccessPoint(directory, conninfo, "--min-uid", "1").start()
+    yield {"FETCHWORK_ACCESS_POINT": str(point.socket), "FETCHWORK_OWNER": "nobody"}
+    assert point.stop() == 0
+
+
+@pytest.fixture
+def program(environment: dict[str, str], tmp_path: Path) -> Callable[..., str]:
+    """Runs a program; what it prints, or its errors."""
+    cleared = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PG", "FETCHWORK_", "PYTHON"))
+    }
+
+    def run(text: str, *, fails: bool = False) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-c", text],
+            cwd="/tmp",
+            env={**cleared, **environment, "PYTHONPATH": str(MODULES)},
+            capture_output=True,
+            text=True,
+        )
+        assert (ran.returncode != 0) is fails, ran.stderr
+        return ran.stderr if fails else ran.stdout
+
+    return run

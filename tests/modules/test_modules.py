@@ -1,0 +1,147 @@
+"""HTCondor's modules over the queue, as the programs that use them call them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.direct_queue import DirectQueue
+
+Program = Callable[..., str]
+
+# a job's Owner: root has none
+PREAMBLE = """
+import getpass, pwd
+getpass.getuser = lambda: "nobody"
+"""
+
+SECOND = (
+    PREAMBLE
+    + """
+import htcondor2, classad2
+assert htcondor2.version().startswith("$CondorVersion")
+submit = htcondor2.Submit({
+    "executable": "/bin/sleep", "arguments": "$(seconds)", "request_cpus": "1",
+    "transfer_executable": "false", "My.Stamp": '"of mine"',
+})
+location = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd)
+schedd = htcondor2.Schedd(location)
+result = schedd.submit(submit, itemdata=iter([{"seconds": "1"}, {"seconds": "2"}]))
+cluster = result.cluster()
+assert result.num_procs() == 2
+ads = schedd.query(f"ClusterId == {cluster}", projection=["ProcId", "JobStatus", "Stamp", "Owner"])
+assert [(ad["ProcId"], ad["JobStatus"], ad["Stamp"], ad["Owner"]) for ad in ads] == [
+    (0, 1, "of mine", "nobody"), (1, 1, "of mine", "nobody")
+], ads
+assert isinstance(ads[0], classad2.ClassAd)
+(summary,) = schedd.query("true", opts=htcondor2.QueryOpts.SummaryOnly)
+assert summary["Idle"] == 2, summary
+assert schedd.act(htcondor2.JobAction.Hold, f"{cluster}.0", reason="wait")["TotalSuccess"] == 1
+assert schedd.query(f"JobStatus == 5", ["HoldReason"])[0]["HoldReason"].startswith("wait")
+schedd.edit([f"{cluster}.1"], "JobPrio", "7")
+schedd.act(htcondor2.JobAction.Remove, [f"{cluster}.0", f"{cluster}.1"])
+assert schedd.query(f"ClusterId == {cluster}") == []
+(ended, *_) = schedd.history(f"ClusterId == {cluster} && ProcId == 1", ["JobStatus", "JobPrio"], 1)
+assert (ended["JobStatus"], ended["JobPrio"]) == (3, 7)
+assert htcondor2.ping(location)["AuthorizationSucceeded"] is True
+assert len(htcondor2.Collector("cm.example.org").locateAll(htcondor2.DaemonType.Schedd)) == 1
+print("done")
+"""
+)
+
+
+def test_a_program_of_the_second_version_runs(program: Program) -> None:
+    assert program(SECOND) == "done\n"
+
+
+FIRST = (
+    PREAMBLE
+    + """
+import warnings
+warnings.simplefilter("ignore")
+import classad, htcondor
+schedd = htcondor.Schedd(htcondor.Collector("cm.example.org").locate(htcondor.DaemonTypes.Schedd))
+submit = htcondor.Submit({"executable": "/bin/sleep", "arguments": "9", "transfer_executable": "false"})
+with schedd.transaction() as txn:
+    ads = []
+    cluster = submit.queue(txn, count=3, ad_results=ads)
+assert len(ads) == 3 and isinstance(ads[0], classad.ClassAd)
+found = [ad["ProcId"] for ad in schedd.xquery(requirements=f"ClusterId == {cluster}", projection=["ProcId"])]
+assert found == [0, 1, 2], found
+assert schedd.query(classad.ExprTree(f"ClusterId == {cluster} && ProcId == 1"), ["ProcId"])[0]["ProcId"] == 1
+result = schedd.submit(submit, itemdata=[{"arguments": "1"}], count=2)
+assert result.num_procs() == 2
+assert schedd.act(htcondor.JobAction.Hold, f"ClusterId == {cluster}")["TotalSuccess"] == 3
+assert schedd.act(htcondor.JobAction.Remove, [f"{cluster}.0"])["TotalSuccess"] == 1
+(ended,) = schedd.history(f"ClusterId == {cluster}", ["JobStatus"], 1)
+assert ended["JobStatus"] == 3
+with htcondor.SecMan() as security:
+    security.setTag("x")
+    assert security.ping(None, "WRITE")["AuthorizationSucceeded"]
+try:
+    schedd.submit(htcondor.Submit({"executable": "/bin/true", "universe": "vm"}))
+except htcondor.HTCondorIOError as error:
+    print("refused:", error)
+"""
+)
+
+
+def test_a_program_of_the_first_version_runs(program: Program) -> None:
+    assert program(FIRST).startswith("refused: ")
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("htcondor2", "htcondor2.Negotiator()"),
+        ("htcondor2", "htcondor2.Startd()"),
+        ("htcondor2", "htcondor2.Credd()"),
+        ("htcondor2", "htcondor2.Schedd().refreshGSIProxy(1, 0, 'x', -1)"),
+        ("htcondor2", "htcondor2.Schedd().retrieve('1.0')"),
+        ("htcondor2", "htcondor2.send_command(None, None)"),
+        ("htcondor", "htcondor.Negotiator()"),
+        ("htcondor", "htcondor.Schedd().spool([])"),
+        ("htcondor", "htcondor.RemoteParam(None)"),
+        ("htcondor", "htcondor.SecMan().getCommandString(1)"),
+    ],
+)
+@pytest.mark.parametrize("environment", ["database"], indirect=True)
+def test_what_has_no_meaning_here_says_so_in_one_sentence(program: Program, module: str, call: str) -> None:
+    told = program(f"import warnings; warnings.simplefilter('ignore')\nimport {module}\n{call}\n", fails=True)
+    (last,) = [line for line in told.splitlines() if "HTCondorException: " in line]
+    assert "has no meaning in a fetchwork queue: " in last
+
+
+@pytest.mark.parametrize("environment", ["database"], indirect=True)
+def test_all_names_of_htcondor_s_modules_are_there(program: Program) -> None:
+    quiet = "import sys, warnings; warnings.simplefilter('ignore')"
+    without = "sys.path[:] = [p for p in sys.path if not p.endswith('modules')]"
+    for module in ("htcondor2", "htcondor"):
+        names = f"import {module}; print(*(n for n in dir({module}) if n[0] != '_'))"
+        over = set(program(f"{quiet}\n{names}").split())
+        assert set(program(f"{quiet}\n{without}\n{names}").split()) <= over
+
+
+def test_an_event_log_is_read_as_the_program_asks(
+    program: Program, slots: DirectQueue, tmp_path: object
+) -> None:
+    text = (
+        PREAMBLE
+        + """
+import os, tempfile, htcondor2
+directory = tempfile.mkdtemp()
+os.chmod(directory, 0o777)
+log = os.path.join(directory, "a.log")
+submit = htcondor2.Submit(f"executable = /bin/true\\ntransfer_executable = false\\nlog = {log}")
+schedd = htcondor2.Schedd()
+cluster = schedd.submit(submit, count=2).cluster()
+schedd.act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}")
+seen = []
+for event in htcondor2.JobEventLog(log).events(stop_after=20):
+    seen.append((event.proc, event.type))
+    if len(seen) == 4:
+        break
+assert sorted(seen) == [(0, 0), (0, 9), (1, 0), (1, 9)], seen
+print("done")
+"""
+    )
+    assert program(text) == "done\n"
