@@ -40,7 +40,6 @@ _ONE_SLOT = "a fetched job runs in one slot"
 #: nothing, the reason)
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "transfer_executable": (("false", "no", "0"), _NO_TRANSFER),
-    "copy_to_spool": (("false", "no", "0"), _NO_TRANSFER),
     "max_materialize": ((), _MATERIALIZE),
     "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
     "deferral_time": ((), "the clause that HTCondor adds to requirements is true in a schedd's queue only"),
@@ -50,6 +49,21 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "log_xml": (("false", "no", "0"), "the event log is written in HTCondor's text form"),
     "interactive": (("false", "no", "0"), "there is no shadow to talk to"),
     "allow_startup_script": (("false", "no", "0"), "HTCondor's starter of fetched work does not do it"),
+}
+
+_LATER = "it is of a later HTCondor than the one that reads descriptions here"
+
+#: commands of HTCondor's manual that the bindings do not know, and would pass over in silence -> the reason
+UNREAD: dict[str, str] = {
+    "retry_request_memory": "a job that needs more memory is held: release it with another request_memory",
+    "retry_request_memory_increase": "a job that needs more memory is held",
+    "retry_request_memory_max": "a job that needs more memory is held",
+    "retry_request_disk": "a job that needs more disk is held",
+    "container_is_common": "fetched work has no container support",
+    "docker_pull_policy": "fetched work has no container support",
+    "docker_override_entrypoint": "fetched work has no container support",
+    "wantnametag": _LATER,
+    "output_directory": "the starter of fetched work does not do it",
 }
 
 # commands that HTCondor knows although, alone, they change nothing in the ad; used to notice a misspelt one
@@ -197,12 +211,32 @@ def from_description(
             raise SubmitError("no queue statement; allowed: a description ends with 'queue' or 'queue N'")
         statement = Statement(text, f"queue {queue}", 0)
     first, rest = _read(statement, cluster_id)
+    if not any(name.lower() in _DOMAIN for name, _ in _assignments(statement.commands)):
+        first = _without_domain(first)
+        rest = map(_without_domain, rest)
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
     if first.get("JobStatus") == JobStatus.HELD:
         common["JobStatus"] = JobStatus.HELD
     if owner is not None:
         common["Owner"] = owner
     return Jobs(common, itertools.chain([{}], rest))
+
+
+_DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
+#: the clause that HTCondor adds for `should_transfer_files = NO`
+_SAME_DOMAIN = " && (TARGET.FileSystemDomain == MY.FileSystemDomain)"
+
+
+def _without_domain(ad: Json) -> Json:
+    """An ad whose Requirements do not ask for the file system domain of the machine it was submitted on.
+
+    HTCondor adds that to each job without file transfer. Here it would let such a job, which every fetched
+    job is, wait for ever on hosts of another domain; a domain counts where the description names one.
+    """
+    requirements = ad.get("Requirements")
+    if isinstance(requirements, str) and requirements.endswith(f"{_SAME_DOMAIN})/"):
+        return {**ad, "Requirements": requirements.removesuffix(f"{_SAME_DOMAIN})/") + ")/"}
+    return ad
 
 
 def with_commands(text: str, lines: Sequence[str]) -> str:
@@ -328,7 +362,7 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
                 f"command '{name} = {submit[name].strip()[:60]}' can't be honoured:"
                 " nothing puts values of the slot in place of $$(...); allowed: leave it out"
             )
-        harmless, reason = UNHONOURED.get(name.lower(), ((), ""))
+        harmless, reason = UNHONOURED.get(name.lower(), ((), UNREAD.get(name.lower(), "")))
         if reason and submit[name].strip().lower() not in harmless:
             allowed = f"; allowed: {' or '.join(harmless[:1])}" if harmless else "; allowed: leave it out"
             raise SubmitError(

@@ -272,7 +272,9 @@ FROM unnest(ARRAY[
     -- what submit writes about files and the standard universe
     'TransferInputSizeMB', 'WhenToTransferOutput', 'TransferIn', 'TransferOut', 'TransferErr',
     'TransferExecutable', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser', 'WantRemoteIO',
-    'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize', 'ContainerImageSource'
+    'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize', 'ContainerImageSource',
+    -- hints to a schedd, which harm nobody who has none: mail, and how long it keeps a claim
+    'JobNotification', 'EmailAttributes', 'KeepClaimIdle'
 ]) AS a (name);
 
 -- Refused at submit: they would make a job pass for a run, or for another hook's.
@@ -304,7 +306,8 @@ FROM (
         ('fetched work has no file transfer; jobs see the file system of the execute host', '[]',
             ARRAY['FileRemaps', 'BufferFiles', 'FetchFiles', 'CompressFiles', 'AppendFiles', 'LocalFiles',
             'RemoteIwd', 'MaxTransferInputMB', 'MaxTransferOutputMB', 'DontEncryptInputFiles',
-            'DontEncryptOutputFiles', 'ManifestDir', 'TransferContainer', 'ContainerTargetDir']),
+            'DontEncryptOutputFiles', 'EncryptInputFiles', 'EncryptOutputFiles', 'ManifestDir',
+            'TransferContainer', 'ContainerTargetDir']),
         ('the starter of fetched work truncates the files at each start', '[true]',
             ARRAY['EraseOutputAndErrorOnRestart']),
         ('fetched work has no shadow to talk to (chirp)', '[false]',
@@ -314,7 +317,8 @@ FROM (
             'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal',
             'CheckpointDestination']),
         ('there is no credential to send with fetched work', '[""]',
-            ARRAY['X509UserProxy', 'x509userproxysubject', 'OAuthServicesNeeded', 'SendCredential']),
+            ARRAY['X509UserProxy', 'x509userproxysubject', 'OAuthServicesNeeded', 'SendCredential',
+            'ScitokensFile']),
         ('HTCondor 25 ignores it for fetched work', '[""]',
             ARRAY['PreCmd', 'PreArguments', 'PreArgs', 'PreEnvironment', 'PostCmd', 'PostArguments',
             'PostArgs', 'PostEnvironment']),
@@ -331,7 +335,7 @@ FROM (
             ARRAY['CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'CronWindow',
             'CronPrepTime']),
         ('there is no schedd that would wait', '[0]',
-            ARRAY['NextJobStartDelay', 'KeepClaimIdle']),
+            ARRAY['NextJobStartDelay']),
         ('there is no schedd that would record it', '[""]',
             ARRAY['JobMachineAttrs', 'JobAdInformationAttrs', 'UserLogExecuteEventAttrs']),
         ('a fetched job runs in one slot', '[0, 1]',
@@ -344,10 +348,6 @@ FROM (
             ARRAY['JobSetName']),
         ('event logs are written in the classic form', '[false]',
             ARRAY['UserLogUseXML']),
-        ('fetchwork sends no mail; follow the events', '[0]',
-            ARRAY['JobNotification']),
-        ('fetchwork sends no mail; follow the events', '[""]',
-            ARRAY['EmailAttributes']),
         ('ended jobs are in the view "history"', '[false]',
             ARRAY['LeaveJobInQueue']),
         ('fetchwork keeps what the jobs of a cluster have in common once by itself', '[]',

@@ -1,0 +1,162 @@
+"""What becomes of each submit command of HTCondor's manual, found out by submitting it.
+
+``fetchwork/condor/SUBMIT_COMMANDS.md`` is this table; a test compares the two. To write it anew, run
+``FETCHWORK_WRITE_TABLE=1 .venv/bin/pytest tests/commands/test_submit_table.py``.
+"""
+
+import re
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from fetchwork.errors import FetchworkError
+from fetchwork.queue import submission
+from fetchwork.queue.session import Session
+
+COMMANDS = Path(__file__).parents[1] / "data/jobs/submit_commands.txt"
+DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/SUBMIT_COMMANDS.md"
+
+#: commands of other universes begin so; they leave no trace in a vanilla job, and ``universe`` is refused
+_OF_UNIVERSES = (
+    *(
+        "arc_",
+        "aws_",
+        "azure_",
+        "batch_extra",
+        "batch_project",
+        "batch_queue",
+        "batch_runtime",
+        "cloud_label",
+    ),
+    *("ec2_", "gce_", "grid_", "gs_", "jar_", "java_", "s3_", "vm_", "xen_", "delegate_", "rendezvousdir"),
+)
+
+#: read by HTCondor's own submit on the way to other commands, so nothing of them stands in an ad by name
+_READ = {
+    "queue": "makes the jobs",
+    "executable": "`Cmd`",
+    "universe": "vanilla jobs",
+}
+
+HEAD = """\
+# Submit commands
+
+What becomes of each command of a submit description. This table is made by submitting each of them
+(`tests/commands/submit_table.py`), and compared with what the code does in each run of the tests.
+
+- **honoured**: the job has what the command asks for.
+- **hint**: accepted, and passed over: it asks a schedd, a shadow or a mail program for something that does
+  not change what the job computes or where.
+- **refused**: at submit, by name, with the reason, unless its value asks for nothing.
+
+HTCondor adds `TARGET.FileSystemDomain == MY.FileSystemDomain` to the requirements of a job without file
+transfer. Here a domain counts only where the description names one (`+FileSystemDomain = "..."`): hosts that
+fetch work are seldom of the domain of the machine on which somebody submits.
+
+| command | becomes | how, or why |
+|---|---|---|
+"""
+
+
+class Command(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    becomes: Literal["honoured", "hint", "refused"]
+    why: str
+
+
+def samples() -> list[tuple[str, str]]:
+    """The commands, each with a value."""
+    lines = COMMANDS.read_text().splitlines()[1:]
+    return [(name, value) for name, _, value in (line.partition(" = ") for line in lines)]
+
+
+def what_becomes_of(session: Session, name: str, value: str) -> Command:
+    """Submit it, and look at the job."""
+    if name == "queue":
+        return Command(name, "honoured", _READ[name])
+    if name.lower().startswith(_OF_UNIVERSES):
+        return Command(name, "refused", "of a universe that is refused: fetched jobs are vanilla jobs")
+    try:
+        context = next((lines for begin, lines in _CONTEXT.items() if name.startswith(begin)), "")
+        plain = _stored(session, context)
+        with_it = _stored(session, f"{context}{name} = {value}\n")
+    except FetchworkError as problem:
+        return Command(name, "refused", _reason(str(problem)))
+    changed = sorted(
+        key
+        for key in plain.keys() | with_it.keys()
+        if plain.get(key) != with_it.get(key) and key not in _CHANGING
+    )
+    if name in _READ:
+        return Command(name, "honoured", _READ[name])
+    if changed and name not in HINTS:
+        return Command(name, "honoured", ", ".join(f"`{key}`" for key in changed))
+    return Command(name, "hint", HINTS.get(name, ""))
+
+
+#: commands that mean something beside others only
+_CONTEXT = {
+    "gpus_m": "request_gpus = 1\n",
+    "require_gpus": "request_gpus = 1\n",
+    "cron_": "cron_minute = 5\n",
+    "deferral_": "deferral_time = 1800000000\n",
+    "container_service": "container_image = x.sif\n",
+}
+
+#: of each submission their own
+_CHANGING = frozenset(
+    {"AutoClusterId", "ClusterId", "GlobalJobId", "QDate", "EnteredCurrentStatus", "ServerTime", "RunId"}
+)
+
+#: why it harms nobody to pass over a command
+HINTS = {
+    "copy_to_spool": "the executable is that of the path; nothing is spooled",
+    "dagman_log": "said by DAGMan of its own jobs, and read by nobody else",
+    "email_attributes": "nothing is mailed; follow the events",
+    "image_size": "measured when the job runs",
+    "job_lease_duration": "the agent's lease is the database's setting",
+    "job_machine_attrs_history_length": "of job_machine_attrs, which is refused",
+    "keep_claim_idle": "there is no schedd that would keep a claim",
+    "match_list_length": "the matches of a job are its runs",
+    "noop_job_exit_code": "of noop_job, which is refused",
+    "noop_job_exit_signal": "of noop_job, which is refused",
+    "notification": "nothing is mailed; follow the events",
+    "notify_user": "nothing is mailed; follow the events",
+    "skip_filechecks": "files are those of the execute host, so none is checked",
+    "stack_size": "of the standard universe, which HTCondor has no more",
+    "stream_error": "the job writes to the file itself",
+    "stream_input": "the job reads the file itself",
+    "stream_output": "the job writes to the file itself",
+    "submit_event_notes_attrs": "the submit event has what submit_event_notes says",
+    "transfer_error": "the job writes to the file itself",
+    "transfer_input": "the job reads the file itself",
+    "transfer_output": "the job writes to the file itself",
+    "when_to_transfer_output": "nothing is transferred",
+}
+
+
+def _stored(session: Session, line: str) -> dict[str, object]:
+    """The job that a description with a line makes, as the queue has it."""
+    executable = "" if line.startswith("executable") else "executable = /bin/true\n"
+    made = submission.put(session.database, f"{executable}{line}queue\n", owner="alice")
+    (job,) = session.items("jobs", constraint=f"ClusterId == {made.cluster()}")
+    return dict(job)
+
+
+def _reason(message: str) -> str:
+    text = " ".join(message.split())
+    for start in ("can't be honoured: ", "refuses the description: "):
+        if start in text:
+            text = text.partition(start)[2]
+    text = re.sub(r"; allowed: .*", "", text)
+    text = re.sub(r"^.*?attribute '?\w+'? .*?: ", "", text)
+    return text.replace("|", "\\|")
+
+
+def document(rows: list[Command]) -> str:
+    """The table as Markdown."""
+    lines = [f"| `{row.name}` | {row.becomes} | {row.why} |" for row in rows]
+    counts = {word: sum(row.becomes == word for row in rows) for word in ("honoured", "hint", "refused")}
+    tail = f"\nOf {len(rows)} commands {counts['honoured']} are honoured, {counts['hint']} are hints,"
+    return HEAD + "\n".join(lines) + "\n" + tail + f" {counts['refused']} are refused.\n"
