@@ -117,3 +117,19 @@ def test_a_pool_ends_with_its_program_unless_it_is_detached(
     assert attached.who()["IsReady"]
     assert attached.stop().state == "STOPPED"
     assert len(attached.who()) == 0
+
+
+def test_states_follow_each_other_and_two_pools_live_beside_each_other(
+    root: CondorRoot, suite: str, public_directory: Callable[[], Path]
+) -> None:
+    pool = fetchwork.PersonalPool(public_directory() / "pool", use_config=False, suite=suite, slots=1)
+    states = [pool.state]
+    for step in (pool.initialize, pool.start, pool.start, pool.stop, pool.stop, pool.start):
+        assert step() is pool
+        states.append(pool.state)
+    assert states == ["UNINITIALIZED", "INITIALIZED", "READY", "READY", "STOPPED", "STOPPED", "READY"]
+    with fetchwork.PersonalPool(public_directory() / "pool", suite=suite, slots=1) as another:
+        assert (another.state, pool.state) == ("READY", "READY")
+        assert another.conninfo != pool.conninfo
+        assert pool.who()["IsReady"]
+    assert pool.stop().state == "STOPPED"
