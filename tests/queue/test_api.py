@@ -90,6 +90,13 @@ def test_empty_list_of_jobs_means_no_job(queue: Queue, slots: DirectQueue) -> No
     assert queue.edit([], "JobPrio", "1") == 0
 
 
+def test_reason_that_is_no_text_is_a_type_error(queue: Queue, slots: DirectQueue) -> None:
+    job = slots.submit()
+    with pytest.raises(TypeError, match="reason must be a string"):
+        queue.act(fetchwork.JobAction.Hold, job, reason=5)  # type: ignore[arg-type]
+    assert slots.status(job) == 1
+
+
 def test_wrong_constraint_is_a_value_error_as_in_the_bindings(queue: Queue) -> None:
     with pytest.raises(ValueError, match="not a ClassAd expression"):
         queue.query("(((")
