@@ -23,8 +23,8 @@ _WORDS = (
     "mergeenvironment min pow quantize real regexp regexpmember regexps reltime replace replaceall round "
     "size split splitslotname splitusername strcat strcmp stricmp string stringlist_regexpmember "
     "stringlistavg stringlistimember stringlistisubsetmatch stringlistmax stringlistmember stringlistmin "
-    "stringlistregexpmember stringlistsize stringlistsubsetmatch stringlistsum substr sum tolower toupper "
-    "undefined version_in_range versioncmp versionge versiongt versionle versionlt "
+    "stringlistregexpmember stringlistsintersect stringlistsize stringlistsubsetmatch stringlistsum substr "
+    "sum tolower toupper undefined version_in_range versioncmp versionge versiongt versionle versionlt "
 )
 _COMPUTING = frozenset(_WORDS.split())
 #: with fewer arguments than these they tell the time

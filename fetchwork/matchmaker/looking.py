@@ -7,6 +7,7 @@ time in this request. What is left is for the next request, which comes at once 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -109,8 +110,10 @@ class Looking:
         for number, text in slots.items():
             self._read_slot(number, text)
             if isinstance(slot := self._slots[number], KnownSlot):
-                for names in itertools.islice(self._names, _EXPECTED_NAMES):
-                    self._verdicts.table(slot, names)
+                # whatever goes wrong is found out, and blamed, when something is put against the slot
+                with contextlib.suppress(Exception):
+                    for names in itertools.islice(self._names, _EXPECTED_NAMES):
+                        self._verdicts.table(slot, names)
         self._at.end()
 
     def slot_ad(self, number: int) -> Any:

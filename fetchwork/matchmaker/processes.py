@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
@@ -84,9 +83,16 @@ class Processes:
 
     async def tell(self, request: Json) -> None:
         """Send what has no answer; a worker that has ended is found out about by who asks next."""
-        if self._link is not None:
-            with contextlib.suppress(ConnectionError):
-                await asyncio.get_running_loop().sock_sendall(self._link, frames.encode(request))
+        if self._link is None:
+            return
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._link, frames.encode(request))
+        except ConnectionError:
+            return
+        except BaseException:
+            # half a message may lie in the socket
+            self.drop_worker()
+            raise
 
     def drop_worker(self) -> None:
         """Let the next request go to a new worker; this one ends by itself."""

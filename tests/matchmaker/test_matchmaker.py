@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -389,3 +390,18 @@ async def test_matchmaker_is_asked_to_print_once_for_what_stays_in_the_database(
         await matchmaker.close()
     assert texts[0] == texts[1]
     assert matchmaker.processes.worker == 1
+
+
+async def test_message_that_was_cut_costs_the_worker_and_no_answer(matchmaker: Matchmaker) -> None:
+    waiting = ads(PLAIN)
+    await matchmaker.look([Look(SLOT, [1])], waiting)
+    (worker,) = children(zygote_of(matchmaker))
+    os.kill(worker, signal.SIGSTOP)
+    # more than the socket takes at once
+    large = SLOT + b"Text = " + b'"' + b"x" * 1_000_000 + b'"\n'
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await matchmaker.expect(large)
+    os.kill(worker, signal.SIGCONT)
+    look = Look(large, [1])
+    assert fitting(look, (await matchmaker.look([look], waiting)).seen[0]) == [1]
