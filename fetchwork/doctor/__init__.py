@@ -11,7 +11,7 @@ from pathlib import Path
 from fetchwork import config as host_file
 from fetchwork.deploy.check import Locator
 from fetchwork.deploy.condorconfig import CondorConfig
-from fetchwork.doctor import agent, condor, daemons, database, hooks
+from fetchwork.doctor import accesspoint, agent, condor, daemons, database, hooks
 from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.errors import ConfigError, FetchworkError
 
@@ -36,6 +36,7 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
         ("hooks", lambda: hooks.check(config, locate)),
         ("agent", lambda: agent.check(config, master_runs=daemons.MASTER in running)),
         ("database", lambda: database.check(config)),
+        ("access point", accesspoint.check),
     ]
     for subject, check in checks:
         try:
