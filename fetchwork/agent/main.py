@@ -293,7 +293,13 @@ class Agent:
         work: list[Awaitable[None]] = [every(SPOOL_S, self.replay_spool), every(LOOK_S, self._look)]
         if self.config.agent_updates:
             slots = self.config.slots
-            updates = Updates(self.runs, slots.initial_update_interval_s, slots.update_interval_s)
+            updates = Updates(
+                self.runs,
+                self.contexts,
+                self.config.agent.spool.with_name(f"{self.config.agent.spool.name}.runs"),
+                first_s=slots.initial_update_interval_s,
+                interval_s=slots.update_interval_s,
+            )
             work.append(every(UPDATES_S, updates.round))
         for lease in self.leases:
             notifications = self.notifications[lease.session]

@@ -7,21 +7,26 @@ reads from /proc: usage of the job's family, and whether it is stopped. It is ha
 it, and a signal that is the answer goes to the job. Elsewhere the hook stays: an agent of another account
 may not signal jobs.
 
-Leases need no updates: the host's beat keeps those of all runs whose starter lives.
+Leases need no updates: the host's beat keeps those of all runs whose starter lives. But a run may be lost
+while no agent lives, and be run again elsewhere. Its job has no hook that would hear of it, so the agent
+writes down which starters run what, before the job starts, and the next agent asks about each of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fetchwork import handlers
 from fetchwork.agent import orphans
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Request
 from fetchwork.log import event
@@ -42,23 +47,67 @@ _STATE, _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _SIZE, _RESIDENT = 0, 11, 12
 
 
 class Updates:
-    """The updates of the runs: the first ``first_s`` after the start, then every ``interval_s`` seconds."""
+    """The updates of the runs: the first ``first_s`` after the start, then every ``interval_s`` seconds.
 
-    def __init__(self, runs: WatchedRuns, first_s: float, interval_s: float) -> None:
+    ``contexts`` are the keywords by their names in lower case; ``file`` keeps the runs for the next agent.
+    """
+
+    def __init__(
+        self,
+        runs: WatchedRuns,
+        contexts: Mapping[str, KeywordContext],
+        file: Path,
+        *,
+        first_s: float,
+        interval_s: float,
+    ) -> None:
         self._runs = runs
         self._first_s = first_s
         self._interval_s = interval_s
         self._due: dict[LiveRun, float] = {}
+        self._file = file
+        #: not among the runs, but their starters may live: first those of the agent before
+        self._left = list(_remembered(file, contexts))
+        self._written: set[int] | None = None
+        runs.on_start = self._remember
 
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
         now = time.monotonic()
-        running = [run for run in self._runs if run.state == "running" and not run.exiting]
+        running = [run for run in self._running() if not run.exiting]
+        # a run may be over for the queue, lost in a silence, and its job live on
+        self._left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
         due = [run for run in running if self._due[run] <= now or self._runs.is_to_end(run)]
         for run in due:
             self._due[run] = now + self._interval_s
-        await asyncio.gather(*(self._update(run) for run in due))
+        # until the agent has taken them over, or their starters are gone
+        known = {run.run_id for run in running}
+        self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
+        await asyncio.gather(*(self._update(run) for run in [*due, *self._left]))
+        if self._written != {run.run_id for run in self._running()}:
+            self._remember()
+
+    def _running(self) -> list[LiveRun]:
+        return [run for run in self._runs if run.state == "running"]
+
+    def _remember(self) -> None:
+        """Write down the runs; a disk that refuses is told, and stops no job."""
+        runs = [*self._running(), *self._left]
+        rows = []
+        for run in runs:
+            starter = Process.of_key(run.starter)
+            if starter is not None:
+                rows.append([run.run_id, run.token, run.context.keyword, run.slot, run.job, str(starter)])
+        new = self._file.with_name(f".{self._file.name}-{os.getpid()}")
+        try:
+            # it holds the runs' tokens
+            with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
+                json.dump(rows, stream)
+            new.replace(self._file)
+        except OSError as error:
+            event(log, logging.ERROR, "runs_not_written", file=self._file, problem=error.strerror)
+        self._written = {run.run_id for run in self._running()}
 
     async def _update(self, run: LiveRun) -> None:
         starter = Process.of_key(run.starter)
@@ -86,9 +135,32 @@ class Updates:
             job.signal(number)
         except OSError as error:
             problem = error.strerror
-        self._due[run] = time.monotonic() + ENDING_S
+        if run in self._due:
+            self._due[run] = time.monotonic() + ENDING_S
         level = logging.INFO if problem is None else logging.ERROR
         event(log, level, "job_signalled", run=run.run_id, job=run.job, signal=number, problem=problem)
+
+
+def _starter_lives(run: LiveRun) -> bool:
+    starter = Process.of_key(run.starter)
+    return starter is not None and starter.alive
+
+
+def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
+    """The runs that the agent before has written down, of starters that live; none where it left nothing."""
+    try:
+        rows = json.loads(file.read_text())
+        for run_id, token, keyword, slot, job, starter in rows:
+            process = Process.parse(starter)
+            context = contexts.get(keyword.lower())
+            if context is not None and process is not None and process.alive:
+                run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
+                run.starter = process.key
+                yield run
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        event(log, logging.ERROR, "runs_not_read", file=file, problem=str(error))
 
 
 async def _no_fetch(task: Task) -> Answer:

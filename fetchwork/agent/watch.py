@@ -90,6 +90,8 @@ class WatchedRuns(Runs):
         self.unknown_runs: set[HostSession] = set()
         # runs that the database wants to end, from the host's beat
         self._to_end: set[tuple[HostSession, int]] = set()
+        #: called before a job starts, with its run among the others
+        self.on_start: Callable[[], None] = lambda: None
 
     # -- what handlers report
 
@@ -98,6 +100,7 @@ class WatchedRuns(Runs):
         super().started(run, starter, slot)
         if starter is not None:
             self._watch(starter, run.context.session, slot)
+        self.on_start()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
         """An update named the number of the job's process."""

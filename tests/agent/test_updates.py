@@ -3,9 +3,11 @@
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -63,21 +65,27 @@ async def agent(conninfo: str) -> AsyncIterator[Hooks]:
     await hooks.context.session.close()
 
 
+def updates_of(hooks: Hooks, directory: Path, seconds: float) -> Updates:
+    assert isinstance(hooks.runs, WatchedRuns)
+    contexts = {"fw": hooks.context}
+    return Updates(hooks.runs, contexts, directory / "spool.runs", first_s=seconds, interval_s=seconds)
+
+
 StartRun = Callable[[list[str]], Awaitable[tuple[Updates, Process]]]
 
 
 @pytest.fixture
-def running(agent: Hooks, submit: Submit, starter_of: StartJob) -> StartRun:
+def running(agent: Hooks, submit: Submit, starter_of: StartJob, tmp_path: Path) -> StartRun:
     """A job that runs with the process given, what updates it, and its starter."""
 
     async def start(command: list[str]) -> tuple[Updates, Process]:
+        updates = updates_of(agent, tmp_path, 0.0)
         submit()
         starter = starter_of(command)
         job = await agent.fetch()
         await agent.reply("accept", job)
         assert (await agent.start(job, starter=starter.key)).outcome == "started"
-        assert isinstance(agent.runs, WatchedRuns)
-        return Updates(agent.runs, 0.0, 0.0), starter
+        return updates, starter
 
     return start
 
@@ -133,14 +141,14 @@ async def test_removed_job_gets_its_signal_and_is_killed_when_its_time_is_over(
 
 
 async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
-    agent: Hooks, running: StartRun, database: Database
+    agent: Hooks, running: StartRun, database: Database, tmp_path: Path
 ) -> None:
     _, starter = await running(SLEEPER)
     job = job_process(starter)
     runs = agent.runs
     assert isinstance(runs, WatchedRuns)
     # its next update would be in an hour
-    updates = Updates(runs, 3600.0, 3600.0)
+    updates = updates_of(agent, tmp_path, 3600.0)
     call(database, "remove", jobs=["1.0"])
     await updates.round()
     assert job.alive
@@ -157,3 +165,52 @@ async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: D
     database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
     await updates.round()
     assert job.wait(PATIENCE_S)
+
+
+async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
+    agent: Hooks, running: StartRun, database: Database
+) -> None:
+    updates, starter = await running(STUBBORN)
+    job = job_process(starter)
+    await updates.round()
+    # as after a silence, when the database's list of runs has it no more
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    for run in agent.runs:
+        agent.runs.ended(agent.context.session, run.run_id)
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+
+
+@pytest.fixture
+async def next_agent(conninfo: str) -> AsyncIterator[Hooks]:
+    """Knows nothing of what runs."""
+    hooks = Hooks(conninfo, runs=WatchedRuns(_nothing, lambda session, slot: None))
+    yield hooks
+    await hooks.context.session.close()
+
+
+async def test_run_that_was_lost_while_no_agent_lived_is_killed_by_the_next(
+    next_agent: Hooks, running: StartRun, database: Database, tmp_path: Path
+) -> None:
+    # nothing but the start: the agent dies before its first round
+    _, starter = await running(STUBBORN)
+    job = job_process(starter)
+    assert stat.S_IMODE((tmp_path / "spool.runs").stat().st_mode) == 0o600
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    await updates_of(next_agent, tmp_path, 3600.0).round()
+    assert job.wait(PATIENCE_S)
+
+
+async def test_run_that_lives_is_left_to_the_next_agent(
+    next_agent: Hooks, running: StartRun, tmp_path: Path
+) -> None:
+    _, starter = await running(SLEEPER)
+    await updates_of(next_agent, tmp_path, 3600.0).round()
+    assert job_process(starter).alive
+
+
+@pytest.mark.parametrize("text", ["", "{", "[[1]]", '[[1, "", "FW", "slot1", "1.0", "1 1 0"]]', "[1]"])
+async def test_spoilt_list_of_runs_stops_no_agent(agent: Hooks, tmp_path: Path, text: str) -> None:
+    (tmp_path / "spool.runs").write_text(text)
+    await updates_of(agent, tmp_path, 0.0).round()
+    assert (tmp_path / "spool.runs").read_text() == "[]"
