@@ -1,4 +1,4 @@
--- What remains in the ad of a job that was Held, for its release and its removal; nothing of one that was not.
+-- What remains in the ad of a job that was Held, for its release and its removal; of another one nothing.
 CREATE OR REPLACE FUNCTION fetchwork.last_hold(
     job_status integer,
     hold_reason text,

@@ -11,7 +11,8 @@ RETURN '{
     "MinHosts": 1, "MaxHosts": 1, "CurrentHosts": 0, "JobLeaseDuration": 2400, "LeaveJobInQueue": false,
     "Rank": 0.0, "ShouldTransferFiles": "IF_NEEDED", "WhenToTransferOutput": "ON_EXIT",
     "ExitBySignal": false, "ExitStatus": 0, "ImageSize": 0,
-    "NumCkpts": 0, "NumCkpts_RAW": 0, "NumRestarts": 0, "NumSystemHolds": 0, "TotalSuspensions": 0, "LastSuspensionTime": 0,
+    "NumCkpts": 0, "NumCkpts_RAW": 0,
+    "NumRestarts": 0, "NumSystemHolds": 0, "TotalSuspensions": 0, "LastSuspensionTime": 0,
     "CommittedTime": 0, "CommittedSlotTime": 0, "CommittedSuspensionTime": 0, "CumulativeSlotTime": 0,
     "CumulativeSuspensionTime": 0, "CumulativeRemoteUserCpu": 0.0, "CumulativeRemoteSysCpu": 0.0
 }'::jsonb;
