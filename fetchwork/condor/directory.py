@@ -45,7 +45,7 @@ def _candidates() -> list[Path]:
 
 
 def _make(directory: Path) -> None:
-    wanted = _EXECUTABLE.format(python=sys.executable, path=_packages())
+    wanted = _EXECUTABLE.format(python=sys.executable, path=packages())
     executable = directory / _NAME
     with contextlib.suppress(FileNotFoundError):
         if executable.read_text() == wanted and all((directory / name).is_symlink() for name in COMMANDS):
@@ -62,7 +62,7 @@ def _make(directory: Path) -> None:
         link.replace(directory / name)
 
 
-def _packages() -> list[str]:
+def packages() -> list[str]:
     """Where this Python has fetchwork and what it needs."""
     installed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     return list(dict.fromkeys([str(Path(__file__).parents[2]), *installed]))

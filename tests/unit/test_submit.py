@@ -127,7 +127,6 @@ def test_a_request_that_is_an_expression_stays_one() -> None:
         ("nice_user = true", "nice_user"),
         ("machine_count = 4", "machine_count = 4"),
         ("log_xml = true", "log_xml"),
-        ("Copy_To_Spool = True", "Copy_To_Spool"),
     ],
 )
 def test_commands_that_leave_no_trace_and_are_not_honoured_are_refused_by_name(
