@@ -82,6 +82,7 @@
 
 -- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
 \ir functions/jobs/ensure_batch.sql
+\ir functions/jobs/next_cluster.sql
 \ir functions/jobs/reserve_cluster.sql
 \ir functions/jobs/submission_info.sql
 \ir functions/jobs/submit_like.sql

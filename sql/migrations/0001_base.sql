@@ -479,13 +479,14 @@ COMMENT ON TABLE fetchwork.autocluster_fault IS
 -- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are
 -- columns. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
 
-CREATE SEQUENCE fetchwork.cluster_id AS integer;
+-- After its end it begins anew: functions/jobs/next_cluster.sql steps over what is in use.
+CREATE SEQUENCE fetchwork.cluster_id AS integer CYCLE;
 CREATE SEQUENCE fetchwork.run_id;
 -- Positions only grow; a cache would hand out old ones late, and a claimer's hint would step over them.
 CREATE SEQUENCE fetchwork.position;
 
 CREATE TABLE fetchwork.cluster (
-    cluster_id integer PRIMARY KEY DEFAULT nextval('fetchwork.cluster_id'),
+    cluster_id integer PRIMARY KEY,
     ad jsonb NOT NULL,                          -- what the ads of its jobs have in common
     procs integer NOT NULL DEFAULT 0,           -- how many it was submitted with (TotalSubmitProcs)
     submitted_by text NOT NULL,                 -- database role, and the account that it acted for

@@ -429,3 +429,17 @@ def test_ads_may_come_as_one_array(queue: DirectQueue) -> None:
         (0, {}),
         (1, {"Args": "1"}),
     ]
+
+
+def test_cluster_ids_begin_anew_after_the_last_and_step_over_what_is_known(queue: DirectQueue) -> None:
+    (held,) = queue.submit_many([{}])
+    done = queue.started(host_id=queue.host()) if queue.submit_many([{}]) else None
+    assert done is not None
+    queue.finish(done)
+    reserved = queue.scalar("reserve_cluster")
+    assert (held, reserved) == ("1.0", 3)
+    queue.connection.execute("SELECT setval('fetchwork.cluster_id', 2147483646)")
+    assert queue.submit_many([{}]) == ["2147483647.0"]
+    # 1 waits or has ended, as has 2, and 3 is somebody's: the next one is nobody's
+    assert queue.submit_many([{}]) == ["4.0"]
+    assert queue.scalar("reserve_cluster") == 5

@@ -33,7 +33,7 @@ BEGIN
             );
     END IF;
     INSERT INTO fetchwork.cluster_reservation (cluster_id, role)
-    VALUES (nextval('fetchwork.cluster_id'), asking)
+    VALUES (fetchwork.next_cluster(), asking)
     RETURNING cluster_id INTO reserved;
     RETURN reserved;
 END

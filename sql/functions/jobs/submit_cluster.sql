@@ -92,7 +92,7 @@ BEGIN
                 );
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
-        VALUES (coalesce(cluster, nextval('fetchwork.cluster_id')), shared, cardinality(procs), asking)
+        VALUES (coalesce(cluster, fetchwork.next_cluster()), shared, cardinality(procs), asking)
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;
