@@ -1,0 +1,100 @@
+"""``fetchwork simulate`` at the size of a pool: many agents of many slots, on a PostgreSQL of its own.
+
+Every agent is a real one with its matchmaker, some 70 MB with its connections; startds and starters are
+simulated in one process. So 200 agents of 64 slots need 15 GB, and a few minutes to start. The jobs sleep:
+how long decides how many start a second. What is printed is what simulate prints, and what PostgreSQL
+counted.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+
+from fetchwork.config.write import to_toml
+from fetchwork.db import schema
+from fetchwork.pool import hostfile
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.simulate.agents import PROGRAM
+
+#: of each agent: two for hooks, one for its lease, one that listens, one that keeps tables in order
+CONNECTIONS = 5
+
+
+def host_file(directory: Path, conninfo: str) -> Path:
+    """What all simulated hosts have in common."""
+    file = directory / "host.toml"
+    tables = {
+        "database": {"main": {"conninfo": conninfo}},
+        "host": {"name": "simulated"},
+        "agent": {"socket": str(directory / "sock"), "spool": str(directory / "spool"), "user": ""},
+        "keyword": {hostfile.KEYWORD: {"fetch_delay_s": 10, "max_fetch_wait_s": 60}},
+        "slots": {"default": hostfile.KEYWORD},
+    }
+    file.touch(0o600)
+    file.write_text(to_toml(tables))
+    return file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hosts", type=int, default=200)
+    parser.add_argument("--slots", type=int, default=64, help="of each host")
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--sleep", type=int, default=300, help="seconds that a job lasts")
+    options = parser.parse_args()
+    jobs = options.hosts * options.slots * (options.seconds // options.sleep + 2)
+    settings = {"max_connections": str(options.hosts * CONNECTIONS + 50), "shared_buffers": "512MB"}
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        server = PostgresServer(directory / "postgres", settings=settings)
+        server.start()
+        try:
+            conninfo = server.conninfo("postgres")
+            schema.init(conninfo)
+            ad = {"Cmd": "/bin/sleep", "Args": str(options.sleep), "Owner": "nobody", "Iwd": "/"}
+            with psycopg.connect(conninfo, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))",
+                    [json.dumps(ad), jobs],
+                )
+            arguments = ["--hosts", options.hosts, "--slots", options.slots, "--seconds", options.seconds]
+            command = [sys.executable, "-c", PROGRAM, "simulate", "-c", host_file(directory, conninfo)]
+            began = time.monotonic()
+            told = subprocess.run(
+                [*map(str, command), *map(str, arguments)], capture_output=True, text=True, check=False
+            )
+            if told.returncode != 0:
+                raise SystemExit(f"fetchwork simulate failed: {told.stderr[-2000:]}")
+            print(told.stdout.rstrip())
+            with psycopg.connect(conninfo, autocommit=True) as connection:
+                print(
+                    "runs:",
+                    connection.execute(
+                        "SELECT outcome::text, count(*) FROM fetchwork.run_history GROUP BY 1 ORDER BY 2 DESC"
+                    ).fetchall(),
+                )
+                row = connection.execute(
+                    "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'"
+                ).fetchone()
+                started = connection.execute(
+                    "SELECT count(*) FROM fetchwork.run_history WHERE started_at IS NOT NULL"
+                ).fetchone()
+            assert row is not None and started is not None
+            lasted = time.monotonic() - began
+            print(f"{row[0]} transactions, {started[0]} starts, {lasted:.0f} s with the start of the agents")
+            print(f"simulated starts per second: {started[0] / options.seconds:.1f}")
+        finally:
+            server.stop("fast")
+
+
+if __name__ == "__main__":
+    main()
