@@ -87,6 +87,17 @@ class Autoclusters:
             self._autoclusters.move_to_end(autocluster_id)
         return autocluster
 
+    @property
+    def known(self) -> Mapping[int, Autocluster]:
+        """All of them; who has used some says so."""
+        return self._autoclusters
+
+    def used(self, autoclusters: Iterable[Autocluster]) -> None:
+        """These were used; it is noted only where some may be forgotten before long."""
+        if len(self._autoclusters) > self._limit // 2:
+            for one in autoclusters:
+                self._autoclusters.move_to_end(one.autocluster_id)
+
     def trim(self) -> None:
         """Forget the least recently used beyond the limit; called when no list of ids is in use."""
         while len(self._autoclusters) > self._limit:

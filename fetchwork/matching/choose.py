@@ -48,10 +48,10 @@ def order(
     """The candidates, the one to offer first at the front; those that are not cached are left out."""
     # a thousand of them at each fetch: the few submitters are put in order, and each one's own by itself
     groups: dict[tuple[str, str], list[tuple[int, int, int, int, Choice]]] = {}
-    position_of = positions.known.get
+    position_of, autocluster_of = positions.known.get, autoclusters.known.get
     for row in candidates:
         number, prio = row.autocluster_id, row.job_prio
-        autocluster = autoclusters.get(number)
+        autocluster = autocluster_of(number)
         if autocluster is None:
             continue
         name = autocluster.queue, autocluster.submitter
@@ -68,6 +68,7 @@ def order(
                 Choice(autocluster, prio),
             )
         )
+    autoclusters.used(choice.autocluster for group in groups.values() for *_, choice in group)
     queue_order = {queue: number for number, queue in enumerate(queues)}
 
     def group_order(name: tuple[str, str]) -> tuple[int, float, str, str]:

@@ -86,17 +86,13 @@ SELECT autocluster_id, 0, position, cluster_id, proc_id FROM placed;
 
 SELECT setval('fetchwork.cluster_id', {last});
 """
-# what was claimed waits again, at the end
+# what was claimed waits again, at the end; no news, for there is more of each autocluster all the time
 PUT_BACK = """
 WITH gone AS (
     DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id
-),
-back AS (
-    INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-    SELECT autocluster_id, 0, nextval('fetchwork.position'), cluster_id, proc_id FROM gone
 )
-SELECT count(fetchwork.ensure_demand(d.autocluster_id, 0))
-FROM (SELECT DISTINCT autocluster_id FROM gone) AS d
+INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
+SELECT autocluster_id, 0, nextval('fetchwork.position'), cluster_id, proc_id FROM gone
 """
 
 
