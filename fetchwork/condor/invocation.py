@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fetchwork.condor.octets import octets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fetchwork.queue.remote import AnySession
 
 
@@ -29,7 +30,7 @@ class Invocation:
     connect: Callable[[], AnySession]
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     #: what relative paths are relative to
-    directory: Path = field(default_factory=Path.cwd)
+    directory: str | Path = field(default_factory=os.getcwd)
     #: the account that asks
     user: str = ""
     #: columns of the terminal; -1: the output goes elsewhere
@@ -68,7 +69,10 @@ class Invocation:
 
     def path(self, name: str) -> Path:
         """The path that a word names."""
-        return self.directory / name
+        # on use: a command that polls has no need of it
+        from pathlib import Path
+
+        return Path(self.directory, name)
 
     def close(self) -> None:
         """Close the session, if there is one."""

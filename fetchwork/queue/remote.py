@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -72,7 +71,7 @@ class RemoteSession:
         from fetchwork.queue.submission import SubmitResult, sendable
 
         what = sendable(description, count, itemdata, queue)
-        answer = self._send(what, owner, extra, key=key or uuid.uuid4().hex)
+        answer = self._send(what, owner, extra, key=key or os.urandom(16).hex())
         result = SubmitResult(answer["cluster"], answer["count"], answer["common"])
         result.problems = answer["problems"]
         return result
@@ -87,7 +86,7 @@ class RemoteSession:
         """Raise what ``submit`` would raise, and put nothing into the queue."""
         from fetchwork.queue.submission import sendable
 
-        self._send(sendable(description), owner, extra, key=uuid.uuid4().hex, dry_run=True)
+        self._send(sendable(description), owner, extra, key=os.urandom(16).hex(), dry_run=True)
 
     def _send(
         self, what: dict[str, Any], owner: str | None, extra: Mapping[str, object] | None, **how: Any
