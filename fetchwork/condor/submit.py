@@ -27,6 +27,10 @@ _REFUSED = {
 }
 
 
+#: a queue statement
+_QUEUE = re.compile(r"^[ \t]*queue\b", re.IGNORECASE | re.MULTILINE)
+
+
 @dataclass
 class _Options:
     file: str | None = None
@@ -74,6 +78,21 @@ def main(run: Invocation) -> int:
 
 
 def _submit(run: Invocation, options: _Options, text: str) -> None:
+    from fetchwork.queue.remote import RemoteSession
+
+    # with @= a line that begins so may be part of a text
+    plain = (
+        "@=" not in text
+        and options.dry_run is None
+        and options.most is None
+        and options.queue is None
+        and not options.lines
+    )
+    if plain and _QUEUE.search(text) and isinstance(run.session, RemoteSession):
+        # nothing of it is read here, and nothing imported that could
+        answer = run.session.submit_text("\n".join([*options.macros, text]))
+        _say_submitted(run, options, answer["cluster"], answer["count"])
+        return
     from fetchwork.queue import descriptions
     from fetchwork.queue.session import Session
 
@@ -99,7 +118,10 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     session = run.session
     # an access point knows who asks
     made = session.submit(text, owner=run.user if isinstance(session, Session) else None)
-    cluster, count = made.cluster(), made.num_procs()
+    _say_submitted(run, options, made.cluster(), made.num_procs())
+
+
+def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int) -> None:
     if options.terse:
         run.say(f"{cluster}.0 - {cluster}.{count - 1}\n")
     elif options.verbose:

@@ -76,6 +76,12 @@ class RemoteSession:
         result.problems = answer["problems"]
         return result
 
+    def submit_text(self, text: str) -> dict[str, Any]:
+        """Submit a description's text, without what a program does with the result: cluster, count."""
+        what = {"description": text, "count": 0, "itemdata": None, "queue": None}
+        answer: dict[str, Any] = self._send(what, None, None, key=os.urandom(16).hex())
+        return answer
+
     def check(
         self,
         description: Description,
