@@ -41,7 +41,7 @@ WHOLE_S = 120.0
 REREAD_S = 2.0
 #: what yields nothing is left for so long at first, and for twice as long each time, up to the second figure
 IN_VAIN_S = 5.0
-LONGEST_IN_VAIN_S = 20.0
+LONGEST_IN_VAIN_S = 10.0
 #: what was just taken by others: meanwhile the sweep of the demand finds whether something is left
 TAKEN_S = 8.0
 #: "~" keeps this process from looking for so long for each agent that there is, within these bounds

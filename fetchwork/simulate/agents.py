@@ -14,7 +14,15 @@ from fetchwork.config.write import to_toml
 from fetchwork.errors import AgentUnavailable
 
 _READY_S = 60.0
-PROGRAM = "import sys; from fetchwork.cli import main; sys.exit(main())"
+#: updates are the simulated hooks': what an agent finds below a simulated starter is no job but, as like as
+#: not, the simulation itself, and an agent that updates runs by itself signals what is to end
+PROGRAM = """
+import sys
+from fetchwork.cli import main
+from fetchwork.config import HostConfig
+HostConfig.agent_updates = False
+sys.exit(main())
+"""
 
 
 class AgentProcess:
