@@ -51,8 +51,8 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         failed = False
         for target, spec in targets:
             answer = session.perform("change", action=action, spec=spec, reason=reason)
-            selection, changed = answer["selection"], answer["changed"]
-            missing, others = selection["missing"], selection["jobs"] - changed
+            changed, missing = answer["changed"], answer["missing"]
+            others = answer["jobs"] - changed
             results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})
             failed = failed or not changed
             if as_json:

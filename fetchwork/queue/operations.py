@@ -109,9 +109,9 @@ def ended(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Jso
 
 
 def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
-    """Hold, release, remove or vacate jobs: those meant (``changing.Selection``), how many were changed."""
+    """Hold, release, remove or vacate jobs: how many were meant, were not in the queue, were changed."""
     selection, number = yield from changing.changed(_action(action), spec, memory, reason)
-    return {"selection": dataclasses.asdict(selection), "changed": number}
+    return {"jobs": selection.jobs, "missing": selection.missing, "changed": number}
 
 
 def standing(memory: Memory, *, action: str, ids: list[str]) -> Steps[dict[str, str | None]]:

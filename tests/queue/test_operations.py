@@ -1,0 +1,34 @@
+"""Operations by name: each answers in JSON, or an access point could not pass it on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fetchwork.queue import Queue
+from fetchwork.queue.operations import STEPS, STREAMS
+from fetchwork.queue.synchronous import session_of
+from tests.direct_queue import DirectQueue
+
+#: arguments of each; of an operation that is not here there is no test
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "act": {"action": "Hold", "spec": ["1.0", "9.9"]},
+    "change": {"action": "Hold", "spec": ["1.0", "1.0", "9.9"]},
+    "change_jobs": {"action": "Release", "spec": "1.0"},
+    "edit": {"spec": "1.0", "changes": {"JobPrio": 3}},
+    "ended": {"cluster": 1},
+    "events": {"stop_after": 0},
+    "kept_output": {"cluster": 1, "proc": 0},
+    "logs": {"paths": ["/tmp/a.log"]},
+    "standing": {"action": "Hold", "ids": ["1.0", "9.9"]},
+    "view": {"name": "slots"},
+}
+
+
+@pytest.mark.parametrize("name", sorted([*STEPS, *STREAMS]))
+def test_an_operation_answers_in_json(queue: Queue, slots: DirectQueue, name: str) -> None:
+    slots.submit_many([{}] * 2)
+    session = session_of(queue)
+    arguments = ARGUMENTS.get(name, {})
+    answer = list(session.items(name, **arguments)) if name in STREAMS else session.perform(name, **arguments)
+    assert json.loads(json.dumps(answer)) == answer
