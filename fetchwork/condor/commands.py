@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 
 from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, one_line
 
 #: command -> the module whose ``main`` it is
 COMMANDS = {
@@ -44,3 +45,7 @@ def run(invocation: Invocation) -> int:
         return command(invocation)
     except BrokenPipeError:
         return 0
+    except FetchworkError as problem:
+        # what a command has no words of HTCondor's for
+        invocation.complain(f"Error: {one_line(str(problem))}\n")
+        return 1

@@ -235,6 +235,11 @@ def test_without_a_database_each_command_fails_in_one_line(tmp_path: Path, utc: 
         ["condor_submit"],
         ["condor_status"],
         ["condor_prio", "+1", "1"],
+        ["condor_history"],
+        ["condor_hold", "-all"],
+        ["condor_qedit", "1.0", "A", "1"],
+        ["condor_userprio"],
+        ["condor_tail", "1.0"],
     ):
         out, err = io.BytesIO(), io.BytesIO()
         run = Invocation(
