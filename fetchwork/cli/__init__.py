@@ -60,7 +60,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "serve": "Show the queue in a browser, and serve it to programs as JSON (/api/v1).",
         "exporter": "Serve metrics of a database to Prometheus.",
         "access-point": "Serve the people who submit on this host.",
-        "env": "Put HTCondor's commands on this queue in front of PATH.",
+        "env": "Put HTCondor's commands and Python modules on this queue before all others.",
         "doctor": "Check a host: configuration, hooks, agent, database.",
     },
 }

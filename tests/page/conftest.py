@@ -13,7 +13,7 @@ from fetchwork.queue import Queue
 from tests.kept import kept_database
 
 # the fixtures of a queue with two owners, and of sessions of each role
-from tests.security.conftest import _with_roles, busy, login, root  # noqa: F401
+from tests.security.conftest import busy, login, root  # noqa: F401
 
 TOKEN = "a-token-of-the-tests"
 Serve = Callable[..., TestClient]

@@ -8,24 +8,18 @@ import pytest
 from fetchwork.pool.postgres import PostgresServer
 from tests.direct_queue import EXITED, DirectQueue
 from tests.kept import kept_database
-from tests.security.roles import PASSWORD, ROLES, SECRET
-
-
-@pytest.fixture(scope="session")
-def _with_roles() -> set[int]:
-    """Ports of the servers that have the roles already."""
-    return set()
+from tests.security.roles import PASSWORD, ROLES, SECRET, SERVERS
 
 
 @pytest.fixture
-def login(postgres: PostgresServer, _with_roles: set[int]) -> Iterator[Callable[[str], DirectQueue]]:
+def login(postgres: PostgresServer) -> Iterator[Callable[[str], DirectQueue]]:
     """Sessions that log in as one of the roles: not SET ROLE of a superuser, who may set it back."""
-    if postgres.port not in _with_roles:
+    if postgres.port not in SERVERS:
         for role, member_of in ROLES.items():
             postgres.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
             if member_of:
                 postgres.query(f"GRANT {member_of} TO {role}")
-        _with_roles.add(postgres.port)
+        SERVERS.add(postgres.port)
     opened: list[psycopg.Connection] = []
 
     def connect(role: str) -> DirectQueue:

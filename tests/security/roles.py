@@ -17,6 +17,8 @@ ROLES = {
     "fw_nobody": None,
 }
 PASSWORD = "of-the-tests"
+#: ports of the servers that have the roles already
+SERVERS: set[int] = set()
 
 SECRET = "environment-of-bob"
 
