@@ -189,22 +189,27 @@ def submits(bindings: Any, schedd: Any) -> list[object]:
     return answers
 
 
+def _with(ads: list[Any], name: str) -> list[Any]:
+    """Those of the ads that speak of an attribute."""
+    return [ad for ad in ads if name in str(ad)]
+
+
 def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
     """The attributes of each sort of ad, and their values as text."""
     opts = bindings.QueryOpts
     idle = f"{JOB}requirements = Mine == 2\nlog = /tmp/log\n+Mine = 1\n"
     result = schedd.submit(bindings.Submit(idle), 2)
     mine = f"ClusterId == {result.cluster()}"
-    # so that the schedd makes autoclusters
+    # until the schedd has learned what matters and made autoclusters anew
     end = time.monotonic() + PATIENCE_S
-    while not (clusters := schedd.query(opts=opts.AutoCluster)) and time.monotonic() < end:
+    while not (clusters := _with(schedd.query(opts=opts.AutoCluster), "Mine")) and time.monotonic() < end:
         time.sleep(0.2)
     found = {
         "cluster": [result.clusterad()],
         "of cluster": schedd.query(mine, opts=opts.IncludeClusterAd),
         "idle": schedd.query(mine),
         "summary": schedd.query("true", opts=opts.SummaryOnly),
-        "autocluster": [ad for ad in clusters if "Mine" in str(ad)],
+        "autocluster": clusters,
         "group": [ad for ad in schedd.query("true", ["Owner", "Mine"], opts=opts.GroupBy) if "Mine" in ad],
     }
     schedd.act(bindings.JobAction.Hold, "true", "look")

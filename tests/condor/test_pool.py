@@ -164,7 +164,13 @@ def test_machine_with_htcondor_has_a_pool_of_any_user(
         }
         if user == "root":
             condor, _ = root.account_ids("condor")
-            assert owners == {"postgres": root.account_ids("nobody")[0], "condor": condor, "agent": condor}
+            assert owners == {
+                "postgres": root.account_ids("nobody")[0],
+                "condor": condor,
+                "agent": condor,
+                # it acts as each person for each file
+                "access-point": 0,
+            }
         else:
             assert set(owners.values()) == {root.account_ids(user)[0]}
         again = on_machine("pool", "up", "--json")
