@@ -47,13 +47,20 @@ _made: set[int] = set()
 
 def kept_database(server: PostgresServer) -> str:
     """The superuser's connection string of a database that has the schema and nothing else."""
-    if server.port not in _made:
-        _made.add(server.port)
-        server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
-        server.query(_SAVE, "kept")
-        # what waits for ever is a defect
-        server.query("ALTER DATABASE kept SET statement_timeout = '20s'")
     conninfo = server.conninfo("kept")
+    if server.port in _made:
+        with psycopg.connect(conninfo) as connection:
+            row = connection.execute("SELECT xid_offset FROM fetchwork.event_floor").fetchone()
+            if row == (0,):
+                connection.execute(_PUT_BACK)
+                return conninfo
+        # a restore has changed a column's default, too
+        server.query("DROP DATABASE kept WITH (FORCE)")
+    _made.add(server.port)
+    server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
+    server.query(_SAVE, "kept")
+    # what waits for ever is a defect
+    server.query("ALTER DATABASE kept SET statement_timeout = '20s'")
     with psycopg.connect(conninfo) as connection:
         connection.execute(_PUT_BACK)
     return conninfo
