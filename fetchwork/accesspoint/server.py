@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fetchwork.accesspoint.budgets import LARGE, Budget, Budgets
+from fetchwork.agent.listening import listen
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.client import wire
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError, one_line
@@ -101,19 +101,7 @@ class Server:
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._clear()
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            try:
-                # under another name until everybody may connect
-                new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-                with contextlib.suppress(FileNotFoundError):
-                    new.unlink()
-                listener.bind(str(new))
-                new.chmod(0o666)
-                listener.listen(BACKLOG)
-                new.rename(self.path)
-            except OSError:
-                listener.close()
-                raise
+            listener = listen(self.path, BACKLOG)
         except OSError as error:
             raise AccessPointUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
         loop = asyncio.get_running_loop()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import select
 import socket
 import stat
@@ -22,6 +21,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from fetchwork.agent.listening import listen
 from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
@@ -74,19 +74,7 @@ class Server:
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             await asyncio.to_thread(self._clear)
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            try:
-                # under another name until everybody may connect
-                new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-                with contextlib.suppress(FileNotFoundError):
-                    new.unlink()
-                listener.bind(str(new))
-                new.chmod(0o666)
-                listener.listen(BACKLOG)
-                new.rename(self.path)
-            except OSError:
-                listener.close()
-                raise
+            listener = listen(self.path, BACKLOG)
         except OSError as error:
             raise AgentUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
         loop = asyncio.get_running_loop()

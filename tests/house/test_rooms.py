@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
     # the directory for PYTHONPATH: the bindings' names over the queue
     "modules": {"queue", "following", "classad", "client"},
     # what a submit host runs
-    "accesspoint": {"queue", "client", "db", "agent.peer"},
+    "accesspoint": {"queue", "client", "db", "agent.listening", "agent.peer"},
     # what an execute host runs
     "handlers": {"matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail"},
     "agent": {
