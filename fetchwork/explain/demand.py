@@ -14,14 +14,12 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
-from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Record
 from fetchwork.db.database import Database
+from fetchwork.explain.slot import explained_on
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.slotstate import slot_resources
-from fetchwork.matchmaker.client import Matchmaker
-from fetchwork.matchmaker.messages import Explanation
 
 #: why idle jobs would not run on such a slot; the first that is true counts
 REASONS = {
@@ -84,7 +82,12 @@ def fill(database: Database, slot: ClassAd, queues: list[str] | None = None) -> 
     idle = [_Idle.from_row(row) for row in rows]
     autoclusters = Autoclusters(len(rows) + 1)
     autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
-    explained = asyncio.run(_explained(slot, autoclusters, [each.autocluster_id for each in idle]))
+    known = {
+        each.autocluster_id: autocluster
+        for each in idle
+        if (autocluster := autoclusters.get(each.autocluster_id)) is not None
+    }
+    explained = asyncio.run(explained_on(slot, known))
     passed_over: Counter[str] = Counter()
     matching: Counter[Size] = Counter()
     for each in idle:
@@ -100,16 +103,6 @@ def fill(database: Database, slot: ClassAd, queues: list[str] | None = None) -> 
         jobs=jobs,
         passed_over={name: passed_over[name] for name in REASONS if passed_over[name]},
     )
-
-
-async def _explained(slot: ClassAd, autoclusters: Autoclusters, numbers: list[int]) -> dict[int, Explanation]:
-    """What stands against each autocluster on the slot, evaluated where other people's ads do no harm."""
-    matchmaker = Matchmaker()
-    known = {number: each for number in numbers if (each := autoclusters.get(number)) is not None}
-    try:
-        return await matchmaker.explain(print_old(slot).encode(), known)
-    finally:
-        await matchmaker.close()
 
 
 def _size_of(slot: ClassAd) -> Size:

@@ -134,7 +134,7 @@ def match(database: Database, slot: str) -> SlotMatch:
         for each in waiting
         if (autocluster := autoclusters.get(each.autocluster_id)) is not None
     }
-    explained = asyncio.run(_explained(ad, known))
+    explained = asyncio.run(explained_on(ad, known))
     passed_over: Counter[str] = Counter()
     offered: dict[tuple[int, int], WaitingAutocluster] = {}
     for each in waiting:
@@ -211,7 +211,7 @@ def _reasons(slot: AskedSlot, ad: ClassAd) -> list[str]:
     return reasons
 
 
-async def _explained(slot: ClassAd, autoclusters: dict[int, Autocluster]) -> dict[int, Explanation]:
+async def explained_on(slot: ClassAd, autoclusters: dict[int, Autocluster]) -> dict[int, Explanation]:
     """What stands against each autocluster on the slot, evaluated where other people's ads do no harm."""
     matchmaker = Matchmaker()
     try:
