@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fetchwork.classad.bindings import JobAction
 from fetchwork.codes import JobStatus
@@ -183,7 +182,8 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
     """Pause, drain, resume or open a queue that is there."""
     if not any(ad["Name"] == name for ad in _all(session, QUEUES)):
         raise Problem(404, "not found", f"there is no queue '{name}'")
-    session.run(_call(calls.set_queue(name=name, changes=dict(changes))))
+    with session.writing():
+        session.database.run(calls.set_queue(name=name, changes=dict(changes)))
 
 
 def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
@@ -193,10 +193,6 @@ def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
         owner = {} if session.account is None else {"Owner": session.account}
         result = submission.put(session.database, [{**owner, **common, **each} for each in own])
     return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
-
-
-def _call(call: calls.Call[Any]) -> Any:
-    return (yield call)
 
 
 def _all(session: ActingSession, view: View, constraint: str = "") -> list[Json]:
