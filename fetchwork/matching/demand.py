@@ -132,6 +132,9 @@ class Reading:
     def __init__(self, asked_at: float) -> None:
         self.asked_at = asked_at
         self.notes: list[_Note] = []
+        #: what was wanted meanwhile: all anew, or what is new
+        self.forget = False
+        self.outdate = False
 
 
 class Demand:
@@ -168,10 +171,14 @@ class Demand:
     def forget(self) -> None:
         """Read all again at the next look."""
         self._whole_due = float("-inf")
+        for reading in self._readings:
+            reading.forget = True
 
     def outdate(self) -> None:
         """Read what is new, and the rests of the slots, at the next look."""
         self._outdated = True
+        for reading in self._readings:
+            reading.outdate = True
 
     @property
     def queues(self) -> list[str]:
@@ -221,7 +228,10 @@ class Demand:
         }
         self._black_hole = row.black_hole
         self.agents = max(1, row.agents)
-        self._seen, self._read_at, self._outdated = row.seen, now, False
+        self._seen, self._read_at, self._outdated = row.seen, now, reading.outdate
+        if reading.forget:
+            # what was read may be older than what it was to be read anew for
+            self._whole_due = float("-inf")
         for note in reading.notes:
             self._apply(note, now)
 

@@ -131,6 +131,35 @@ def test_what_is_heard_while_it_is_read_outlives_the_answer() -> None:
     assert fitting(demand, now=2.0) == [2]
 
 
+def test_what_changed_unnamed_while_it_was_read_is_read_again() -> None:
+    """A queue goes on while the answer that leaves its jobs out is on its way."""
+    demand = known(1)
+    reading = demand.begin_reading(1.0)
+    demand.heard("", 1.1)
+    demand.end_reading(reading, Row([1]), 1.2)
+    assert demand.since(["default"], 1.3) == "0"
+    read(demand, Row([1, 2]), 1.4)
+    assert demand.since(["default"], 1.5) is None
+    assert fitting(demand, now=1.6) == [1, 2]
+
+
+def test_queue_that_was_asked_for_while_others_were_read_is_read() -> None:
+    demand = known(1)
+    demand.forget()
+    reading = demand.begin_reading(1.0)
+    assert demand.since(["gpu"], 1.1) == "0"
+    demand.end_reading(reading, Row([1]), 1.2)
+    assert demand.since(["gpu"], 1.3) == "0"
+
+
+def test_rests_that_changed_while_they_were_read_are_read_again() -> None:
+    demand = known(1)
+    reading = demand.begin_reading(1.0)
+    demand.outdate()
+    demand.end_reading(reading, Row([1]), 1.2)
+    assert demand.since(["default"], 1.3) == "100"
+
+
 def test_reading_that_failed_leaves_what_there_was() -> None:
     demand = known(1)
     reading = demand.begin_reading(1.0)
