@@ -62,7 +62,7 @@ def cli(
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json
     """
-    from fetchwork.queue import descriptions, submission
+    from fetchwork.queue import descriptions, jobads, statements, submission
 
     text = descriptions.read_file(file)
     as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
@@ -74,9 +74,9 @@ def cli(
     if as_ads:
         if lines:
             raise click.UsageError("option '--append' works with a submit description, not with ads")
-        description: submission.Description = descriptions.read_ads(text)
+        description: submission.Description = jobads.read_ads(text)
     else:
-        description = descriptions.with_commands(text, lines)
+        description = statements.with_commands(text, lines)
         for warning in descriptions.warnings_about(description):
             output.echo(f"fetchwork: warning: {warning}", err=True)
         missing = descriptions.missing_executable(submission.prepared(description, cluster=1, owner=owner))

@@ -12,7 +12,7 @@ from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, SubmitError, one_line
 
 if TYPE_CHECKING:
-    from fetchwork.queue.descriptions import Jobs
+    from fetchwork.queue.jobads import Jobs
     from fetchwork.queue.views import Json
 
 #: options with a value that mean nothing here: there is one queue, which FETCHWORK_DSN names
@@ -93,11 +93,11 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         answer = run.session.submit_text("\n".join([*options.macros, text]))
         _say_submitted(run, options, answer["cluster"], answer["count"])
         return
-    from fetchwork.queue import descriptions
+    from fetchwork.queue import statements
     from fetchwork.queue.session import Session
 
-    text = "\n".join([*options.macros, descriptions.with_commands(text, options.lines)])
-    statement = descriptions.queue_statement(text)
+    text = "\n".join([*options.macros, statements.with_commands(text, options.lines)])
+    statement = statements.queue_statement(text)
     if statement is not None and options.queue is not None:
         raise SubmitError(
             f"on Line {statement.line} of {options.file or '<stdin>'}:"

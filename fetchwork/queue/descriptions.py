@@ -1,4 +1,4 @@
-"""Submit descriptions and ad files, turned into the ads that ``fetchwork.submit_cluster`` takes.
+"""Submit descriptions, turned into the ads that ``fetchwork.submit_cluster`` takes.
 
 HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
 HTCondor's. It drops what follows the queue statement, which condor_submit 25 refuses; so does this.
@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from fetchwork.classad import bindings
-from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
-from fetchwork.errors import ClassAdError, SubmitError
+from fetchwork.errors import SubmitError
+from fetchwork.queue.jobads import Jobs
+from fetchwork.queue.statements import Statement, assignments, queue_statement
 from fetchwork.queue.views import Json
 
 # set by the queue for each job, whatever the ads say
@@ -96,106 +95,6 @@ _NO_MARK = {
 }
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """The jobs of one cluster: job n has the ad ``{**common, **own[n]}``, both in HTCondor's JSON form."""
-
-    common: Json
-    own: Iterable[Json]
-
-
-def from_ads(ads: Sequence[Json]) -> Jobs:
-    """A list of ads as jobs of one cluster; raises SubmitError for a NUL in one."""
-    for number, ad in enumerate(ads, 1):
-        # without a value's own backslashes, \\u0000 can only be an escape
-        if "\\u0000" in json.dumps(ad).replace(r"\\", ""):
-            raise SubmitError(f"ad {number} has a NUL in a name or a value; allowed: any other character")
-    common = dict(ads[0]) if ads else {}
-    for ad in ads[1:]:
-        common = {name: value for name, value in common.items() if name in ad and _same(ad[name], value)}
-    return Jobs(common, [{k: v for k, v in ad.items() if k not in common} for ad in ads])
-
-
-def _same(one: object, other: object) -> bool:
-    # in Python True is 1 and 1 is 1.0, in an ad they differ
-    return type(one) is type(other) and bool(one == other)
-
-
-def read_ads(text: str) -> list[Json]:
-    """The job ads of a file: JSON (an ad, or a list), or old-syntax ads with blank lines between them."""
-    start = text.lstrip()[:1]
-    if start in ("[", "{"):
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise SubmitError(f"not JSON: {error}") from None
-        ads = data if isinstance(data, list) else [data]
-        for number, ad in enumerate(ads, 1):
-            if not isinstance(ad, dict):
-                raise SubmitError(f"ad {number} is not a JSON object")
-        return ads
-    parts = [part for part in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip("\n")) if part.strip()]
-    ads = []
-    for number, part in enumerate(parts, 1):
-        try:
-            ads.append(to_json(parse_old(part, strict=True)))
-        except ClassAdError as error:
-            raise SubmitError(f"ad {number}: {error}") from None
-    return ads
-
-
-@dataclass(frozen=True)
-class Statement:
-    """The queue statement: its own lines, the commands above it, and the number of its line."""
-
-    commands: str
-    queue: str
-    line: int
-
-
-def queue_statement(text: str) -> Statement | None:
-    """The queue statement of a submit description; raises SubmitError if it is not the last of it."""
-    # at some NULs HTCondor's Submit never returns, at others it cuts the text
-    if "\0" in text:
-        number = len(text[: text.index("\0") + 1].splitlines())
-        raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")
-    found: Statement | None = None
-    commands: list[str] = []
-    depth = 0
-    lines = iter(enumerate(text.splitlines(), 1))
-    for number, line in lines:
-        if found is not None and line.strip() and not line.lstrip().startswith("#"):
-            raise SubmitError(
-                f"line {number}: Extra data found after queue statement;"
-                " allowed: one queue statement, which ends the description"
-            )
-        whole = line
-        while whole.endswith("\\"):
-            whole += "\n" + next(lines, (0, ""))[1]
-        word = whole.split(None, 1)[0].lower() if whole.strip() else ""
-        if word == "queue":
-            if depth:
-                raise SubmitError(f"line {number}: queue inside if; allowed: queue outside of if ... endif")
-            if re.search(r"\(\s*$", whole):
-                # item data follow, up to a line that begins with a parenthesis
-                for _, item in lines:
-                    whole += "\n" + item
-                    if item.lstrip().startswith(")"):
-                        break
-                else:
-                    raise SubmitError(f"line {number}: the items of queue have no closing ')'")
-            found = Statement("\n".join(commands), whole, number)
-            continue
-        depth += (word == "if") - (word == "endif")
-        commands.append(whole)
-        if heredoc := re.match(r"\s*[\w.+]+\s*@=(\w+)\s*$", whole):
-            for _, item in lines:
-                commands.append(item)
-                if item.strip() == f"@{heredoc[1]}":
-                    break
-    return found
-
-
 def from_description(
     text: str, *, cluster_id: int, owner: str | None = None, queue: str | None = None
 ) -> Jobs:
@@ -211,7 +110,7 @@ def from_description(
             raise SubmitError("no queue statement; allowed: a description ends with 'queue' or 'queue N'")
         statement = Statement(text, f"queue {queue}", 0)
     first, rest = _read(statement, cluster_id)
-    if not any(name.lower() in _DOMAIN for name, _ in _assignments(statement.commands)):
+    if not any(name.lower() in _DOMAIN for name, _ in assignments(statement.commands)):
         first = _without_domain(first)
         rest = map(_without_domain, rest)
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
@@ -239,21 +138,10 @@ def _without_domain(ad: Json) -> Json:
     return ad
 
 
-def with_commands(text: str, lines: Sequence[str]) -> str:
-    """The description with more commands before its queue statement."""
-    if not lines:
-        return text
-    added = "\n".join(lines)
-    statement = queue_statement(text)
-    if statement is None:
-        return f"{text}\n{added}\n"
-    return f"{statement.commands}\n{added}\n{statement.queue}\n"
-
-
 def warnings_about(text: str) -> list[str]:
     """A line for each command that means nothing, as condor_submit warns of them."""
     problems = []
-    for name, line in _assignments(text):
+    for name, line in assignments(text):
         key = name.lower()
         if key in _NO_MARK or key in UNHONOURED or re.match(r"(?:\+|my\.|request_|@)", key):
             continue
@@ -265,12 +153,6 @@ def warnings_about(text: str) -> list[str]:
                 f"line {line}: '{name}' is not a submit command and is not used anywhere: is it misspelt?"
             )
     return problems
-
-
-def _assignments(text: str) -> Iterator[tuple[str, int]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := re.match(r"\s*([+\w.]+)\s*=", line):
-            yield match[1], number
 
 
 @contextlib.contextmanager
@@ -376,7 +258,7 @@ def _settle_requests(ad: Json, commands: str) -> None:
     HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage, which its schedd keeps up to date and
     this queue does not know: the requests would stay undefined, and match no slot.
     """
-    asked = {name.lower() for name, _ in _assignments(commands)}
+    asked = {name.lower() for name, _ in assignments(commands)}
     whole = from_json(ad)
     for name, command in (("RequestMemory", "request_memory"), ("RequestDisk", "request_disk")):
         if command in asked or not isinstance(ad.get(name), str):

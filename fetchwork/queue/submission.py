@@ -16,7 +16,7 @@ from fetchwork.codes import JobStatus
 from fetchwork.db import calls
 from fetchwork.db.database import Database
 from fetchwork.errors import SubmitError
-from fetchwork.queue import descriptions
+from fetchwork.queue import descriptions, jobads
 from fetchwork.queue.views import Json
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def prepared(
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
-) -> descriptions.Jobs:
+) -> jobads.Jobs:
     """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready to be put in."""
     given: Json = dict(extra or {})
     if owner is not None:
@@ -154,7 +154,7 @@ def prepared(
         ads = [{k: v for k, v in as_json(ad).items() if k.lower() not in names} | given for ad in description]
         if not ads:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-        return descriptions.from_ads(ads)
+        return jobads.from_ads(ads)
     if isinstance(description, str) and (count or itemdata is not None or queue is not None):
         description = bindings.Submit(description)
     if not isinstance(description, str):
@@ -164,7 +164,7 @@ def prepared(
     )
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
-    return descriptions.Jobs({**jobs.common, **given}, own)
+    return jobads.Jobs({**jobs.common, **given}, own)
 
 
 def sendable(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fetchwork.classad.ads import parse_old
 from fetchwork.errors import SubmitError
 from fetchwork.queue import descriptions as submit
-from fetchwork.queue import submission
+from fetchwork.queue import jobads, statements, submission
 
 
 def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_every_form_of_queue_is_understood(
     ],
 )
 def test_what_follows_the_queue_statement_is_refused(text: str, line: int) -> None:
-    for read in (ads, lambda text: submit.with_commands(text, ["priority = 1"])):
+    for read in (ads, lambda text: statements.with_commands(text, ["priority = 1"])):
         with pytest.raises(SubmitError, match=f"^line {line}: Extra data found after queue statement"):
             read(text)
 
@@ -177,7 +177,7 @@ def test_a_wrong_description_is_refused_in_one_line(text: str, told: str) -> Non
     ],
 )
 def test_a_nul_is_refused_with_its_line_before_htcondor_hangs_over_it(text: str, line: int) -> None:
-    for read in (ads, lambda text: submit.with_commands(text, ["priority = 1"])):
+    for read in (ads, lambda text: statements.with_commands(text, ["priority = 1"])):
         with pytest.raises(SubmitError) as caught:
             read(text)
         assert str(caught.value) == f"line {line} has a NUL; allowed: text without NUL"
@@ -203,7 +203,7 @@ def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
 
 def test_commands_can_be_added_before_the_queue_statement() -> None:
     before = "executable = /bin/echo\npriority = 1\nqueue x in (\na\nb\n)\n"
-    text = submit.with_commands(before, ["priority = 7"])
+    text = statements.with_commands(before, ["priority = 7"])
     assert [ad["JobPrio"] for ad in ads(text)] == [7, 7]
 
 
@@ -229,13 +229,13 @@ def test_ads_in_json_and_in_old_syntax_mean_the_same() -> None:
     old = (
         'Cmd = "/bin/true"\nOwner = "alice"\nRequirements = Memory > 4\n\nCmd = "/bin/false"\nOwner = "bob"\n'
     )
-    found = submit.read_ads(old)
+    found = jobads.read_ads(old)
     assert found == [
         {"Cmd": "/bin/true", "Owner": "alice", "Requirements": "/Expr(Memory > 4)/"},
         {"Cmd": "/bin/false", "Owner": "bob"},
     ]
-    assert submit.read_ads(json.dumps(found)) == found
-    assert submit.read_ads(json.dumps(found[1])) == [found[1]]
+    assert jobads.read_ads(json.dumps(found)) == found
+    assert jobads.read_ads(json.dumps(found[1])) == [found[1]]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_ads_in_json_and_in_old_syntax_mean_the_same() -> None:
 )
 def test_a_wrong_ad_file_is_refused_with_the_place(text: str, told: str) -> None:
     with pytest.raises(SubmitError, match=told):
-        submit.read_ads(text)
+        jobads.read_ads(text)
 
 
 @pytest.mark.parametrize("ad", [{"Cmd": "a\0"}, {"A\0": 1}, {"A": [1, {"B": "\0"}]}, {"A": "\\\0"}])
@@ -265,7 +265,7 @@ def test_an_ad_may_spell_a_nul() -> None:
 
 
 def test_what_ads_have_in_common_keeps_types_apart() -> None:
-    jobs = submit.from_ads([{"A": 1, "B": True, "C": "x"}, {"A": 1.0, "B": 1, "C": "x", "D": None}])
+    jobs = jobads.from_ads([{"A": 1, "B": True, "C": "x"}, {"A": 1.0, "B": 1, "C": "x", "D": None}])
     assert jobs.common == {"C": "x"}
     assert list(jobs.own) == [{"A": 1, "B": True}, {"A": 1.0, "B": 1, "D": None}]
 
@@ -331,6 +331,6 @@ def test_any_text_is_jobs_or_a_submit_error_of_one_line(before: str, value: str,
 def test_any_text_is_ads_or_a_submit_error_of_one_line(before: str, value: str) -> None:
     for text in (before, f"{before}\nCmd = {value}\n"):
         try:
-            submit.read_ads(text)
+            jobads.read_ads(text)
         except SubmitError as error:
             assert len(str(error).splitlines()) == 1
