@@ -87,6 +87,8 @@ def up(
     asked = {name: value for name, value in given.items() if value is not None}
     pool = PersonalPool.open(directory, say=_tell, **asked).detach()
     pool.start()
+    if pool.page.installed():
+        pool.page.start(pool.conninfo)
     _show(pool, as_json)
 
 
@@ -131,6 +133,7 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
             "host_file": str(pool.host_file),
             "service_file": str(service_file),
             "access_point": str(pool.access_point.socket),
+            "page": pool.page.link,
             "condor_config": str(pool.condor.config_file),
         }
         output.print_json(state)
@@ -144,3 +147,8 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
         click.echo("  psql        fetchwork submit FILE.sub        fetchwork q")
         click.echo("as any account of this machine:")
         click.echo(f"  export FETCHWORK_ACCESS_POINT={pool.access_point.socket}")
+    if pool.running:
+        link = pool.page.link
+        missing = "not served: pip install 'fetchwork[page]'"
+        click.echo("in a browser:")
+        click.echo(f"  {link or missing}")

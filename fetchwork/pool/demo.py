@@ -90,6 +90,7 @@ ORDER BY clusterid, procid
 """
 
 JOBS = 20
+NEXT = "'fetchwork pool up' starts such a pool to work with, and prints the link to its page in a browser"
 
 
 def run() -> int:
@@ -103,11 +104,15 @@ def run() -> int:
 
     with PersonalPool(slots=4, say=say) as pool, Database(pool.conninfo) as database:
         say(f"pool is up: {_parts(pool)}")
+        if pool.page.installed():
+            pool.page.start(pool.conninfo)
+            say(f"its page, while it runs: {pool.page.link}")
         _submit(pool, database, say)
         _follow(console, database)
         good = _show(console, database.query(RESULTS))
         say("stopping the pool")
     say("the pool is gone" if not pool.directory.exists() else f"something is left in {pool.directory}")
+    console.print(NEXT)
     return 0 if good else 1
 
 

@@ -33,6 +33,7 @@ from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import host_tables
 from fetchwork.pool.machine import Machine, RootMachine, ThisMachine, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.pool.servedpage import ServedPage
 from fetchwork.process import Process
 
 DBNAME = "fetchwork"
@@ -151,6 +152,11 @@ class PersonalPool:
         return AccessPointProcess(self.directory)
 
     @property
+    def page(self) -> ServedPage:
+        """The queue in a browser; it runs where somebody started it, until the pool stops."""
+        return ServedPage(self.directory)
+
+    @property
     def condor(self) -> Condor:
         """The pool's HTCondor, with its tools."""
         return Condor(self.directory / "condor", lambda: self.machine)
@@ -208,6 +214,8 @@ class PersonalPool:
             parts["agent"] = self._agent()
         if self.settings.database is None:
             parts["access-point"] = self.access_point.process
+        if self.page.started:
+            parts["page"] = self.page.process
         return {part: process.pid if process else None for part, process in parts.items()}
 
     def run_command(
@@ -249,6 +257,7 @@ class PersonalPool:
             return
         with self._alone():
             try:
+                self.page.stop()
                 self.access_point.stop()
                 if (self.directory / "condor").exists():
                     self.condor.stop(how)

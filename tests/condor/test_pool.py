@@ -106,6 +106,9 @@ def test_commands_bring_a_pool_up_show_it_and_take_it_down(
         assert told["running"]
         status = run("pool", "-d", str(directory), "status", "--json")
         assert (status.returncode, json.loads(status.stdout)) == (0, told)
+        # the tests' environment has what the page needs
+        assert set(told["processes"]) == {"postgres", "condor", "agent", "access-point", "page"}
+        assert told["page"].startswith("http://127.0.0.1:")
     finally:
         down = run("pool", "-d", str(directory), "down")
     assert down.returncode == 0, down.stderr
