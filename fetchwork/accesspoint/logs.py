@@ -20,31 +20,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import json
 import logging
 import pwd
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fetchwork.accesspoint.children import Account, ChildEnded, Children
+from fetchwork.accesspoint.children import Account, Children
+from fetchwork.accesspoint.joblogs import JobLogs, Log
+from fetchwork.accesspoint.logfiles import Behind, LogFiles
+from fetchwork.accesspoint.logstate import Kept, StateFile
 from fetchwork.codes import EventType
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
 from fetchwork.log import event
-from fetchwork.queue.ask import Found, Pause
+from fetchwork.queue.ask import Found, Pause, Steps
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession
 
 log = logging.getLogger(__name__)
 
-#: seconds for a log to take its entries
-APPEND_S = 15.0
 #: a submission waits so long for the first contact with the database
 READY_S = 15.0
 #: pauses before an owner who is behind is tried again
@@ -54,22 +50,6 @@ LONGEST_RETRY_S = 60.0
 IDLE_S = 0.5
 #: after a database that did not answer
 PAUSE_S = 1.0
-#: clusters of others that are remembered not to be looked up again
-FOREIGN = 100_000
-
-#: what may be better soon; any other error is for ever
-_FOR_NOW = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENFILE}
-)
-
-_LOGS = """
-SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log
-FROM fetchwork.{}
-WHERE clusterid = ANY(%s)
-    AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
-    AND ad ->> 'FetchWorkAccessPoint' = %s
-"""
-_LOGS_OF_JOBS = f"{_LOGS.format('jobs')} UNION ALL {_LOGS.format('history')}"
 
 _SUBMITTED = """
 SELECT
@@ -83,24 +63,8 @@ ORDER BY xid, eventid
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """A log file, and whose it is."""
-
-    owner: str
-    path: str
-
-
-class _Behind(Exception):
-    """A log could not be written for now; ``sure``: nothing of it was."""
-
-    def __init__(self, problem: str, *, sure: bool) -> None:
-        super().__init__(problem)
-        self.sure = sure
-
-
 @dataclass(slots=True)
-class _Lag:
+class Lag:
     """From where on a log's entries are missing; not ``sure``: it may have some of them."""
 
     cursor: Cursor
@@ -120,17 +84,13 @@ class LogKeeper:
     ) -> None:
         self._session = AsyncSession(database)
         self._database = database
-        self._children = children
-        self._state = state
-        self._name = name
+        self._state = StateFile(state)
         self._serves = serves
         self._cursor: Cursor | None = None
-        self._behind: dict[Log, _Lag] = {}
+        self._behind: dict[Log, Lag] = {}
         self._retries: dict[Log, asyncio.Task[None]] = {}
-        self._logs: dict[tuple[int, int], Log | None] = {}
-        self._foreign: dict[int, None] = {}
-        self._early: dict[Log, Counter[str]] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._logs = JobLogs(database, name)
+        self._files = LogFiles(children)
         #: the end of the last page that is being written, or is
         self._taken = Cursor(0, 0)
         self._page_done = asyncio.Event()
@@ -138,8 +98,6 @@ class LogKeeper:
         self._ready = asyncio.Event()
         #: by the database's clock
         self._started_at = 0.0
-        self._refused: dict[Log, str] = {}
-        self.entries = 0
 
     async def ready(self) -> None:
         """Wait until it is known from where on events are written: a job submitted now is behind it."""
@@ -153,6 +111,11 @@ class LogKeeper:
     def owners_behind(self) -> list[str]:
         """Owners with a log that can't be written for now."""
         return sorted({behind.owner for behind in self._behind})
+
+    @property
+    def entries(self) -> int:
+        """How many entries were written since the start."""
+        return self._files.written
 
     # -- the stream
 
@@ -168,23 +131,20 @@ class LogKeeper:
             except CursorExpired as error:
                 event(log, logging.ERROR, "events_missed", problem=error)
                 self._cursor = None
-                self._save(Cursor.parse(await self._session.run(Reader.now())))
+                await self._save(Cursor.parse(await self._session.run(Reader.now())))
             await asyncio.sleep(PAUSE_S)
 
     async def _begin(self) -> None:
         if self._cursor is None:
-            kept = await asyncio.to_thread(self._load)
+            kept = await asyncio.to_thread(self._state.load)
             now = Cursor.parse(await self._session.run(Reader.now()))
             (row,) = await self._database.query("SELECT extract(epoch FROM clock_timestamp())::float8 AS at")
             self._started_at = row["at"]
             if kept is None:
-                self._save(now)
+                await self._save(now)
             else:
-                self._cursor = Cursor.parse(kept["cursor"])
-                self._behind = {
-                    Log(owner, path): _Lag(Cursor.parse(cursor), sure=False)
-                    for owner, path, cursor in kept["behind"]
-                }
+                self._cursor = kept.cursor
+                self._behind = {found: Lag(cursor, sure=False) for found, cursor in kept.behind.items()}
         assert self._cursor is not None
         self._taken = max(self._taken, self._cursor)
         for behind in self._behind:
@@ -203,12 +163,12 @@ class LogKeeper:
                     await self._write_page([JobEvent(line) for line in step.items], reader.position)
                 elif isinstance(step, Pause):
                     # without jobs of its own that have a log there is little to wait for
-                    await asyncio.sleep(step.seconds if any(self._logs.values()) else IDLE_S)
+                    await asyncio.sleep(step.seconds if self._logs.any else IDLE_S)
                 else:
                     answer = await self._session.answer(step)
 
     async def _write_page(self, events: list[JobEvent], end: Cursor) -> None:
-        await self._find_logs(events)
+        await self._logs.find(events)
         self._taken = end
         # a retry that ends from here on has written this page, too
         behind = frozenset(self._behind)
@@ -216,15 +176,15 @@ class LogKeeper:
         try:
             by_owner: dict[str, dict[Log, list[JobEvent]]] = {}
             for one in events:
-                found = self._logs.get((one.cluster, one.proc))
+                found = self._logs.of(one)
                 if found is not None and found not in behind:
                     by_owner.setdefault(found.owner, {}).setdefault(found, []).append(one)
                 if one.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
-                    self._logs.pop((one.cluster, one.proc), None)
+                    self._logs.forget(one)
             await asyncio.gather(*(self._write_owner(owner, logs) for owner, logs in by_owner.items()))
         finally:
             self._page_done.set()
-        await asyncio.to_thread(self._save, end)
+        await self._save(end)
 
     async def _write_owner(self, owner: str, logs: dict[Log, list[JobEvent]]) -> None:
         try:
@@ -232,11 +192,11 @@ class LogKeeper:
         except FetchworkError as error:
             event(log, logging.WARNING, "log_not_written", owner=owner, problem=error)
             return
-        async with self._turn(owner):
+        async with self._files.turn(owner):
             for found, events in logs.items():
                 try:
                     await self._write(found, account, events)
-                except _Behind as error:
+                except Behind as error:
                     self._falls_behind(found, sure=error.sure)
                 except FetchworkError as error:
                     event(log, logging.WARNING, "log_not_written", owner=owner, problem=error)
@@ -244,64 +204,24 @@ class LogKeeper:
     async def _write(self, found: Log, account: Account, events: Iterable[JobEvent]) -> None:
         """Write events that the stream or a retry brought."""
         events = list(events)
-        left = self._not_early(found, events)
+        left = self._files.not_early(found, events)
         old = [one.log_entry for one in left if one.epoch <= self._started_at]
         fresh = [one.log_entry for one in left if one.epoch > self._started_at]
         for entries, check in ((old, True), (fresh, False)):
             if not entries:
                 continue
             try:
-                await self._append(found, account, entries, check=check)
-            except _Behind as error:
+                await self._files.append(found, account, entries, check=check)
+            except Behind as error:
                 # the page's other part may be written
-                raise _Behind(
+                raise Behind(
                     str(error), sure=error.sure and len(left) == len(events) == len(entries)
                 ) from None
 
-    def _not_early(self, found: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
-        """The events that no submission has written already."""
-        early = self._early.get(found)
-        if early is None:
-            return list(events)
-        left = []
-        for one in events:
-            text = one.log_entry
-            if early[text] > 0:
-                early[text] -= 1
-                if not early[text]:
-                    del early[text]
-            else:
-                left.append(one)
-        if not early:
-            del self._early[found]
-        return left
-
     def _falls_behind(self, found: Log, *, sure: bool) -> None:
         assert self._cursor is not None
-        self._behind.setdefault(found, _Lag(self._cursor, sure))
+        self._behind.setdefault(found, Lag(self._cursor, sure))
         self._retry(found)
-
-    async def _append(self, found: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
-        """Append to a log; the problem, if it is for ever. Raises _Behind."""
-        request = {"do": "append", "path": found.path, "entries": entries, "check": check}
-        try:
-            answer = await self._children.ask(account, request, APPEND_S)
-        except (TimeoutError, ChildEnded):
-            raise _Behind(f"'{found.path}' does not answer", sure=False) from None
-        if "problem" not in answer:
-            self.entries += answer["written"]
-            self._refused.pop(found, None)
-            return None
-        problem = f"cannot write event log '{found.path}' as {found.owner}: {answer['problem']}"
-        if self._refused.get(found) != problem:
-            self._refused[found] = problem
-            event(log, logging.WARNING, "log_not_written", owner=found.owner, problem=problem)
-        if answer["errno"] in _FOR_NOW:
-            raise _Behind(problem, sure=True)
-        return problem
-
-    def _turn(self, owner: str) -> asyncio.Lock:
-        return self._turns.setdefault(owner, asyncio.Lock())
 
     # -- a log that is behind
 
@@ -319,7 +239,7 @@ class LogKeeper:
                     await self._catch_up_once(behind, self._behind[behind])
                 except NOT_NOW:
                     continue
-                except _Behind as error:
+                except Behind as error:
                     self._behind[behind].sure &= error.sure
                 except FetchworkError as error:
                     event(log, logging.WARNING, "log_not_written", owner=behind.owner, problem=error)
@@ -327,21 +247,21 @@ class LogKeeper:
         finally:
             self._retries.pop(behind, None)
 
-    async def _catch_up_once(self, behind: Log, lag: _Lag) -> None:
+    async def _catch_up_once(self, behind: Log, lag: Lag) -> None:
         """Write what a log lacks, up to where the stream is."""
         account = await self._account(behind.owner)
         reader = Reader(after=str(lag.cursor), log=behind.path)
         while True:
             events = [JobEvent(line) for line in await self._session.run(_lines(reader))]
-            await self._find_logs(events)
-            own = [one for one in events if self._logs.get((one.cluster, one.proc)) == behind]
-            async with self._turn(behind.owner):
+            await self._logs.find(events)
+            own = [one for one in events if self._logs.of(one) == behind]
+            async with self._files.turn(behind.owner):
                 # of what is ahead of the stream a submission may have written some, and the stream writes the
                 # rest
                 own = [one for one in own if Cursor.parse(one.cursor) <= self._taken]
-                entries = [one.log_entry for one in self._not_early(behind, own)]
+                entries = [one.log_entry for one in self._files.not_early(behind, own)]
                 if entries:
-                    await self._append(behind, account, entries, check=not lag.sure)
+                    await self._files.append(behind, account, entries, check=not lag.sure)
                 assert reader.position is not None
                 if reader.position >= self._taken:
                     del self._behind[behind]
@@ -359,17 +279,17 @@ class LogKeeper:
         """
         rows = await self._database.query(_SUBMITTED, [cluster])
         events = [JobEvent(row["line"]) for row in rows]
-        await self._find_logs(events)
+        await self._logs.find(events)
         logs: dict[Log, list[JobEvent]] = {}
         for one in events:
-            found = self._logs.get((one.cluster, one.proc))
+            found = self._logs.of(one)
             if found is not None and found.owner == account.name:
                 logs.setdefault(found, []).append(one)
         problems = []
         for found, entries in logs.items():
             try:
                 problem = await self._write_early(found, account, entries, again=again)
-            except _Behind as error:
+            except Behind as error:
                 problem = f"event log is written later: {error}"
             if problem is not None:
                 problems.append(problem)
@@ -378,46 +298,27 @@ class LogKeeper:
     async def _write_early(
         self, found: Log, account: Account, events: list[JobEvent], *, again: bool
     ) -> str | None:
-        async with self._turn(found.owner):
+        async with self._files.turn(found.owner):
             ahead = [one for one in events if Cursor.parse(one.cursor) > self._taken]
             if ahead:
                 texts = [one.log_entry for one in ahead]
                 # before they are written: the stream may come by while they are
-                self._early.setdefault(found, Counter()).update(texts)
+                self._files.expect(found, texts)
                 try:
-                    problem = await self._append(found, account, texts, check=again)
-                except _Behind as error:
-                    self._not_early(found, ahead)
+                    problem = await self._files.append(found, account, texts, check=again)
+                except Behind as error:
+                    self._files.not_early(found, ahead)
                     if not error.sure:
                         self._falls_behind(found, sure=False)
                     raise
                 if problem is not None:
-                    self._not_early(found, ahead)
+                    self._files.not_early(found, ahead)
                 return problem
         # the stream has them
         await self._page_done.wait()
         if found in self._behind:
-            raise _Behind(self._refused.get(found, f"'{found.path}' does not answer"), sure=True)
-        return self._refused.get(found)
-
-    # -- which logs
-
-    async def _find_logs(self, events: list[JobEvent]) -> None:
-        unknown = {
-            (one.cluster, one.proc) for one in events if one.cluster not in self._foreign
-        } - self._logs.keys()
-        if not unknown:
-            return
-        clusters, procs = (list(column) for column in zip(*unknown, strict=True))
-        rows = await self._database.query(_LOGS_OF_JOBS, [clusters, clusters, procs, self._name] * 2)
-        for cluster in set(clusters) - {row["clusterid"] for row in rows}:
-            self._foreign[cluster] = None
-        while len(self._foreign) > FOREIGN:
-            del self._foreign[next(iter(self._foreign))]
-        for row in rows:
-            path = row["log"]
-            named = path and path != "/dev/null" and path.startswith("/")
-            self._logs[row["clusterid"], row["procid"]] = Log(row["owner"], path) if named else None
+            raise Behind(self._files.problem(found) or f"'{found.path}' does not answer", sure=True)
+        return self._files.problem(found)
 
     async def _account(self, owner: str) -> Account:
         try:
@@ -428,27 +329,14 @@ class LogKeeper:
             raise FetchworkError(f"account '{owner}' is not served here")
         return account
 
-    # -- state
-
-    def _load(self) -> dict[str, Any] | None:
-        try:
-            state = json.loads(self._state.read_text())
-            return {"cursor": str(state["cursor"]), "behind": list(state["behind"])}
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FetchworkError(f"cannot read state file '{self._state}': {error}") from None
-
-    def _save(self, cursor: Cursor) -> None:
-        behind = [[found.owner, found.path, str(lag.cursor)] for found, lag in self._behind.items()]
-        text = json.dumps({"cursor": str(cursor), "behind": behind, "saved_at": int(time.time())})
-        temporary = self._state.with_name(self._state.name + ".new")
-        temporary.write_text(text)
-        temporary.replace(self._state)
+    async def _save(self, cursor: Cursor) -> None:
+        # copied here: retries change what is behind while the file is written
+        kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()})
+        await asyncio.to_thread(self._state.save, kept)
         self._cursor = cursor
 
 
-def _lines(reader: Reader) -> Any:
+def _lines(reader: Reader) -> Steps[list[str]]:
     """Steps: the lines that a reader finds now."""
     found: list[str] = []
     stream = reader.lines(0)

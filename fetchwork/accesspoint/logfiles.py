@@ -1,0 +1,93 @@
+"""Event logs as files: entries are appended to them, each by a child of its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections import Counter
+from collections.abc import Iterable
+
+from fetchwork.accesspoint.children import Account, ChildEnded, Children
+from fetchwork.accesspoint.joblogs import Log
+from fetchwork.log import event
+from fetchwork.queue.events import JobEvent
+
+log = logging.getLogger(__name__)
+
+#: seconds for a log to take its entries
+APPEND_S = 15.0
+
+#: what may be better soon; any other error is for ever
+_FOR_NOW = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENFILE}
+)
+
+
+class Behind(Exception):
+    """A log could not be written for now; ``sure``: nothing of it was."""
+
+    def __init__(self, problem: str, *, sure: bool) -> None:
+        super().__init__(problem)
+        self.sure = sure
+
+
+class LogFiles:
+    """Appends to logs, and remembers what a submission wrote before the stream shows it."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._early: dict[Log, Counter[str]] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._refused: dict[Log, str] = {}
+        #: entries since the start
+        self.written = 0
+
+    def turn(self, owner: str) -> asyncio.Lock:
+        """What is held while a log of this owner is written."""
+        return self._turns.setdefault(owner, asyncio.Lock())
+
+    def problem(self, found: Log) -> str | None:
+        """Why the log could not be written when that was tried last."""
+        return self._refused.get(found)
+
+    def expect(self, found: Log, entries: Iterable[str]) -> None:
+        """Remember entries that are written before the stream shows them."""
+        self._early.setdefault(found, Counter()).update(entries)
+
+    def not_early(self, found: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
+        """The events that no submission has written already."""
+        early = self._early.get(found)
+        if early is None:
+            return list(events)
+        left = []
+        for one in events:
+            text = one.log_entry
+            if early[text] > 0:
+                early[text] -= 1
+                if not early[text]:
+                    del early[text]
+            else:
+                left.append(one)
+        if not early:
+            del self._early[found]
+        return left
+
+    async def append(self, found: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
+        """Append to a log; the problem, if it is for ever. Raises Behind."""
+        request = {"do": "append", "path": found.path, "entries": entries, "check": check}
+        try:
+            answer = await self._children.ask(account, request, APPEND_S)
+        except (TimeoutError, ChildEnded):
+            raise Behind(f"'{found.path}' does not answer", sure=False) from None
+        if "problem" not in answer:
+            self.written += answer["written"]
+            self._refused.pop(found, None)
+            return None
+        problem = f"cannot write event log '{found.path}' as {found.owner}: {answer['problem']}"
+        if self._refused.get(found) != problem:
+            self._refused[found] = problem
+            event(log, logging.WARNING, "log_not_written", owner=found.owner, problem=problem)
+        if answer["errno"] in _FOR_NOW:
+            raise Behind(problem, sure=True)
+        return problem
