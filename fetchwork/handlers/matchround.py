@@ -4,8 +4,9 @@ The demand is put in order, the matchmaker puts it against all the slots in one 
 first job that can be had for each of them, and the matchmaker prints their ads. What goes wrong with one slot
 or one job is that slot's result; what concerns them all (no database, no matchmaker) is everybody's.
 
-A slot whose first choices yield nothing goes on with its next ones, and so does one whose job could not be
-printed, in further passes. Direct mode does the same with one slot.
+A slot whose first choices yield nothing goes on with its next ones, in further passes. So does one whose job
+could not be printed; what else is like that job rests meanwhile (``unprintable``). Direct mode does the same
+with one slot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fetchwork.matchmaker.messages import Seen
 DATABASE_S = 5.0
 #: autoclusters that one claim is asked to look for, for each slot
 AUTOCLUSTERS_A_CLAIM = 64
-#: jobs that one fetch may hold or pass over before the slot has to ask again
+#: passes of one fetch, each with one claim, before the slot has to ask again
 TRIES = 20
 #: with less time than this left, a fetch begins no further claim
 LEAST_S = 0.5
@@ -68,6 +69,10 @@ class Seeker:
             and self.attempt.task.left() > LEAST_S
             and not self.is_over()
         )
+
+    def look_again_in(self, seconds: float) -> None:
+        """There may be more for this slot after so many seconds."""
+        self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
 
 
 async def look(seekers: Sequence[Seeker]) -> None:
@@ -112,6 +117,9 @@ class MatchRound:
                     continue
                 if answer is not None:
                     seeker.result = Look(answer)
+                else:
+                    self._session.unprintable.failed(taken.of.choice.autocluster, time.monotonic())
+                    self._leave_out_what_rests(active)
         for seeker in self._seekers:
             if seeker.result is None and seeker.without_account and self._left() > LEAST_S:
                 await self._refuse_for_want_of_account(seeker)
@@ -159,7 +167,30 @@ class MatchRound:
             rotation = Rotation(session.shares, queues_in_order)
             for seeker, pairs in fitting.items():
                 if seeker.attempt.task.context.queues == queues_in_order:
-                    seeker.choices = rotation.sort(ordered, _within(pairs, allowed))
+                    seeker.choices = rotation.sort(ordered, self._may_get(seeker, pairs, allowed))
+
+    def _may_get(
+        self, seeker: Seeker, pairs: set[tuple[int, int]], queues: frozenset[str]
+    ) -> Callable[[Choice], bool]:
+        now = time.monotonic()
+        return lambda choice: (
+            (choice.autocluster.autocluster_id, choice.prio) in pairs
+            and choice.autocluster.queue in queues
+            and not self._rests(seeker, choice, now)
+        )
+
+    def _leave_out_what_rests(self, seekers: Sequence[Seeker]) -> None:
+        now = time.monotonic()
+        for seeker in seekers:
+            seeker.page = [one for one in seeker.page if not self._rests(seeker, one.choice, now)]
+            seeker.choices = [choice for choice in seeker.choices if not self._rests(seeker, choice, now)]
+
+    def _rests(self, seeker: Seeker, choice: Choice, now: float) -> bool:
+        """Whether a choice is left out, because of jobs like it; the seeker may ask for it later."""
+        rest_s = self._session.unprintable.rest_s(choice.autocluster, now)
+        if rest_s > 0.0:
+            seeker.look_again_in(rest_s)
+        return rest_s > 0.0
 
     async def _read_autoclusters(self, numbers: Iterable[int]) -> None:
         """Read what is not known of these autoclusters, and the shares if there are several submitters."""
@@ -196,8 +227,8 @@ class MatchRound:
         self._problems.update(matched.problems)
         for seeker, seen in zip(seekers, matched.seen, strict=True):
             self._take(seeker, seen)
-            if seen.postponed:
-                seeker.again_s = matched.again_s
+            if seen.postponed and matched.again_s is not None:
+                seeker.look_again_in(matched.again_s)
         if matched.faults:
             await self._session.report_faults(matched.faults, self._left())
 
@@ -269,9 +300,3 @@ class MatchRound:
         (taken,) = await offer.claim(self._session, [wanted], self._left())
         if isinstance(taken, offer.Taken):
             await offer.refuse_for_want_of_account(self._session, taken.run)
-
-
-def _within(pairs: set[tuple[int, int]], queues: frozenset[str]) -> Callable[[Choice], bool]:
-    return lambda choice: (
-        (choice.autocluster.autocluster_id, choice.prio) in pairs and choice.autocluster.queue in queues
-    )

@@ -13,6 +13,7 @@ from fetchwork.db.calls import Greeting
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMismatch
 from fetchwork.handlers.reports import RunReports
+from fetchwork.handlers.unprintable import Unprintable
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.demand import Demand
@@ -59,6 +60,8 @@ class HostSession:
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.shares = Shares()
+        #: whose jobs could not be printed
+        self.unprintable = Unprintable()
         #: evaluates what people submitted
         self.matchmaker = Matchmaker()
         #: attributes (in lower case) that stay in the database: they are for matching and policy

@@ -36,6 +36,7 @@ IN_PROCESS = {
     "test_orphans",
     "test_rank",
     "test_run_hooks",
+    "test_unprintable",
 }
 
 
