@@ -78,7 +78,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.history_edge,
     fetchwork.run_edge,
     fetchwork.waiting_autoclusters,
-    fetchwork.prospects
+    fetchwork.prospects,
+    fetchwork.first_idle
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- What people do with jobs; each function asks which Owners the caller may name.

@@ -220,6 +220,7 @@
 \ir functions/reading/blocked_by.sql
 \ir functions/reading/waiting_autoclusters.sql
 \ir functions/reading/prospects.sql
+\ir functions/reading/first_idle.sql
 
 -- grants: which role may do what.
 \ir grants.sql

@@ -9,7 +9,7 @@ from fetchwork.explain.judging import VERDICTS
 
 def show(analysis: Analysis) -> None:
     """Print one analysis."""
-    output.echo(f"-- Job {analysis.job} of {analysis.owner}, queue {analysis.queue}")
+    output.echo(f"-- Job {analysis.job} of {analysis.owner}, queue {analysis.queue}{alike(analysis.alike)}")
     for reason in analysis.reasons or ["Nothing prevents it from running."]:
         output.echo(f"   {reason}")
     if analysis.verdicts:
@@ -50,6 +50,11 @@ def show(analysis: Analysis) -> None:
             right=(2, 3),
         )
     output.echo()
+
+
+def alike(number: int) -> str:
+    """For how many other jobs a job speaks."""
+    return f", and {number} idle job{'s' * (number != 1)} like it" if number else ""
 
 
 def _unknown(names: list[str]) -> str:

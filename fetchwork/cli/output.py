@@ -52,6 +52,11 @@ def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
     print(for_stream(text, err=err), end="\n" if nl else "", file=sys.stderr if err else sys.stdout)
 
 
+def on_terminal() -> bool:
+    """Whether a person reads what is said, and no program."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def to_json(value: object, indent: int | None = None) -> str:
     """A JSON value as text; control characters are escaped, which JSON itself does not ask of all."""
     text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)

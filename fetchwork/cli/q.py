@@ -50,7 +50,7 @@ MOST_ANALYZED = 10
     "--better-analyze",
     "analyzed",
     is_flag=True,
-    help="Explain why jobs do not run.",
+    help="Explain why jobs do not run; without a job, one idle job of each autocluster.",
 )
 @options.long_option
 @click.option("-totals", "--totals", "only_totals", is_flag=True, help="Print only the totals.")
@@ -110,9 +110,7 @@ def cli(
     from fetchwork.queue.views import JOBS
 
     if analyzed:
-        if not jobs and not constraints:
-            raise click.UsageError("option '--better-analyze' needs a job, as 42.0")
-        _analyze(session, constraint, as_json)
+        _analyze(session, "" if everything else constraint, as_json)
     elif "fetchwork.autoformat" in context.meta:
         letters, attributes = context.meta["fetchwork.autoformat"]
         # the attributes of HTCondor's own making are never expressions
@@ -138,24 +136,33 @@ def cli(
 
 
 def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
+    """Explain the jobs that are selected; without a constraint, of all idle jobs one of each autocluster."""
     from fetchwork.cli import analysis
     from fetchwork.errors import NotFound
-    from fetchwork.explain.job import analyze
+    from fetchwork.explain.job import analyze, analyze_idle
 
     database = options.database_of(session)
-    # one more, which says whether there are more
-    ids = ["ClusterId", "ProcId"]
-    jobs = list(session.items("jobs", constraint=constraint, projection=ids, limit=MOST_ANALYZED + 1))
-    if not jobs:
-        raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
-    results = [analyze(database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
+    if not constraint:
+        results, more = analyze_idle(database, MOST_ANALYZED)
+        what = "autoclusters with idle jobs; these are those with most"
+    else:
+        ids = ["ClusterId", "ProcId"]
+        # one more, which says whether there are more
+        jobs = list(session.items("jobs", constraint=constraint, projection=ids, limit=MOST_ANALYZED + 1))
+        if not jobs:
+            raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
+        results = [analyze(database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
+        more = len(jobs) > MOST_ANALYZED
+        what = f"jobs; these are the first {MOST_ANALYZED}"
     if as_json:
         output.print_json([result.to_json() for result in results])
         return
+    if not results:
+        output.echo("No job is idle.")
     for result in results:
         analysis.show(result)
-    if len(jobs) > MOST_ANALYZED:
-        output.echo(f"There are more; these are the first {MOST_ANALYZED}.")
+    if more:
+        output.echo(f"There are more {what}.")
 
 
 def total_line(counts: Mapping[str, int]) -> str:

@@ -98,6 +98,12 @@ def cli(
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
+        cluster = result.cluster()
+        if output.on_terminal():
+            output.echo(
+                f"what next:  fetchwork q {cluster}   fetchwork wait {cluster}   fetchwork rm {cluster}",
+                err=True,
+            )
         for problem in result.problems:
             output.echo(f"fetchwork: warning: {problem}", err=True)
         if result.access_point is None and "UserLog" in result.clusterad():

@@ -79,6 +79,8 @@ class Analysis:
     job: str
     status: int
     owner: str
+    #: further Idle jobs of its autocluster, where it was chosen to speak for them
+    alike: int = 0
     submitter: str = ""
     queue: str = ""
     reasons: list[str] = field(default_factory=list)
@@ -125,6 +127,21 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     analysis.ahead = _ahead(database, analysis, prospects)
     analysis.reasons += _conclusion(analysis, prospects)
     return analysis
+
+
+def analyze_idle(database: Database, most: int) -> tuple[list[Analysis], bool]:
+    """Look into one Idle job of each of ``most`` autoclusters, those with most; whether there are more."""
+    found = database.run(calls.first_idle(at_most=most + 1))
+    analyses = []
+    for first in found[:most]:
+        try:
+            analysis = analyze(database, first.cluster_id, first.proc_id)
+        except NotFound:
+            # it has left the queue meanwhile
+            continue
+        analysis.alike = first.idle - 1
+        analyses.append(analysis)
+    return analyses, len(found) > most
 
 
 def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:

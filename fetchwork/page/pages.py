@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fetchwork.classad.constraint import joined
 from fetchwork.explain.judging import VERDICTS
-from fetchwork.page import questions
+from fetchwork.page import charts, questions
 from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn
@@ -68,8 +68,8 @@ class Pages:
         return self.render(request, "overview.html", **answer)
 
     async def charts(self, request: Request) -> Response:
-        """Starts and ends of the last day; a part of the overview that may take longer."""
-        rows = await self._workers.ask(request.state.person, questions.charts)
+        """Charts of the last day; a part of the overview that may take longer."""
+        rows = await self._workers.ask(request.state.person, charts.last_day)
         return self.render(request, "charts.html", rows=rows)
 
     async def jobs(self, request: Request) -> Response:

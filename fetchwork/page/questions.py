@@ -29,39 +29,6 @@ ACTIONS = {
 #: events of a job that its page shows
 EVENTS = 200
 
-_CHARTS = """
-WITH quarters AS (
-    SELECT generate_series(
-        date_bin('15 minutes', now() - interval '1 day', 'epoch') + interval '15 minutes',
-        now(), '15 minutes'
-    ) AS at
-),
-ended AS (
-    SELECT
-        date_bin('15 minutes', r.ended_at, 'epoch') AS at,
-        count(*) AS ends,
-        count(*) FILTER (WHERE r.outcome <> 'completed') AS bad_ends
-    FROM fetchwork.runs AS r
-    WHERE r.ended_at > now() - interval '1 day' AND r.started_at IS NOT NULL
-    GROUP BY 1
-),
-started AS (
-    SELECT date_bin('15 minutes', r.started_at, 'epoch') AS at, count(*) AS starts
-    FROM fetchwork.runs AS r
-    WHERE r.started_at > now() - interval '1 day'
-        -- follows from it, and rules out partitions
-        AND (r.ended_at IS NULL OR r.ended_at > now() - interval '1 day')
-    GROUP BY 1
-)
-SELECT
-    extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts, coalesce(e.ends, 0) AS ends,
-    coalesce(e.bad_ends, 0) AS bad_ends
-FROM quarters AS h
-LEFT JOIN started AS s ON s.at = h.at
-LEFT JOIN ended AS e ON e.at = h.at
-ORDER BY h.at
-"""
-
 
 def overview(session: ActingSession) -> Json:
     """Totals, the jobs that are held by reason, queues, and who has most jobs."""
@@ -80,11 +47,6 @@ def overview(session: ActingSession) -> Json:
         )[0],
         "demand": session.run(summaries.demand())[:10],
     }
-
-
-def charts(session: ActingSession) -> list[Json]:
-    """Starts and ends of the last day, by quarter of an hour."""
-    return [dict(row) for row in session.database.query(_CHARTS)]
 
 
 def jobs(

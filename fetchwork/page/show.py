@@ -83,7 +83,7 @@ def bars(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, height: int = 120
 ) -> list[dict[str, Any]]:
     """Bars of a chart, side by side for each row: x, y, width, height, name, value, at."""
-    top = max((row[name] for row in rows for name in names), default=0) or 1
+    top = max((row[name] or 0 for row in rows for name in names), default=0) or 1
     wide = 8 // max(1, len(names))
     return [
         {

@@ -365,3 +365,9 @@ def test_analysis_says_why_a_job_does_not_run(condor: Callable[..., Answer]) -> 
     condor("condor_hold", "1.0", "-reason", "because")
     out = condor("condor_q", "-better-analyze", "1.0").out
     assert out.startswith("-- Job 1.0 of alice, queue default\n") and "It is held: Because." in out
+    # without a job: one idle job of each autocluster
+    assert condor("condor_q", "-better-analyze").out == ""
+    condor("condor_submit", stdin=SLEEP.format(3))
+    out = condor("condor_q", "-better-analyze").out
+    assert out.startswith("-- Job 2.0 of alice") and "speaks for 2 more idle jobs" in out
+    assert out.count("-- Job ") == 1

@@ -51,6 +51,37 @@ def test_the_overview_counts_jobs(page: TestClient, queue: Queue) -> None:
     assert "<strong>1</strong> held" in text
 
 
+def test_the_charts_have_starts_ends_running_jobs_and_waits(page: TestClient, busy: DirectQueue) -> None:
+    empty = page.get("/charts", params={"token": "x"}, follow_redirects=False)
+    assert empty.status_code == 303
+    # 1.0 waited 300 s and ended, 2.0 waited 100 s; both started two hours ago, and ended one hour ago
+    for table in ("run_history", "job_history"):
+        at = "ended_at" if table == "run_history" else "completed_at"
+        start = "started_at" if table == "run_history" else "first_start_at"
+        busy.connection.execute(
+            f"UPDATE fetchwork.{table} SET {at} = now() - interval '1 h', {start} = now() - interval '2 h'"
+        )
+    busy.connection.execute(
+        "UPDATE fetchwork.job_history"
+        " SET q_date = first_start_at - make_interval(secs => 500 - 200 * cluster_id)"
+    )
+    text = page.get("/charts").text
+    assert "4 starts" in text and "2 ends, 0 of these" in text
+    assert "2 running now, 2 at most" in text
+    assert "the median of each quarter: 00:01:40 at most; longest wait 00:05:00" in text
+    drawn = re.findall(r'class="bar-(\w+)"[^>]*><title>[^:]*:[^:]*:[^:]*: (\d+|[0-9:]+) ([^<]*)', text)
+    running = [int(value) for name, value, _ in drawn if name == "running"]
+    # two from two hours ago, for an hour; then none, then the two that run now
+    assert 3 <= len(running) <= 6 and set(running) == {2}
+    assert [value for name, value, _ in drawn if name == "wait_s"] == ["00:01:40"]
+
+
+def test_the_charts_do_not_show_others_jobs(serve: Serve, busy: DirectQueue) -> None:
+    theirs = serve(header="X-User")
+    text = theirs.get("/charts", headers={"X-User": "alice"}).text
+    assert "2 starts" in text and "1 running now" in text
+
+
 def test_jobs_are_shown_by_owner_state_and_constraint(page: TestClient, queue: Queue) -> None:
     first = submit(queue, 3)
     second = submit(queue, 2, "bob", priority=7)

@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,23 @@ def test_a_terminal_is_sent_no_control_character_of_a_job(
         assert " a<U+009B>31m<U+202E>b " in lines
     elif not {"--json", "--by", "events"} & set(command.split()):
         assert SHOWN in lines
+
+
+def test_after_submit_a_terminal_is_told_what_to_type_next(
+    on_terminal: Callable[..., str], fetchwork: Callable[..., Told], tmp_path: Path
+) -> None:
+    description = tmp_path / "true.sub"
+    description.write_text("executable = /bin/true\nqueue 2\n")
+    sent = on_terminal("submit", "--owner", "alice", str(description))
+    assert "2 job(s) submitted to cluster 1." in sent
+    (line,) = [line for line in sent.splitlines() if line.startswith("what next:")]
+    # what it says can be typed
+    for words in line.removeprefix("what next:").split("   "):
+        told = fetchwork(*words.split()[1:], "--help")
+        assert told.status == 0, words
+    told = fetchwork("submit", "--owner", "alice", str(description))
+    assert (told.out, told.err) == ("2 job(s) submitted to cluster 2.\n", "")
+    assert "what next" not in on_terminal("submit", "--owner", "alice", "--json", str(description))
 
 
 @pytest.mark.usefixtures("hostile")

@@ -172,7 +172,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "default_attributes", "value_type",
-    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects",
+    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit",
@@ -301,6 +301,9 @@ def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
     assert len(alice.call("prospects", cluster=1, proc=2)) == 1
     assert alice.call("prospects", cluster=2, proc=2) == []
     assert {row["first_job"] for row in alice.call("waiting_autoclusters")} == {"1.2", None}
+    assert [tuple(row.values()) for row in alice.call("first_idle", at_most=10)] == [(1, 2, 1)]
+    assert [tuple(row.values()) for row in busy.call("first_idle", at_most=10)] == [(1, 2, 1), (2, 2, 1)]
+    assert len(busy.call("first_idle", at_most=1)) == 1
 
 
 # Submitting

@@ -52,6 +52,20 @@ class RunEdge(Record):
     run_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class FirstIdle(Record):
+    """An Idle job, and how many of its autocluster are Idle."""
+
+    cluster_id: int
+    proc_id: int
+    idle: int
+
+
+def first_idle(*, at_most: int) -> Call[list[FirstIdle]]:
+    """One Idle job of each autocluster, for those with most."""
+    return records_of(FirstIdle, "first_idle", {"at_most": at_most})
+
+
 def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> Call[EventWindow]:
     """How far the events behind a cursor can be read now, ``most`` of them if given."""
     return one_of(EventWindow, "event_window", {"after_xid": after_xid, "after_id": after_id, "most": most})
