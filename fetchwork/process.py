@@ -62,6 +62,12 @@ class Process:
         return bool(fields) and int(fields[_START_TICKS]) == self.start_ticks and fields[_STATE] not in "ZX"
 
     @property
+    def stopped(self) -> bool:
+        """Whether it is stopped, as by SIGSTOP."""
+        fields = _stat(self.pid)
+        return bool(fields) and fields[_STATE] in "Tt"
+
+    @property
     def parent(self) -> Process | None:
         """The process that started it: of a starter's hook, the starter. None where init has adopted it."""
         fields = _stat(self.pid)

@@ -148,6 +148,7 @@
 \ir functions/runs/finish_runs.sql
 \ir functions/runs/report_runs.sql
 \ir functions/runs/starter_gone.sql
+\ir functions/runs/tell_end.sql
 \ir functions/runs/end_live_run.sql
 \ir functions/runs/end_live_runs.sql
 

@@ -57,6 +57,13 @@ class Lease:
         self._beat_due = 0.0
         self._hello_due = 0.0
         self._runs_due = 0.0
+        #: set for a round of ``keep`` that is to come soon
+        self.soon = asyncio.Event()
+
+    def beat_soon(self) -> None:
+        """Ask the database soon which runs are to end."""
+        self._beat_due = 0.0
+        self.soon.set()
 
     async def keep(self) -> None:
         """One round: hello, take over the runs, beat, as each is due; nothing slow in between."""
@@ -86,8 +93,13 @@ class Lease:
             greeting = await self._renew(self.session.say_hello(CALL_S))
             self._runs_due = now
         if self._beat_due <= now:
-            await self._renew(self._beat())
+            # before it: a beat that is wanted meanwhile comes after this one
             self._beat_due = now + random.uniform(0.8, 1.0) * greeting.lease_s / 3  # noqa: S311
+            try:
+                await self._renew(self._beat())
+            except FetchworkError:
+                self._beat_due = now
+                raise
 
     async def look_after_runs(self) -> None:
         """Compare the live runs with the database's now and then, beside ``keep``: it must not delay that."""

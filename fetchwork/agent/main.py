@@ -300,11 +300,11 @@ class Agent:
                 first_s=slots.initial_update_interval_s,
                 interval_s=slots.update_interval_s,
             )
-            work.append(every(UPDATES_S, updates.round))
+            work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
         for lease in self.leases:
             notifications = self.notifications[lease.session]
             work += [
-                every(ROUND_S, lease.keep),
+                every(ROUND_S, lease.keep, lease.soon),
                 every(ROUND_S, lease.look_after_runs),
                 notifications.listen(),
                 notifications.wake(),

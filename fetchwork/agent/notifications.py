@@ -1,13 +1,15 @@
-"""What wakes waiting fetches: the database's notifications, and the clock where none comes.
+"""What wakes waiting fetches, and the agent itself: the database's notifications, and the clock.
 
 A notification says what it is about (sql/functions/matching/tell_demand.sql). ``matching.demand`` keeps what
 it says, and tells whether a look is worth while, and when: the news of one job brings some of a thousand
-agents, not all at once. A look that finds nothing new that may fit asks the database nothing.
+agents, not all at once. A look that finds nothing new that may fit asks the database nothing. News of runs
+that shall end name the host, whose agent then asks which.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import time
@@ -47,6 +49,10 @@ class WorkNotifications:
                         demand.forget()
                         self._wake_in(0.0)
                         continue
+                    if note.startswith('["!"'):
+                        if self._is_for_us(note):
+                            self._lease.beat_soon()
+                        continue
                     seconds = demand.heard(note, time.monotonic())
                     if seconds is not None:
                         self._wake_in(seconds)
@@ -58,6 +64,14 @@ class WorkNotifications:
             finally:
                 self.listening = demand.live = False
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+
+    def _is_for_us(self, note: str) -> bool:
+        """Whether a notification of runs that shall end (sql/functions/runs/tell_end.sql) names this host."""
+        greeting = self._lease.session.greeting
+        try:
+            return greeting is not None and json.loads(note)[1:] == [greeting.host_id]
+        except (ValueError, TypeError):
+            return False
 
     async def wake(self) -> None:
         """Let waiting fetches look now and then, for ever."""

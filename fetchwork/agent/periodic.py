@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -14,12 +15,23 @@ log = logging.getLogger(__name__)
 
 #: an administrator has to upgrade the schema: that takes longer
 SCHEMA_PAUSE_S = 30.0
+#: whoever wants work done sooner, and however often, has it done no more often than this
+SOONER_S = 0.1
 
 
-async def every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-    """Do ``work`` about every so many seconds, for ever; its failures are logged."""
+async def every(
+    seconds: float, work: Callable[[], Awaitable[None]], sooner: asyncio.Event | None = None
+) -> None:
+    """Do ``work`` about every so many seconds, and ``SOONER_S`` after ``sooner`` was set, for ever.
+
+    Its failures are logged.
+    """
     while True:
-        await asyncio.sleep(random.uniform(0.8, 1.2) * seconds)  # noqa: S311
+        pause_s = random.uniform(0.8, 1.2) * seconds  # noqa: S311
+        if sooner is None:
+            await asyncio.sleep(pause_s)
+        else:
+            await _until(sooner, pause_s)
         try:
             await work()
         except DatabaseUnavailable as error:
@@ -32,3 +44,11 @@ async def every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
             event(log, logging.ERROR, "periodic", problem=error)
         except Exception:
             log.exception("periodic work failed")
+
+
+async def _until(sooner: asyncio.Event, pause_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            await sooner.wait()
+            await asyncio.sleep(SOONER_S)
+    sooner.clear()

@@ -18,6 +18,7 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,14 +37,14 @@ log = logging.getLogger(__name__)
 
 #: what is due is looked for at this interval
 ROUND_S = 1.0
-#: a job that was told to end is looked after again at this interval, until its time to vacate is over
-ENDING_S = 2.0
+#: a signal that could not be sent is sent again after this
+AGAIN_S = 2.0
 UPDATE_S = 10.0
 
 _CLOCK_HZ = os.sysconf("SC_CLK_TCK")
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 # fields of /proc/PID/stat after the command name: times in clock ticks, bytes, pages
-_STATE, _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _SIZE, _RESIDENT = 0, 11, 12, 13, 14, 20, 21
+_USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _SIZE, _RESIDENT = 11, 12, 13, 14, 20, 21
 
 
 class Updates:
@@ -65,6 +66,8 @@ class Updates:
         self._first_s = first_s
         self._interval_s = interval_s
         self._due: dict[LiveRun, float] = {}
+        #: the signals that jobs were told to end with: each gets one once, as from HTCondor
+        self._told: dict[LiveRun, int] = {}
         self._file = file
         #: not among the runs, but their starters may live: first those of the agent before
         self._left = list(_remembered(file, contexts))
@@ -78,7 +81,8 @@ class Updates:
         # a run may be over for the queue, lost in a silence, and its job live on
         self._left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
-        due = [run for run in running if self._due[run] <= now or self._runs.is_to_end(run)]
+        self._told = {run: number for run, number in self._told.items() if not run.ended}
+        due = [run for run in running if self._runs.is_to_end(run) or self._due[run] <= now]
         for run in due:
             self._due[run] = now + self._interval_s
         # until the agent has taken them over, or their starters are gone
@@ -114,6 +118,8 @@ class Updates:
         job = orphans.child_of(starter) if starter is not None and starter.alive else None
         if job is None:
             # it has not begun, or is over: the starter's end tells
+            if run in self._due:
+                self._due[run] = min(self._due[run], time.monotonic() + ROUND_S)
             return
         ad = {"FetchWorkRunId": str(run.run_id), "FetchWorkToken": f'"{run.token}"'}
         ad |= {"FetchWorkHasPolicy": "true" if run.has_policy else "false", **usage(job)}
@@ -126,19 +132,31 @@ class Updates:
             time.monotonic() + UPDATE_S,
         )
         answer = await handlers.handle(task, fetch_work=_no_fetch)
-        if answer.reply.signal and answer.reply.pid == job.pid:
-            self._signal(run, job, answer.reply.signal)
+        if not answer.reply.signal or answer.reply.pid != job.pid:
+            return
+        again_s = AGAIN_S
+        if self._told.get(run) == answer.reply.signal or self._signal(run, job, answer.reply.signal):
+            again_s = answer.kill_in_s or AGAIN_S
+        if run in self._due:
+            self._due[run] = min(self._due[run], time.monotonic() + again_s)
 
-    def _signal(self, run: LiveRun, job: Process, number: int) -> None:
+    def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
+        """Send a job the signal that it ends with; whether it could be."""
         problem = None
+        stopped = [process for process in family(job) if process.stopped]
         try:
             job.signal(number)
+            # who is stopped would not hear of it
+            for process in stopped if number != signal.SIGKILL else ():
+                process.signal(signal.SIGCONT)
         except OSError as error:
             problem = error.strerror
-        if run in self._due:
-            self._due[run] = time.monotonic() + ENDING_S
+        else:
+            if number != signal.SIGKILL:
+                self._told[run] = number
         level = logging.INFO if problem is None else logging.ERROR
         event(log, level, "job_signalled", run=run.run_id, job=run.job, signal=number, problem=problem)
+        return problem is None
 
 
 def _starter_lives(run: LiveRun) -> bool:
@@ -167,18 +185,22 @@ async def _no_fetch(task: Task) -> Answer:
     raise AssertionError(f"an update of {task.request.slot} is no fetch")
 
 
+def family(job: Process) -> list[Process]:
+    """A job's process, and all that come from it now."""
+    found = [job]
+    for process in found:
+        found += process.children()
+    return found
+
+
 def usage(job: Process) -> dict[str, str]:
     """What an update says of a job's process and its family, as UPDATE_JOB_INFO has it: sizes in KiB."""
-    family = [job]
-    for process in family:
-        family += process.children()
-    stats = [fields for process in family if (fields := _stat(process.pid))]
+    stats = [fields for process in family(job) if (fields := _stat(process.pid))]
     user = sum(int(fields[_USER]) + int(fields[_ENDED_USER]) for fields in stats)
     system = sum(int(fields[_SYSTEM]) + int(fields[_ENDED_SYSTEM]) for fields in stats)
     resident = sum(int(fields[_RESIDENT]) for fields in stats) * _PAGE_KIB
-    stopped = bool(stats) and stats[0][_STATE] in "Tt"
     told = {
-        "JobState": '"Suspended"' if stopped else '"Running"',
+        "JobState": '"Suspended"' if job.stopped else '"Running"',
         "JobPid": str(job.pid),
         "NumPids": str(len(stats)),
         "ImageSize": str(sum(int(fields[_SIZE]) for fields in stats) // 1024),

@@ -32,10 +32,10 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 from fetchwork.agent import orphans, peer
+from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.keywords import KeywordContext
@@ -54,23 +54,9 @@ REPLY_GRACE_S = 0.3
 START_GRACE_S = 2.0
 #: the same for what a dynamic slot has fetched, as slot_is_free.sql has it
 DYNAMIC_GRACE_S = 10.0
-#: a fetch that saw the slot busy may come this long after the end of its starter
-STALE_FETCH_S = 5.0
 #: an orphan that can't be ended is looked after again at this interval
 ORPHAN_S = 60.0
 CALL_S = 5.0
-
-
-@dataclass(slots=True, eq=False)
-class Starter:
-    """A starter that is watched, and the slot it is on."""
-
-    identity: str
-    session: HostSession
-    slot: str
-    pidfd: int | None = None
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-    gone_at: float = 0.0
 
 
 class WatchedRuns(Runs):
@@ -82,7 +68,7 @@ class WatchedRuns(Runs):
         super().__init__()
         self._replay = replay
         self._on_free = on_free
-        self._starters: dict[tuple[HostSession, str], Starter] = {}
+        self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken_over: set[HostSession] = set()
         self._taking_over = asyncio.Lock()
@@ -90,6 +76,8 @@ class WatchedRuns(Runs):
         self.unknown_runs: set[HostSession] = set()
         # runs that the database wants to end, from the host's beat
         self._to_end: set[tuple[HostSession, int]] = set()
+        #: set when there are some
+        self.end_soon = asyncio.Event()
         #: called before a job starts, with its run among the others
         self.on_start: Callable[[], None] = lambda: None
 
@@ -99,7 +87,7 @@ class WatchedRuns(Runs):
         """The run passed the fence: watch its starter."""
         super().started(run, starter, slot)
         if starter is not None:
-            self._watch(starter, run.context.session, slot)
+            self._starters.watch(starter, run.context.session, slot)
         self.on_start()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
@@ -118,7 +106,10 @@ class WatchedRuns(Runs):
     def end_wanted(self, session: HostSession, run_ids: Iterable[int]) -> None:
         """The database wants these runs of a session to end, and no others."""
         self._to_end = {one for one in self._to_end if one[0] is not session}
-        self._to_end |= {(session, run_id) for run_id in run_ids}
+        wanted = {(session, run_id) for run_id in run_ids}
+        self._to_end |= wanted
+        if wanted:
+            self.end_soon.set()
 
     def is_to_end(self, run: LiveRun) -> bool:
         """Whether the database wants a run to end; said once."""
@@ -172,7 +163,7 @@ class WatchedRuns(Runs):
                 await self._until_not(run, "reserved", REPLY_GRACE_S)
             if run.state == "accepted":
                 await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
-        starter = self._starters.get((context.session, slot))
+        starter = self._starters.on_slot(context.session, slot)
         if starter is None or any(
             # it is busy with this one, of whose starter nothing is known
             run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
@@ -228,7 +219,7 @@ class WatchedRuns(Runs):
         return alive
 
     def _starter_lives(self, run: LiveRun) -> bool:
-        starter = self._starters.get((run.context.session, run.slot))
+        starter = self._starters.on_slot(run.context.session, run.slot)
         return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
@@ -237,52 +228,14 @@ class WatchedRuns(Runs):
             starter = Process.of_key(run.starter)
             if run.state == "running" and run.job_process is None and starter is not None:
                 run.job_process = _key(orphans.child_of(starter))
-        for watched in list(self._starters.values()):
-            if watched.pidfd is None and not watched.gone.is_set() and not _is_alive(watched.identity):
-                self._is_gone(watched)
+        self._starters.look()
 
-    def _watch(self, identity: str, session: HostSession, slot: str) -> None:
-        before = self._starters.get((session, slot))
-        if before is not None:
-            if before.identity == identity:
-                return
-            self._is_gone(before)
-        starter = Starter(identity, session, slot)
-        self._starters[session, slot] = starter
-        process = Process.of_key(identity)
-        if process is None:
-            self._is_gone(starter)
-            return
-        try:
-            pidfd = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            self._is_gone(starter)
-            return
-        except OSError:
-            # an old kernel, or a sandbox: ``look`` does it
-            return
-        starter.pidfd = pidfd
-        asyncio.get_running_loop().add_reader(pidfd, self._is_gone, starter)
-        if Process.find(process.pid) != process:
-            # the number is another process's already
-            self._is_gone(starter)
-
-    def _is_gone(self, starter: Starter) -> None:
-        if starter.gone.is_set():
-            return
-        starter.gone_at = time.monotonic()
-        starter.gone.set()
-        self._close(starter)
+    def _starter_gone(self, starter: Starter) -> None:
+        """What ran under this starter is over, unless its job lives on."""
         self._on_free(starter.session, starter.slot)
         for run in self.on_slot(starter.session, starter.slot):
             if run.starter == starter.identity:
                 self._spawn(self._give_up(run))
-
-    def _close(self, starter: Starter) -> None:
-        if starter.pidfd is not None:
-            asyncio.get_running_loop().remove_reader(starter.pidfd)
-            os.close(starter.pidfd)
-            starter.pidfd = None
 
     async def _give_up(self, run: LiveRun) -> None:
         """Give up a run whose starter is gone, once nothing can come of it any more."""
@@ -389,7 +342,7 @@ class WatchedRuns(Runs):
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
-                self._watch(run.starter, context.session, run.slot)
+                self._starters.watch(run.starter, context.session, run.slot)
 
     # -- ending
 
@@ -398,27 +351,12 @@ class WatchedRuns(Runs):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def ended(self, session: HostSession, run_id: int) -> None:
-        """The run is over; its starter may be about to end."""
-        super().ended(session, run_id)
-        # slots come and go: forget starters that no fetch will ask for
-        if len(self._starters) > 4096:
-            for key, starter in list(self._starters.items()):
-                if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
-                    del self._starters[key]
-
     async def close(self) -> None:
         """Stop watching."""
         for task in list(self._tasks):
             task.cancel()
-        for starter in self._starters.values():
-            self._close(starter)
+        self._starters.close()
 
 
 def _key(process: Process | None) -> str | None:
     return process.key if process else None
-
-
-def _is_alive(key: str) -> bool:
-    process = Process.of_key(key)
-    return process is not None and process.alive

@@ -121,6 +121,8 @@ class Answer:
     run_id: int | None = None
     #: more for the log line, and for nothing else
     details: Mapping[str, object] = field(default_factory=dict)
+    #: seconds until a job that was told to end gets SIGKILL; None where it was not
+    kill_in_s: float | None = None
     #: takes the offer back, for when the hook has gone before it could be given the reply
     undo: Callable[[], Awaitable[None]] | None = None
 

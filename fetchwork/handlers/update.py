@@ -1,13 +1,15 @@
 """UPDATE_JOB_INFO: a run lives. Its usage is written down, and the answer ends a job that must not go on.
 
 The hook runs as the job's user, so it can do what the agent may not: send the job a signal. A job that was
-removed, held or vacated gets its own signal first and SIGKILL after JobMaxVacateTime; a job whose run is not
+removed, held or vacated gets its own signal first and SIGKILL after JobMaxVacateTime (at once where
+WantGracefulRemoval says so); a job whose run is not
 its own any more gets SIGKILL at once, because it may run elsewhere by now. So does, unasked, the job of a run
 whose host can't reach the database for longer than its lease.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 
 from fetchwork.db import calls
@@ -59,9 +61,10 @@ async def update_job_info(task: Task) -> Answer:
         task.runs.ended(session, key.run_id)
         return _end_at_once(subject, "gone", run, pid, beat.reason, **details)
     if beat.action == "end" and pid:
-        number = _signal_to_send(beat)
+        number, kill_in_s = _signal_to_send(beat)
         reply = Reply(signal=number, pid=pid)
-        return subject.answer("end", reply, signal=number, reason=beat.reason, **details)
+        answer = subject.answer("end", reply, signal=number, reason=beat.reason, **details)
+        return dataclasses.replace(answer, kill_in_s=kill_in_s)
     return subject.answer(_OUTCOMES[beat.action], None, **details)
 
 
@@ -116,13 +119,14 @@ def _end_at_once(
     return subject.answer(outcome, reply, reason=reason, **details)
 
 
-def _signal_to_send(beat: calls.Beat) -> int:
-    """The job's own signal, until its time to vacate is over."""
+def _signal_to_send(beat: calls.Beat) -> tuple[int, float]:
+    """The job's own signal, until its time to vacate is over; and the seconds that are left of that."""
     limit = beat.max_vacate_s
     limit = MAX_VACATE_S if limit is None else min(max(0.0, limit), MAX_VACATE_S)
-    if beat.signalled_s is not None and beat.signalled_s >= limit:
-        return int(signal.SIGKILL)
-    return signal_number(beat.kill_sig)
+    left = limit - (beat.signalled_s or 0.0)
+    if left <= 0:
+        return int(signal.SIGKILL), 0.0
+    return signal_number(beat.kill_sig), left
 
 
 def signal_number(text: str | None) -> int:

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.agent.lease import Lease
+from fetchwork.agent.longpoll import WaitingFetches
+from fetchwork.agent.notifications import WorkNotifications
+from fetchwork.agent.periodic import every
 from fetchwork.agent.updates import Updates, usage
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
@@ -71,16 +75,18 @@ def updates_of(hooks: Hooks, directory: Path, seconds: float) -> Updates:
     return Updates(hooks.runs, contexts, directory / "spool.runs", first_s=seconds, interval_s=seconds)
 
 
-StartRun = Callable[[list[str]], Awaitable[tuple[Updates, Process]]]
+StartRun = Callable[..., Awaitable[tuple[Updates, Process]]]
+#: any role may send these
+FORGED = ['["!"', '["!"]', '["!", 99]', '["!", "1"]', '["!", 1, 2]', '["!", {}]', "["]
 
 
 @pytest.fixture
 def running(agent: Hooks, submit: Submit, starter_of: StartJob, tmp_path: Path) -> StartRun:
-    """A job that runs with the process given, what updates it, and its starter."""
+    """A job that runs with the process and attributes given, what updates it, and its starter."""
 
-    async def start(command: list[str]) -> tuple[Updates, Process]:
+    async def start(command: list[str], **attributes: object) -> tuple[Updates, Process]:
         updates = updates_of(agent, tmp_path, 0.0)
-        submit()
+        submit(ad=attributes)
         starter = starter_of(command)
         job = await agent.fetch()
         await agent.reply("accept", job)
@@ -157,6 +163,94 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
     runs.end_wanted(session, (run.run_id for run in told))
     await updates.round()
     assert job.wait(PATIENCE_S)
+
+
+TELLING = [
+    *("sh", "-c"),
+    "trap 'echo asked >>$0' TERM; trap 'echo usr1 >>$0' USR1; echo ready; while :; do sleep 0.05; done",
+]
+
+
+async def test_job_is_told_to_end_once_and_again_only_for_another_reason(
+    running: StartRun, database: Database, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    updates, _ = await running([*TELLING, str(heard)], HoldKillSig="SIGUSR1")
+    call(database, "vacate", jobs=["1.0"])
+    for _ in range(3):
+        await updates.round()
+    until(lambda: heard.exists() and heard.read_text() == "asked\n")
+    call(database, "hold", jobs=["1.0"])
+    await updates.round()
+    until(lambda: heard.read_text() == "asked\nusr1\n")
+
+
+async def test_job_that_is_stopped_hears_its_signal(running: StartRun, database: Database) -> None:
+    updates, starter = await running(SLEEPER)
+    job = job_process(starter)
+    job.signal(signal.SIGSTOP)
+    until(lambda: job.stopped)
+    call(database, "remove", jobs=["1.0"])
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+
+
+async def test_removal_that_is_not_to_be_graceful_kills_at_once(
+    running: StartRun, database: Database
+) -> None:
+    updates, starter = await running(STUBBORN, WantGracefulRemoval=False)
+    job = job_process(starter)
+    call(database, "remove", jobs=["1.0"])
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("name", ["JobMaxVacateTime", "KillSigTimeout"])
+async def test_job_is_killed_when_its_own_time_is_over(
+    running: StartRun, database: Database, name: str
+) -> None:
+    updates, starter = await running(STUBBORN, **{name: 1})
+    job = job_process(starter)
+    call(database, "remove", jobs=["1.0"])
+    await updates.round()
+    async with asyncio.timeout(PATIENCE_S):
+        while job.alive:
+            await updates.round()
+            await asyncio.sleep(0.05)
+
+
+async def test_agent_hears_from_the_database_that_a_job_shall_end(
+    agent: Hooks, running: StartRun, database: Database, tmp_path: Path
+) -> None:
+    await running(SLEEPER)
+    runs = agent.runs
+    assert isinstance(runs, WatchedRuns)
+    # neither an update nor a beat is due within the test
+    updates = updates_of(agent, tmp_path, 3600.0)
+    lease = Lease(agent.context, runs, "", lambda session: None)
+    notifications = WorkNotifications(lease, WaitingFetches(1))
+    (job,) = [job_process(Process.of_key(run.starter)) for run in runs]  # type: ignore[arg-type]
+    await lease.keep()
+    lease._beat_due = float("inf")
+    work = [
+        asyncio.ensure_future(each)
+        for each in (
+            notifications.listen(),
+            every(3600.0, lease.keep, lease.soon),
+            every(3600.0, updates.round, runs.end_soon),
+        )
+    ]
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not notifications.listening:
+                await asyncio.sleep(0.05)
+            database.query("SELECT pg_notify('fetchwork_work', payload) FROM unnest(%s::text[]) AS payload", [FORGED])
+            call(database, "remove", jobs=["1.0"])
+            while job.alive:
+                await asyncio.sleep(0.05)
+    finally:
+        for task in work:
+            task.cancel()
 
 
 async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: Database) -> None:

@@ -1,5 +1,5 @@
 -- Removes jobs (condor_rm): one that waits goes to history at once, one that runs is Removed (X) at once and
--- its run ended at its next update. ABORTED event (009). Returns how many were removed.
+-- its run ended by its host. ABORTED event (009). Returns how many were removed.
 CREATE OR REPLACE FUNCTION fetchwork.remove(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- Ends the running runs of jobs (condor_vacate_job): at their next update, with the job's own signal and
+-- Ends the running runs of jobs (condor_vacate_job): by their hosts, with the job's own signal and
 -- time; the jobs wait again and are not charged a try. Returns how many were asked to end.
 CREATE OR REPLACE FUNCTION fetchwork.vacate(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer

@@ -1,5 +1,6 @@
 -- Asks for the end of a job's live run, if it has one: an offer that has not started is withdrawn at once
--- (the fence refuses it from then on), a started run learns it from its next update. True if a started run
+-- (the fence refuses it from then on), a started run is ended by its host's agent, which hears of it, or by its
+-- next update. True if a started run
 -- lives on until then. The caller has locked the job and set its status.
 CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer, request text, reason text)
 RETURNS boolean
@@ -27,6 +28,7 @@ BEGIN
         end_reason = end_live_run.reason,
         job_status = CASE request WHEN 'remove' THEN 3 WHEN 'hold' THEN 5 ELSE r.job_status END
     WHERE r.run_id = live.run_id;
+    PERFORM fetchwork.tell_end(live.host_id);
     RETURN true;
 END
 $$;

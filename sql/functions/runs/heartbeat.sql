@@ -93,7 +93,11 @@ BEGIN
             WHEN 'hold' THEN coalesce(whole ->> 'HoldKillSig', whole ->> 'KillSig')
             ELSE whole ->> 'KillSig'
         END;
-        max_vacate_s := fetchwork.number_of(whole -> 'JobMaxVacateTime');
+        -- KillSigTimeout is what JobMaxVacateTime was called before
+        max_vacate_s := CASE
+            WHEN live.end_requested <> 'vacate' AND whole -> 'WantGracefulRemoval' IN ('false', '0') THEN 0
+            ELSE fetchwork.number_of(coalesce(whole -> 'JobMaxVacateTime', whole -> 'KillSigTimeout'))
+        END;
     END IF;
     RETURN NEXT;
 END
