@@ -244,7 +244,8 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
         async with asyncio.timeout(PATIENCE_S):
             while not notifications.listening:
                 await asyncio.sleep(0.05)
-            database.query("SELECT pg_notify('fetchwork_work', payload) FROM unnest(%s::text[]) AS payload", [FORGED])
+            for payload in FORGED:
+                database.query("SELECT pg_notify('fetchwork_work', %s)", [payload])
             call(database, "remove", jobs=["1.0"])
             while job.alive:
                 await asyncio.sleep(0.05)
