@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fetchwork.condor.columns import ALTERNATIVES, Cell, PrintMask, Row
@@ -239,3 +240,22 @@ def _fit(mask: PrintMask, owner: int, batch: int, digits: dict[int, int], *, any
         if count > 6:
             mask.columns[number].width = min(count, 9)
     mask.columns[HOLD].hidden = not any_held
+
+
+def fold_holds(rows: Mapping[tuple[int, int], JobRow], keys: dict[str, tuple[int, int]]) -> None:
+    """Make one row of those with the same codes, which stands under the first one's key."""
+    last: tuple[object, object] | None = None
+    first: JobRow | None = None
+    for key in sorted(keys):
+        job = rows[keys[key]]
+        code, subcode = job.row[1], job.row[2]
+        if not isinstance(code.value, int) or isinstance(code.value, bool) or not code.valid:
+            continue
+        these = (code.value, subcode.value if subcode.valid else -1)
+        if these == last and first is not None:
+            count = first.row[3].value
+            first.row[3] = Cell(count + 1 if isinstance(count, int) else 1, True)
+            del keys[key]
+        else:
+            last, first = these, job
+            job.row[3] = Cell(1, job.row[3].valid)

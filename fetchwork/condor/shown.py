@@ -5,46 +5,22 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fetchwork.condor import printformat, qformats, qrows
+from fetchwork.condor import printformat, qformats, qrows, qwidths
 from fetchwork.condor.adforms import AdList
 from fetchwork.condor.arguments import Usage
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
-from fetchwork.condor.columns import Cell, NotShown, PrintMask
+from fetchwork.condor.columns import NotShown, PrintMask
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
+from fetchwork.condor.qcounts import Counts, wall_clock_time
 from fetchwork.condor.qoptions import QOptions
 from fetchwork.condor.renderers import PrintAs, render_dag_owner, render_memory_usage, render_owner
 
 if TYPE_CHECKING:
     from fetchwork.queue.views import Json
-
-
-@dataclass
-class Counts:
-    """How many jobs are in which state; those of the scheduler universe apart."""
-
-    jobs: dict[int, int] = field(default_factory=dict)
-    scheduler: dict[int, int] = field(default_factory=dict)
-
-    def add(self, ad: PrintedAd) -> None:
-        """Count a job."""
-        status = ad.integer("JobStatus") or 0
-        status = 2 if status == 6 else status
-        of = self.scheduler if ad.integer("JobUniverse") == 7 else self.jobs
-        of[status] = of.get(status, 0) + 1
-
-    def summary(self) -> Json:
-        """The ad of totals."""
-        names = {"Idle": 1, "Running": 2, "Removed": 3, "Completed": 4, "Held": 5}
-        made: Json = {name: self.jobs.get(status, 0) for name, status in names.items()}
-        made["Suspended"] = self.jobs.get(7, 0)
-        made["Jobs"] = sum(made.values())
-        of_scheduler = {f"Scheduler{name}": self.scheduler.get(status, 0) for name, status in names.items()}
-        return {**made, **of_scheduler, "SchedulerJobs": sum(of_scheduler.values()), "MyType": "Summary"}
 
 
 class Shown:
@@ -329,7 +305,7 @@ class Shown:
         self._rows = {id: self._rows[id] for id in sorted(self._rows)}
         qrows.link(self._rows, batches=bool(options.batch))
         if options.hold and options.table == "holdcodes" and not options.custom:
-            self._fold_holds()
+            qrows.fold_holds(self._rows, self._keys)
         elif options.batch and not options.custom and self.table == "batch":
             qrows.fold(
                 self._rows,
@@ -340,65 +316,13 @@ class Shown:
                 zero=options.zero,
             )
         elif self.standard and not options.custom:
-            self._fit()
-
-    def _fit(self) -> None:
-        """Widen the columns of ids and owners to what they show."""
-        jobs = self._rows.values()
-        cluster = max(job.cluster for job in jobs)
-        proc = max(job.proc for job in jobs)
-        owner = self._widest_owner
-        if self.options.dag:
-            nested = (len(str(job.row[2].value)) + 2 + job.depth for job in jobs if job.depth > 1)
-            owner = max([owner, *nested])
-        owner_width = 17 if self.table == "dag" and not self.wide else 14
-        if cluster < 9999 and proc < 999 and owner <= 14 and not self.options.dag:
-            return
-        columns = self.mask.columns
-        if self.table != "holdcodes" and not (cluster < 9999 and proc < 999 and owner <= 14):
-            digits = len(str(cluster))
-            if 4 < digits <= 9:
-                columns[0].format, columns[0].width = f"%{digits}d.", digits + 1
-                columns[0].__post_init__()
-            digits = len(str(proc))
-            if 3 < digits <= 9:
-                columns[1].format, columns[1].width, columns[1].left = f"%-{digits}d", digits, True
-                columns[1].__post_init__()
-            if not self.wide and owner > 14:
-                most = 14 + self.columns - 80 + (3 if self.options.dag else 0)
-                columns[2].width = max(columns[2].width, min(owner, most))
-            for column in columns[3:]:
-                if column.attribute == "ImageSize" and column.renderer is not None:
-                    column.width = max(column.width, len(f"{self._largest_memory:.1f}"))
-            owner_width = columns[2].width
-        if self.options.dag:
-            self._indent_nodes(owner_width)
-
-    def _indent_nodes(self, width: int) -> None:
-        for job in self._rows.values():
-            if job.dag is None:
-                continue
-            name = job.row[2].value
-            if type(name) is str:
-                indent = " " * job.depth + "|-"
-                job.row[2] = Cell((indent + name)[: max(width, len(indent))], True)
-
-    def _fold_holds(self) -> None:
-        last: tuple[object, object] | None = None
-        first: qrows.JobRow | None = None
-        for key in sorted(self._keys):
-            job = self._rows[self._keys[key]]
-            code, subcode = job.row[1], job.row[2]
-            if not isinstance(code.value, int) or isinstance(code.value, bool) or not code.valid:
-                continue
-            these = (code.value, subcode.value if subcode.valid else -1)
-            if these == last and first is not None:
-                count = first.row[3].value
-                first.row[3] = Cell(count + 1 if isinstance(count, int) else 1, True)
-                del self._keys[key]
-            else:
-                last, first = these, job
-                job.row[3] = Cell(1, job.row[3].valid)
+            qwidths.fit(
+                self._rows.values(),
+                self.mask.columns,
+                qwidths.Table(self.table, self.wide, bool(options.dag), self.columns),
+                owner=self._widest_owner,
+                memory=self._largest_memory,
+            )
 
     def _print_summary(self, summary: PrintedAd) -> None:
         text = "" if self.options.totals else "\n"
@@ -414,24 +338,6 @@ class Shown:
             self.run.write(self.summary_mask.heading_line())
         text += self.summary_mask.line(self.summary_mask.row(summary)) + "\n"
         self.run.write(text)
-
-
-def wall_clock_time(ad: PrintedAd, *, current_run: bool) -> float:
-    """Seconds that a job ran: in the present run, or in the last one, or in all runs."""
-    now = ad.integer("ServerTime")
-    if not now:
-        return -1.0
-    used = 0.0 if current_run else ad.real("RemoteWallClockTime") or 0.0
-    status = ad.integer("JobStatus")
-    born = ad.integer("ShadowBday")
-    if born is None:
-        # the queue's own ads have the start of the run
-        born = ad.integer("JobCurrentStartDate")
-    if status in (2, 6, 7) and born:
-        return used + now - born
-    if current_run and status in (1, 5, 9):
-        return ad.real("LastRemoteWallClockTime") or 0.0
-    return used
 
 
 #: attributes that renderers ask for, beside those of their columns
