@@ -23,19 +23,16 @@ HISTORIES = ("25.14.1.history", "23.9.6.history")
 #: what is compared: more than this many command lines, and not by accident fewer
 LEAST_CASES = 550
 
-pytestmark = pytest.mark.slow
-
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
 
-def _cases() -> list[tuple[str, list[str]]]:
-    of_q = [(line, ["condor_q", "-jobads", file]) for file in QUEUES for line in options.of("condor_q")]
-    of_history = [
-        (line, ["condor_history", "-file", file])
-        for file in HISTORIES
-        for line in options.of("condor_history")
-    ]
-    return [(line, [*command, *shlex.split(line)]) for line, command in of_q + of_history]
+def _cases(file: str) -> list[tuple[str, list[str]]]:
+    command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
+    return [(line, [*command, file, *shlex.split(line)]) for line in options.of(command[0])]
+
+
+def test_hundreds_of_command_lines_are_compared() -> None:
+    assert sum(len(_cases(file)) for file in QUEUES + HISTORIES) > LEAST_CASES
 
 
 def _differs_in_23_9(line: str, command: str) -> bool:
@@ -51,16 +48,17 @@ def _differs_in_23_9(line: str, command: str) -> bool:
     return table or any(known in words for known in options.HISTORY_OF_25_14)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("file", QUEUES + HISTORIES)
 @pytest.mark.parametrize("suite", ["trixie", pytest.param("sid", marks=pytest.mark.all)])
 def test_options_and_ads_print_htcondors_bytes(
-    suite: str, run: Callable[..., Answer], tmp_path: Path
+    suite: str, file: str, run: Callable[..., Answer], tmp_path: Path
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip(f"{NOT_TESTED} of {suite}: only root can enter its pool root")
     folder = tmp_path / "ads"
     shutil.copytree(options.DATA, folder)
-    cases = _cases()
-    assert len(cases) > LEAST_CASES
+    cases = _cases(file)
     try:
         theirs = answers(suite, folder, [words for _, words in cases])
     except HTCondorUnavailable as reason:
@@ -76,7 +74,8 @@ def test_options_and_ads_print_htcondors_bytes(
         compared += 1
         if _timeless(answer) != _timeless(expected):
             different.append(f"{shlex.join(words)}\n{_first_difference(answer, expected)}")
-    print(f"{suite}: {compared} of {len(cases)} command lines compared")
+    print(f"{suite}, {file}: {compared} of {len(cases)} command lines compared")
+    assert compared
     assert not different, f"{len(different)} of {compared} differ:\n" + "\n".join(different)
 
 
