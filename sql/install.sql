@@ -80,6 +80,38 @@
 \ir functions/matching/note_significant.sql
 \ir functions/matching/preempt.sql
 
+-- functions/files: The files of jobs: contents, who needs them, what runs leave, bringing it back.
+\ir functions/files/chunk_bytes.sql
+\ir functions/files/checked_sha256.sql
+\ir functions/files/is_sandbox_name.sql
+\ir functions/files/check_file_owner.sql
+\ir functions/files/check_file_room.sql
+\ir functions/files/file_run.sql
+\ir functions/files/own_content.sql
+\ir functions/files/transfer_ad.sql
+\ir functions/files/described_file.sql
+\ir functions/files/add_chunk.sql
+\ir functions/files/complete_content.sql
+\ir functions/files/delete_contents.sql
+\ir functions/files/lacking_contents.sql
+\ir functions/files/begin_content.sql
+\ir functions/files/put_content_chunk.sql
+\ir functions/files/end_content.sql
+\ir functions/files/add_job_files.sql
+\ir functions/files/note_files_over.sql
+\ir functions/files/run_files.sql
+\ir functions/files/read_chunk.sql
+\ir functions/files/begin_output.sql
+\ir functions/files/put_output_chunk.sql
+\ir functions/files/keep_outputs.sql
+\ir functions/files/note_transfer.sql
+\ir functions/files/ready_outputs.sql
+\ir functions/files/job_outputs.sql
+\ir functions/files/read_output_chunk.sql
+\ir functions/files/drop_outputs.sql
+\ir functions/files/drop_files.sql
+\ir functions/files/forget_files.sql
+
 -- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
 \ir functions/jobs/ensure_batch.sql
 \ir functions/jobs/next_cluster.sql

@@ -138,6 +138,18 @@ VALUES
         'how long ended jobs and runs are kept'),
     ('event_days', 90, 'days',
         'how long events are kept'),
+    ('max_file_bytes', 17179869184, 'bytes',
+        'largest file that travels through the queue, as an input or an output'),
+    ('max_job_file_bytes', 68719476736, 'bytes',
+        'so much may the input files of a job have together, and its output files'),
+    ('max_owner_file_bytes', 274877906944, 'bytes',
+        'so much may the files of an owner''s jobs have together'),
+    ('max_all_file_bytes', 1099511627776, 'bytes',
+        'so much may the files of all jobs have together'),
+    ('output_days', 10, 'days',
+        'how long output files are kept that nobody brings back'),
+    ('unused_content', 86400, 'seconds',
+        'contents that no job names go so long after they were begun'),
     ('forget_after', 86400, 'seconds',
         'autoclusters and batches without jobs, and submitters without usage, are forgotten so long after');
 
@@ -238,6 +250,12 @@ FROM unnest(ARRAY[
     'AllowedJobDuration',
     -- retries
     'JobMaxRetries', 'SuccessExitCode', 'JobSuccessExitCode', 'FetchWorkRetryDelay', 'FetchWorkMaxRetryDelay',
+    -- file transfer, which the hooks do
+    'ShouldTransferFiles', 'WhenToTransferOutput', 'TransferExecutable', 'TransferIn', 'TransferOut',
+    'TransferErr', 'TransferInput', 'TransferOutput', 'TransferOutputRemaps', 'TransferPlugins',
+    'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
+    'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'EC2AccessKeyId',
+    'EC2SecretAccessKey', 'AWSRegion',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
     'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames'
@@ -270,9 +288,9 @@ FROM unnest(ARRAY[
     'LastMatchListLength', 'ScheddInterval', 'RemoteHost', 'LastRemoteHost', 'RemoteSlotID', 'ExitBySignal',
     'ExitCode', 'ExitSignal', 'ExitStatus', 'ToE',
     -- what submit writes about files and the standard universe
-    'TransferInputSizeMB', 'WhenToTransferOutput', 'TransferIn', 'TransferOut', 'TransferErr',
-    'TransferExecutable', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser', 'WantRemoteIO',
-    'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize', 'ContainerImageSource',
+    'TransferInputSizeMB', 'WantTransferPluginMethods', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser',
+    'WantRemoteIO', 'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize',
+    'ContainerImageSource',
     -- hints to a schedd, which harm nobody who has none: mail, and how long it keeps a claim
     'JobNotification', 'EmailAttributes', 'KeepClaimIdle'
 ]) AS a (name);
@@ -296,18 +314,14 @@ FROM (
         ('fetched work has no container support: HTCondor would run the job bare on the host', '[]',
             ARRAY['ContainerImage', 'DockerImage', 'SingularityImage', 'ContainerServiceNames',
             'DockerNetworkType']),
-        ('fetched work has no file transfer; jobs see the file system of the execute host',
-            '["NO", "IF_NEEDED"]', ARRAY['ShouldTransferFiles']),
-        ('fetched work has no file transfer; jobs see the file system of the execute host', '[""]',
-            ARRAY['TransferInput', 'TransferOutput', 'TransferInputRemaps', 'TransferOutputRemaps',
-            'TransferPlugins', 'OutputDestination', 'TransferCheckpoint', 'PublicInputFiles']),
-        ('fetched work has no file transfer; jobs see the file system of the execute host', '[false]',
-            ARRAY['PreserveRelativePaths', 'ManifestDesired']),
-        ('fetched work has no file transfer; jobs see the file system of the execute host', '[]',
+        ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[""]',
+            ARRAY['TransferInputRemaps', 'TransferCheckpoint']),
+        ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[false]',
+            ARRAY['ManifestDesired']),
+        ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[]',
             ARRAY['FileRemaps', 'BufferFiles', 'FetchFiles', 'CompressFiles', 'AppendFiles', 'LocalFiles',
-            'RemoteIwd', 'MaxTransferInputMB', 'MaxTransferOutputMB', 'DontEncryptInputFiles',
-            'DontEncryptOutputFiles', 'EncryptInputFiles', 'EncryptOutputFiles', 'ManifestDir',
-            'TransferContainer', 'ContainerTargetDir']),
+            'RemoteIwd', 'DontEncryptInputFiles', 'DontEncryptOutputFiles', 'EncryptInputFiles',
+            'EncryptOutputFiles', 'ManifestDir', 'TransferContainer', 'ContainerTargetDir']),
         ('the starter of fetched work truncates the files at each start', '[true]',
             ARRAY['EraseOutputAndErrorOnRestart']),
         ('fetched work has no shadow to talk to (chirp)', '[false]',
@@ -381,10 +395,11 @@ CREATE TABLE fetchwork.significant_attribute (
 COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
--- what START expressions commonly look at; agents add what those of their slots do
+-- what START expressions commonly look at, and which hosts can run a job with files; agents add what those of
+-- their slots do
 INSERT INTO fetchwork.significant_attribute (key)
 VALUES
-    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup');
+    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles');
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -552,6 +567,9 @@ CREATE TABLE fetchwork.run (
     end_reason text,                            -- of that request
     signalled_at timestamptz,                   -- when a hook first learned that the job has to end
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
+    -- its files are moved now; while outputs are, the slot is free for another run
+    transferring text CONSTRAINT run_transferring_is_known CHECK (transferring IN ('input', 'output')),
+    transfer jsonb,                             -- bytes and seconds of what was moved: note_transfer
     CONSTRAINT run_one_live_run_per_job UNIQUE (cluster_id, proc_id),
     CONSTRAINT run_started_if_running CHECK ((state = 'running') = (started_at IS NOT NULL)),
     CONSTRAINT run_status_fits_state CHECK (state = 'running' OR job_status IN (1, 3, 5))
@@ -644,6 +662,86 @@ COMMENT ON TABLE fetchwork.demand IS 'which autoclusters have rows in "waiting",
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
+-- Files -----------------------------------------------------------------------------------------------------
+-- What travels with jobs (fetchwork/files/FILES.md). A content belongs to one owner. Those that a submitter
+-- stored are known by their hash among that owner's; those that a run left are its own, so an agent never
+-- waits for what a submitter does.
+
+CREATE TABLE fetchwork.content (
+    content_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner text NOT NULL,
+    sha256 bytea NOT NULL CONSTRAINT content_sha256_is_one CHECK (octet_length(sha256) = 32),
+    size bigint NOT NULL CONSTRAINT content_size_not_negative CHECK (size >= 0),  -- bytes
+    run_id bigint,                              -- that left it; null: a submitter stored it
+    complete boolean NOT NULL DEFAULT false,    -- all chunks are there, and were compared
+    begun_at timestamptz NOT NULL DEFAULT now()
+);
+
+COMMENT ON TABLE fetchwork.content IS 'contents of files; goes with the last job that names it';
+
+-- Not unique: who stores a content must not wait for another's open transaction; two equal ones do no harm.
+CREATE INDEX content_known ON fetchwork.content (owner, sha256) WHERE run_id IS NULL;
+CREATE UNIQUE INDEX content_of_run ON fetchwork.content (run_id, sha256, size) WHERE run_id IS NOT NULL;
+CREATE INDEX content_begun ON fetchwork.content (begun_at);
+
+CREATE TABLE fetchwork.content_chunk (
+    content_id bigint NOT NULL REFERENCES fetchwork.content (content_id) ON DELETE CASCADE,
+    n integer NOT NULL,                         -- from 0; each has 1 MiB, the last one the rest
+    data bytea NOT NULL,
+    PRIMARY KEY (content_id, n)
+);
+
+COMMENT ON TABLE fetchwork.content_chunk IS 'contents in chunks of 1 MiB';
+
+-- not compressed: most files are already, and the others are not worth the time of the server
+ALTER TABLE fetchwork.content_chunk ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE fetchwork.job_file (
+    cluster_id integer NOT NULL,
+    proc_id integer NOT NULL,                   -- -1: of all jobs of the cluster
+    direction text NOT NULL CONSTRAINT job_file_direction_is_known CHECK (
+        direction IN ('input', 'output', 'spool')
+    ),
+    run_id bigint NOT NULL,                     -- that left it; 0: an input
+    name text NOT NULL,                         -- in the sandbox; of a directory with "/" at its end
+    permissions integer NOT NULL DEFAULT 420,   -- the bits of chmod: 0644
+    size bigint NOT NULL DEFAULT 0,             -- bytes
+    content_id bigint REFERENCES fetchwork.content (content_id),
+    path text,                                  -- where it was at submit: its source without a content
+    url text,
+    PRIMARY KEY (cluster_id, proc_id, direction, run_id, name)
+);
+
+COMMENT ON TABLE fetchwork.job_file IS 'the files of jobs: inputs, what runs left, and where it is';
+
+CREATE INDEX job_file_content ON fetchwork.job_file (content_id) WHERE content_id IS NOT NULL;
+CREATE INDEX job_file_output ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'output';
+
+CREATE TABLE fetchwork.files_over (
+    cluster_id integer NOT NULL,
+    proc_id integer NOT NULL
+);
+
+COMMENT ON TABLE fetchwork.files_over IS
+    'jobs with files that have ended: drop_files looks what nobody needs';
+
+CREATE TABLE fetchwork.content_change (
+    owner text NOT NULL,
+    bytes bigint NOT NULL
+);
+
+COMMENT ON TABLE fetchwork.content_change IS 'changes of content_tally that are not folded yet';
+
+CREATE INDEX content_change_owner ON fetchwork.content_change (owner);
+
+CREATE TABLE fetchwork.content_tally (
+    owner text PRIMARY KEY,
+    bytes bigint NOT NULL
+);
+
+COMMENT ON TABLE fetchwork.content_tally IS
+    'bytes of contents by owner, without what is in content_change, for the limits';
+
 -- Counts ----------------------------------------------------------------------------------------------------
 -- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait
 -- for each other, and no reader counts a million rows. What is Running is counted from the live runs, which
@@ -712,7 +810,8 @@ CREATE TABLE fetchwork.run_history (
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     report jsonb,                               -- what JOB_EXIT reported
     late_report jsonb,                          -- the same after the run was given up; changed nothing
-    output jsonb                                -- the end of stdout and stderr, if the job asked for it
+    output jsonb,                               -- the end of stdout and stderr, if the job asked for it
+    transfer jsonb                              -- of its files: note_transfer
 ) PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE fetchwork.run_history IS 'runs that have ended';
@@ -854,7 +953,8 @@ COMMENT ON TABLE fetchwork.turn IS
     'what one transaction at a time does, by locking the row; nobody writes it';
 
 INSERT INTO fetchwork.turn (name)
-VALUES ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events');
+VALUES
+    ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events'), ('files');
 
 -- Vacuum ----------------------------------------------------------------------------------------------------
 
@@ -870,6 +970,9 @@ ALTER TABLE fetchwork.run SET (
 );
 -- Emptied by every fold.
 ALTER TABLE fetchwork.tally_change SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE fetchwork.content_change SET (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 -- Few rows, rewritten all the time.

@@ -35,7 +35,10 @@ KEYWORDS = _words(
 )
 #: words that are keywords in one place and names in another, so either case is right
 EITHER = _words(
-    "ACCESS AT E EXCLUSIVE FUNCTIONS KEY LAST LEFT LOCKED NEXT ON PUBLIC REPLACE TIME TRUE U USAGE VALUES"
+    """
+    ACCESS AT COLUMN E EXCLUSIVE EXTERNAL FUNCTIONS KEY LAST LEFT LOCKED NEXT ON PUBLIC REPLACE SQLSTATE
+    STORAGE TIME TRUE U USAGE VALUES
+    """
 )
 #: what begins a line of its own where it is not inside parentheses
 CLAUSES = (

@@ -182,6 +182,14 @@ OF_SUBMITTERS = {
     "reserve_cluster",
     "note_submission",
     "submitted_as",
+    "lacking_contents",
+    "begin_content",
+    "put_content_chunk",
+    "end_content",
+    "add_job_files",
+    "job_outputs",
+    "read_output_chunk",
+    "drop_outputs",
     "hold",
     "release",
     "remove",
@@ -192,6 +200,7 @@ OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
+    "run_files", "read_chunk", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

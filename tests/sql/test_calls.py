@@ -29,6 +29,7 @@ TYPES: dict[type, tuple[str, ...]] = {
     float: ("double precision", "real", "numeric"),
     bool: ("boolean",),
     str: ("text", "name", "uuid", "xid8", "timestamp with time zone"),
+    bytes: ("bytea",),
     UUID: ("uuid",),
     datetime: ("timestamp with time zone",),
 }
@@ -79,9 +80,15 @@ def example(annotation: Any) -> Any:
         return [example(typing.get_args(annotation)[0])]
     if typing.get_origin(annotation) in (Mapping, dict):
         return {"A": 1}
-    return {int: 1, float: 1.5, bool: True, str: "a", UUID: UUID(int=1), datetime: datetime(2026, 1, 1)}[
-        annotation
-    ]
+    return {
+        int: 1,
+        float: 1.5,
+        bool: True,
+        str: "a",
+        bytes: b"a",
+        UUID: UUID(int=1),
+        datetime: datetime(2026, 1, 1),
+    }[annotation]
 
 
 def fits(annotation: Any, sql: str) -> bool:

@@ -86,14 +86,14 @@ REFUSED = [
     ),
     ({**JOB, "wantdocker": True}, "FWINV", 'attribute "WantDocker" = true can\'t be honoured'),
     (
-        {**JOB, "TransferInput": "a,b"},
+        {**JOB, "TransferCheckpoint": "a,b"},
         "FWINV",
-        'attribute "TransferInput" = "a,b" can\'t be honoured: fetched work has no file transfer',
+        'attribute "TransferCheckpoint" = "a,b" can\'t be honoured: fetchwork transfers files as',
     ),
     (
-        {**JOB, "ShouldTransferFiles": "YES"},
+        {**JOB, "FetchWorkFiles": "everywhere"},
         "FWINV",
-        'attribute "ShouldTransferFiles" = "YES" can\'t be honoured',
+        'attribute "FetchWorkFiles" is "everywhere"; allowed: "sandbox"',
     ),
     (
         {**JOB, "LeaveJobInQueue": "/Expr(JobStatus == 4)/"},

@@ -69,6 +69,11 @@ BEGIN
                 'allowed: an expression such as "/Expr(1E+300)/"',
                 e.key
             )
+        WHEN a.key = 'fetchworkfiles' AND e.value::text !~ '^"(sandbox|stored|shared:/[^"]*)"$'
+            THEN format(
+                'attribute "FetchWorkFiles" is %s; allowed: "sandbox", "stored", "shared:/DIRECTORY,..."',
+                left(e.value::text, 60)
+            )
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
@@ -169,6 +174,23 @@ BEGIN
         ) IS NOT TRUE
         AND (a.key = 'onexitremove' AND e.value = 'true') IS NOT TRUE
         AND (a.key = 'rank' AND e.value IN ('0', '0.0')) IS NOT TRUE
+        -- nor what it says of files where nothing was said
+        AND (
+            e.value = CASE a.key
+                WHEN 'shouldtransferfiles' THEN '"IF_NEEDED"'
+                WHEN 'whentotransferoutput' THEN '"ON_EXIT"'
+                WHEN 'transferexecutable' THEN 'true'
+                WHEN 'transferin' THEN 'true'
+                WHEN 'transferout' THEN 'true'
+                WHEN 'transfererr' THEN 'true'
+                WHEN 'preserverelativepaths' THEN 'false'
+                WHEN 'transferinput' THEN '""'
+                WHEN 'publicinputfiles' THEN '""'
+                WHEN 'transferoutputremaps' THEN '""'
+                WHEN 'transferplugins' THEN '""'
+                WHEN 'outputdestination' THEN '""'
+            END::jsonb
+        ) IS NOT TRUE
         AND (a.key = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"')) IS NOT TRUE;
     RETURN checked;
 END

@@ -49,14 +49,23 @@ BEGIN
             -- checked_ad drops these where they have no effect
             AND lower(k.key) NOT IN (
                 'onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate',
-                'onexitremove', 'rank'
+                'onexitremove', 'rank', 'whentotransferoutput', 'transferout', 'transfererr',
+                'transferoutputremaps', 'outputdestination', 'transferplugins'
             )
+        )
+        -- the input files were read at submit
+        OR lower(k.key) IN (
+            'shouldtransferfiles', 'transferexecutable', 'transferin', 'transferinput', 'publicinputfiles',
+            'preserverelativepaths', 'fetchworkfiles'
         )
     LIMIT 1;
     IF refused IS NOT NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
-            MESSAGE = format('attribute "%s" can''t be edited; allowed: what a submitter sets', refused);
+            MESSAGE = format(
+                'attribute "%s" can''t be edited; allowed: what a submitter sets, but for input files',
+                refused
+            );
     END IF;
     SELECT
         coalesce(jsonb_object_agg(a.name, e.value) FILTER (WHERE a.key IS NOT NULL), '{}'),

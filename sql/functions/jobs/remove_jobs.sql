@@ -75,5 +75,7 @@ BEGIN
         r.autocluster_id, r.batch_id, -count(*), -count(*) FILTER (WHERE r.job_status = 5), count(*), r.owner
     FROM removed AS r
     GROUP BY r.autocluster_id, r.batch_id, r.owner;
+    -- of those that are still there, when they end
+    PERFORM fetchwork.note_files_over(clusters, procs);
 END
 $$;

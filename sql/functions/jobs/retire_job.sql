@@ -50,5 +50,6 @@ BEGIN
         CASE WHEN status = 3 THEN 1 ELSE 0 END,
         job.owner
     );
+    PERFORM fetchwork.note_files_over(ARRAY[cluster], ARRAY[proc]);
 END
 $$;

@@ -68,6 +68,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
 
     PERFORM fetchwork.forget();
+    PERFORM fetchwork.forget_files();
 
     FOREACH parent IN ARRAY ARRAY['event', 'job_history', 'run_history'] LOOP
         BEGIN

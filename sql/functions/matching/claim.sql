@@ -67,7 +67,9 @@ BEGIN
     -- slot_is_free decides which of them are over
     IF exclusive AND EXISTS (
         SELECT FROM fetchwork.run AS r
-        WHERE r.host_id = claim.host_id AND r.slot = claim.slot
+        WHERE r.host_id = claim.host_id
+            AND r.slot = claim.slot
+            AND r.transferring IS DISTINCT FROM 'output'
     ) THEN
         IF fetchwork.slot_is_free(claim.host_id, claim.slot) > 0 THEN
             -- an event may have been written: it is on disk before anybody reads it

@@ -21,7 +21,8 @@ BEGIN
     INSERT INTO fetchwork.run_history (
         run_id, cluster_id, proc_id, autocluster_id, owner, host_id,
         state, outcome, reason, weight, token, slot,
-        claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output
+        claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output,
+        transfer
     )
     VALUES (
         live.run_id, live.cluster_id, live.proc_id, live.autocluster_id,
@@ -30,7 +31,7 @@ BEGIN
         close_run.outcome, close_run.reason, live.weight, live.token, live.slot,
         live.claimed_at, live.accepted_at, live.started_at, closed_at, live.starter,
         coalesce(fetchwork.integer_of(close_run.report -> 'JobPid'), live.job_pid), live.usage,
-        close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput'
+        close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput', live.transfer
     );
     IF live.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)

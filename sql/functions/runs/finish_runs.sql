@@ -74,7 +74,8 @@ BEGIN
         INSERT INTO fetchwork.run_history (
             run_id, cluster_id, proc_id, autocluster_id, owner, host_id,
             state, outcome, weight, token, slot,
-            claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output
+            claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output,
+            transfer
         )
         SELECT
             (e.run).run_id, (e.run).cluster_id, (e.run).proc_id, (e.run).autocluster_id, (e.job).owner,
@@ -82,7 +83,7 @@ BEGIN
             (e.run).state, 'completed', (e.run).weight, (e.run).token, (e.run).slot,
             (e.run).claimed_at, (e.run).accepted_at, (e.run).started_at, e.at, (e.run).starter,
             coalesce(fetchwork.integer_of(e.report -> 'JobPid'), (e.run).job_pid), (e.run).usage,
-            e.report - 'FetchWorkOutput', e.report -> 'FetchWorkOutput'
+            e.report - 'FetchWorkOutput', e.report -> 'FetchWorkOutput', (e.run).transfer
         FROM charged AS e
     ),
     job_kept AS (
@@ -114,6 +115,15 @@ BEGIN
             5, (e.run).cluster_id, (e.run).proc_id, (e.run).run_id,
             fetchwork.completion(e.run, (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s, e.report, e.run_s)
         FROM charged AS e
+    ),
+    with_files AS (
+        INSERT INTO fetchwork.files_over (cluster_id, proc_id)
+        SELECT (e.job).cluster_id, (e.job).proc_id
+        FROM retired AS e
+        WHERE EXISTS (
+            SELECT FROM fetchwork.job_file AS f
+            WHERE f.cluster_id = (e.job).cluster_id AND f.proc_id IN (-1, (e.job).proc_id)
+        )
     ),
     counted AS (
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, owner, jobs, completed, usage)

@@ -30,6 +30,8 @@ BEGIN
         FROM fetchwork.run AS r
         WHERE r.host_id = slot_is_free.host_id
             AND r.slot = slot_is_free.slot
+            -- its starter is gone, and its agent brings its outputs here
+            AND r.transferring IS DISTINCT FROM 'output'
             AND (
                 r.state = 'running'
                 OR CASE

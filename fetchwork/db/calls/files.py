@@ -1,0 +1,212 @@
+"""Calls about the files of jobs: what submitters store, what agents bring to a run and take from it.
+
+Contents travel in chunks of ``CHUNK_BYTES``, numbered from 0; the last one has what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, one_of, records_of, value_of
+from fetchwork.db.calls.runs import proof
+
+#: as the function chunk_bytes says
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles(Record):
+    """The files that a run's job needs on its host, and what its ad says about files."""
+
+    owner: str
+    ad: JsonObject
+    #: each with direction, name, mode, size, source ('content', 'url', 'shared', 'directory'), and as it has
+    #: them content_id, sha256, path, url
+    files: list[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunOutput(Record):
+    """A content that a run leaves, and which of its chunks are stored."""
+
+    content_id: int
+    chunks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunContent(Record):
+    """A content that a submitter stores, and which of its chunks are."""
+
+    content_id: int
+    #: it was stored before; chunks is empty then
+    complete: bool
+    chunks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutputs(Record):
+    """What a job has left and nobody has brought back."""
+
+    cluster_id: int
+    proc_id: int
+    run_id: int
+    owner: str
+    #: what of the job's ad is about files
+    ad: JsonObject
+    #: as those of ``RunFiles``
+    files: list[JsonObject]
+
+
+def run_files(*, run_id: int, token: str | UUID) -> Call[RunFiles | None]:
+    """The files to bring to the host of a live run; None if it is over."""
+    return first_of(RunFiles, "run_files", {"run_id": run_id, "token": proof(token)})
+
+
+def read_chunk(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[bytes | None]:
+    """A chunk of a file that a live run's job needs; None if there is none, or the run is over."""
+    return value_of("read_chunk", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n})
+
+
+def begin_output(*, run_id: int, token: str | UUID, sha256: str, size: int) -> Call[BegunOutput | None]:
+    """Begin a content that a live run leaves, or go on with it; None if the run is over."""
+    return first_of(
+        BegunOutput,
+        "begin_output",
+        {"run_id": run_id, "token": proof(token), "sha256": sha256, "size": size},
+    )
+
+
+def put_output_chunk(
+    *, run_id: int, token: str | UUID, content_id: int, n: int, data: bytes, sha256: str | None = None
+) -> Call[bool]:
+    """Store a chunk of a run's output, compared with a hash if one is given; False if the run is over."""
+    return value_of(
+        "put_output_chunk",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "content_id": content_id,
+            "n": n,
+            "data": data,
+            "sha256": sha256,
+        },
+    )
+
+
+def keep_outputs(
+    *, run_id: int, token: str | UUID, manifest: Sequence[JsonObject], spool: bool = False
+) -> Call[str]:
+    """Keep what a live run leaves, before its finish: 'kept', or 'late' if the run is over.
+
+    A file of the manifest has name, mode, size and sha256; a directory, whose name ends in "/", name and
+    mode; what a plugin took elsewhere name, size and url. ``spool``: for the job's next run, and not for its
+    submitter.
+    """
+    return value_of(
+        "keep_outputs",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "manifest": Jsonb([dict(one) for one in manifest]),
+            "spool": spool,
+        },
+    )
+
+
+def note_transfer(
+    *,
+    run_id: int,
+    token: str | UUID,
+    phase: str | None,
+    direction: str | None = None,
+    bytes: int | None = None,
+    seconds: float | None = None,
+) -> Call[bool]:
+    """Note that a run's files are moved: ``phase`` 'input', 'output', or None when that is over.
+
+    With ``direction`` ('input', 'output') what was moved, and in how many seconds. False if the run is over,
+    or its row is held by another transaction.
+    """
+    return value_of(
+        "note_transfer",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "phase": phase,
+            "direction": direction,
+            "bytes": bytes,
+            "seconds": seconds,
+        },
+    )
+
+
+def lacking_contents(
+    *, owner: str, sha256s: Sequence[str], sizes: Sequence[int], job_bytes: int
+) -> Call[list[int]]:
+    """Which of some contents are not stored for an owner: their numbers, from 1.
+
+    ``job_bytes`` has the job with the most. QueueRefused if there is no room for them.
+    """
+    return value_of(
+        "lacking_contents",
+        {"owner": owner, "sha256s": list(sha256s), "sizes": list(sizes), "job_bytes": job_bytes},
+    )
+
+
+def begin_content(*, owner: str, sha256: str, size: int) -> Call[BegunContent]:
+    """Begin to store a content, or go on with it."""
+    return one_of(BegunContent, "begin_content", {"owner": owner, "sha256": sha256, "size": size})
+
+
+def put_content_chunk(*, content_id: int, n: int, data: bytes, sha256: str) -> Call[None]:
+    """Store a chunk of a content, after comparing it with its hash."""
+    return done("put_content_chunk", {"content_id": content_id, "n": n, "data": data, "sha256": sha256})
+
+
+def end_content(*, content_id: int) -> Call[bool]:
+    """End the storing of a content; False where its chunks do not make it, and it has to begin anew."""
+    return value_of("end_content", {"content_id": content_id})
+
+
+def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
+    """Say which files the jobs of a cluster need, in the transaction that submits it.
+
+    A file has name, mode, size, and sha256 and/or path, or url; with proc it is one job's.
+    """
+    return done("add_job_files", {"cluster": cluster, "files": Jsonb([dict(one) for one in files])})
+
+
+def job_outputs(
+    *,
+    jobs: Sequence[str] | None,
+    access_point: str | None = None,
+    after_cluster: int = -1,
+    after_proc: int = -1,
+    most_jobs: int = 100,
+) -> Call[list[JobOutputs]]:
+    """What jobs, given as "42.0" or "42", or all have left and nobody has brought back."""
+    return records_of(
+        JobOutputs,
+        "job_outputs",
+        {
+            "jobs": None if jobs is None else list(jobs),
+            "access_point": access_point,
+            "after_cluster": after_cluster,
+            "after_proc": after_proc,
+            "most_jobs": most_jobs,
+        },
+    )
+
+
+def read_output_chunk(*, content_id: int, n: int) -> Call[bytes | None]:
+    """A chunk of an output; None if there is none, as when it was brought back meanwhile."""
+    return value_of("read_output_chunk", {"content_id": content_id, "n": n})
+
+
+def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
+    """Acknowledge that what this run of a job left is where it belongs; False if it was done before."""
+    return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})

@@ -1,0 +1,32 @@
+-- Stores a chunk of a content that the caller has the right to; once, so a chunk that is sent again is
+-- compared with nothing and changes nothing. FWINV if its length or, where it is given, its hash is another.
+CREATE OR REPLACE FUNCTION fetchwork.add_chunk(stored fetchwork.content, n integer, data bytea, hash bytea)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    expected bigint := least(
+        fetchwork.chunk_bytes(), stored.size - add_chunk.n::bigint * fetchwork.chunk_bytes()
+    );
+BEGIN
+    IF add_chunk.n < 0 OR expected <= 0 OR octet_length(data) <> expected THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'chunk %s of a content of %s bytes has %s; allowed: %s',
+                add_chunk.n, stored.size, octet_length(data), greatest(expected, 0)
+            );
+    END IF;
+    IF hash <> sha256(data) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'chunk %s is not what was announced: did the file change while it was sent?', add_chunk.n
+            );
+    END IF;
+    INSERT INTO fetchwork.content_chunk (content_id, n, data)
+    VALUES (stored.content_id, add_chunk.n, add_chunk.data)
+    ON CONFLICT DO NOTHING;
+END
+$$;

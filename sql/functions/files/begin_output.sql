@@ -1,0 +1,52 @@
+-- Begins a content that a live run leaves, or goes on with it: its id, and which chunks are there already. No
+-- row if the run is over. A content is known by its hash among those of the run.
+-- Errors: FWDEN (another's token; a limit of check_file_room: the message is for people).
+-- Locks: nothing that anybody but the run's own agent could hold.
+CREATE OR REPLACE FUNCTION fetchwork.begin_output(run_id bigint, token uuid, sha256 text, size bigint)
+RETURNS TABLE (content_id bigint, chunks integer [])
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(begin_output.run_id, begin_output.token);
+    hash bytea := fetchwork.checked_sha256(begin_output.sha256);
+    of_owner text;
+    known bigint;
+BEGIN
+    IF live.run_id IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT c.content_id
+    INTO known
+    FROM fetchwork.content AS c
+    WHERE c.run_id = live.run_id AND c.sha256 = hash AND c.size = begin_output.size;
+    IF known IS NULL THEN
+        SELECT j.owner
+        INTO of_owner
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+        PERFORM fetchwork.check_file_room(of_owner, begin_output.size, begin_output.size);
+        INSERT INTO fetchwork.content AS c (owner, sha256, size, run_id)
+        VALUES (of_owner, hash, begin_output.size, live.run_id)
+        ON CONFLICT DO NOTHING
+        RETURNING c.content_id INTO known;
+        IF known IS NULL THEN
+            -- begun at the same moment
+            SELECT c.content_id
+            INTO known
+            FROM fetchwork.content AS c
+            WHERE c.run_id = live.run_id AND c.sha256 = hash AND c.size = begin_output.size;
+        ELSE
+            INSERT INTO fetchwork.content_change (owner, bytes)
+            VALUES (of_owner, begin_output.size);
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT
+        known, coalesce(array_agg(k.n ORDER BY k.n), '{}')
+    FROM fetchwork.content_chunk AS k
+    WHERE k.content_id = known;
+END
+$$;

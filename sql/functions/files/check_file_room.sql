@@ -1,0 +1,54 @@
+-- Refuses (FWDEN) files that are larger than may be, or more than an owner's jobs may have, or all. Reads two
+-- sums and locks nothing: what other transactions have not committed is not counted, so several at the same
+-- moment may pass a limit, each by as much as it brings at once.
+CREATE OR REPLACE FUNCTION fetchwork.check_file_room(owner text, largest bigint, bytes numeric)
+RETURNS void
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    max_file numeric := fetchwork.setting_value('max_file_bytes');
+    max_owner numeric := fetchwork.setting_value('max_owner_file_bytes');
+    max_all numeric := fetchwork.setting_value('max_all_file_bytes');
+    own numeric;
+    everybody numeric;
+BEGIN
+    IF largest > max_file THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'a file has %s bytes; allowed: %s (setting max_file_bytes)', largest, max_file
+            );
+    END IF;
+    IF bytes = 0 THEN
+        RETURN;
+    END IF;
+    SELECT coalesce(sum(t.bytes) FILTER (WHERE t.owner = check_file_room.owner), 0), coalesce(sum(t.bytes), 0)
+    INTO own, everybody
+    FROM (
+        SELECT k.owner, k.bytes
+        FROM fetchwork.content_tally AS k
+        UNION ALL
+        SELECT c.owner, c.bytes
+        FROM fetchwork.content_change AS c
+    ) AS t;
+    IF own + check_file_room.bytes > max_owner THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'the files of Owner %L would have %s bytes; allowed: %s (setting max_owner_file_bytes)',
+                check_file_room.owner, own + check_file_room.bytes, max_owner
+            );
+    END IF;
+    IF everybody + check_file_room.bytes > max_all THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'there is no room for %s bytes of files; allowed: %s for all jobs '
+                '(setting max_all_file_bytes)',
+                check_file_room.bytes, max_all
+            );
+    END IF;
+END
+$$;

@@ -1,0 +1,16 @@
+-- A SHA-256 in hex as bytes; FWINV if it is none.
+CREATE OR REPLACE FUNCTION fetchwork.checked_sha256(hash text)
+RETURNS bytea
+LANGUAGE plpgsql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF hash IS NULL OR hash !~ '^[0-9a-f]{64}$' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('%L is not a SHA-256; allowed: 64 hexadecimal digits', left(hash, 80));
+    END IF;
+    RETURN decode(hash, 'hex');
+END
+$$;

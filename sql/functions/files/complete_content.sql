@@ -1,0 +1,45 @@
+-- Notes that all chunks of a content are there. One that fits in memory is compared with its hash as a whole;
+-- of a larger one each chunk was (add_chunk), and who reads it compares the whole.
+-- Errors: FWINV (a chunk is lacking, another hash).
+CREATE OR REPLACE FUNCTION fetchwork.complete_content(content_id bigint)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    stored fetchwork.content;
+    there bigint;
+    bytes bigint;
+BEGIN
+    SELECT c.*
+    INTO stored
+    FROM fetchwork.content AS c
+    WHERE c.content_id = complete_content.content_id;
+    IF stored.complete THEN
+        RETURN;
+    END IF;
+    SELECT count(*), coalesce(sum(octet_length(k.data)), 0)
+    INTO there, bytes
+    FROM fetchwork.content_chunk AS k
+    WHERE k.content_id = stored.content_id;
+    IF bytes <> stored.size THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('%s bytes of a content are there; allowed: its %s', bytes, stored.size);
+    END IF;
+    IF stored.size <= 16 * fetchwork.chunk_bytes()
+        AND stored.sha256 <> sha256(coalesce((
+            SELECT string_agg(k.data, '' ORDER BY k.n)
+            FROM fetchwork.content_chunk AS k
+            WHERE k.content_id = stored.content_id
+        ), ''))
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'a content is not what was announced: did the file change while it was sent?';
+    END IF;
+    UPDATE fetchwork.content AS c
+    SET complete = true
+    WHERE c.content_id = stored.content_id;
+END
+$$;

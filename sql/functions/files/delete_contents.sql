@@ -1,0 +1,41 @@
+-- Deletes those of some contents that no job names. Who is about to name one has locked it (the reference of
+-- job_file): such are left, and the others are looked at again, by a new statement, before they go.
+-- Returns how many went. Locks: the contents, without waiting.
+CREATE OR REPLACE FUNCTION fetchwork.delete_contents(ids bigint [])
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+DECLARE
+    locked bigint[];
+    deleted integer;
+BEGIN
+    SELECT array_agg(l.content_id)
+    INTO locked
+    FROM (
+        SELECT c.content_id
+        FROM fetchwork.content AS c
+        WHERE c.content_id = ANY (ids)
+        FOR UPDATE SKIP LOCKED
+    ) AS l;
+    WITH gone AS (
+        DELETE FROM fetchwork.content AS c
+        WHERE c.content_id = ANY (locked)
+            AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
+        RETURNING c.owner, c.size
+    ),
+    counted AS (
+        INSERT INTO fetchwork.content_change (owner, bytes)
+        SELECT g.owner, -sum(g.size)
+        FROM gone AS g
+        GROUP BY g.owner
+    )
+    SELECT count(*)
+    INTO deleted
+    FROM gone;
+    RETURN deleted;
+END
+$$;

@@ -1,0 +1,26 @@
+-- A file of a job as JSON, for who moves it.
+CREATE OR REPLACE FUNCTION fetchwork.described_file(file fetchwork.job_file)
+RETURNS jsonb
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN jsonb_strip_nulls(jsonb_build_object(
+    'direction', file.direction,
+    'name', file.name,
+    'mode', file.permissions,
+    'size', file.size,
+    'source', CASE
+        WHEN file.url IS NOT NULL THEN 'url'
+        WHEN file.content_id IS NOT NULL THEN 'content'
+        WHEN file.name LIKE '%/' THEN 'directory'
+        ELSE 'shared'
+    END,
+    'content_id', file.content_id,
+    'sha256', (
+        SELECT encode(c.sha256, 'hex')
+        FROM fetchwork.content AS c
+        WHERE c.content_id = file.content_id
+    ),
+    'path', file.path,
+    'url', file.url
+));

@@ -1,0 +1,58 @@
+-- Acknowledges that the outputs of a job, as this run left them, are where they belong: they and those of its
+-- earlier runs go. False if there was nothing of that run, as when it is acknowledged twice.
+-- Errors: FWNOT (no job of an Owner that the caller may name). Locks: the rows that go, without waiting for a
+-- run: what a live run has kept is a later one's.
+CREATE OR REPLACE FUNCTION fetchwork.drop_outputs(cluster integer, proc integer, run_id bigint)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    of_owner text;
+    dropped bigint[];
+    was_there boolean;
+BEGIN
+    SELECT e.owner
+    INTO of_owner
+    FROM (
+        SELECT j.owner
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = drop_outputs.cluster AND j.proc_id = drop_outputs.proc
+        UNION ALL
+        SELECT h.owner
+        FROM fetchwork.job_history AS h
+        WHERE h.cluster_id = drop_outputs.cluster AND h.proc_id = drop_outputs.proc
+    ) AS e
+    WHERE fetchwork.is_admin(role) OR e.owner = ANY (fetchwork.own_owners(role))
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format(
+                'job %s is not known', fetchwork.job_id(drop_outputs.cluster, drop_outputs.proc)
+            );
+    END IF;
+    -- only what is ready: a live run's own rows are its agent's
+    IF NOT coalesce(
+        drop_outputs.run_id <= fetchwork.ready_outputs(drop_outputs.cluster, drop_outputs.proc), false
+    ) THEN
+        RETURN false;
+    END IF;
+    WITH gone AS (
+        DELETE FROM fetchwork.job_file AS f
+        WHERE f.cluster_id = drop_outputs.cluster
+            AND f.proc_id = drop_outputs.proc
+            AND f.direction = 'output'
+            AND f.run_id <= drop_outputs.run_id
+        RETURNING f.content_id, f.run_id
+    )
+    SELECT array_agg(DISTINCT g.content_id), bool_or(g.run_id = drop_outputs.run_id)
+    INTO dropped, was_there
+    FROM gone AS g;
+    PERFORM fetchwork.delete_contents(dropped);
+    RETURN coalesce(was_there, false);
+END
+$$;

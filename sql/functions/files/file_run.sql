@@ -1,0 +1,24 @@
+-- The run of an agent that moves files: live, and the token is its. NULLs if it has ended or never was; FWDEN
+-- if the token is not the run's. It locks nothing: a submitter's open transaction stops no transfer.
+CREATE OR REPLACE FUNCTION fetchwork.file_run(run_id bigint, token uuid)
+RETURNS fetchwork.run
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run;
+BEGIN
+    SELECT r.*
+    INTO live
+    FROM fetchwork.run AS r
+    WHERE r.run_id = file_run.run_id;
+    IF FOUND AND NOT fetchwork.proves(file_run.token, live.token) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format('the token is not that of run %s', file_run.run_id);
+    END IF;
+    RETURN live;
+END
+$$;

@@ -1,0 +1,43 @@
+-- Forgets outputs that nobody has brought back for long (setting output_days), and contents that were begun a
+-- while ago and that no job names (setting unused_content): of submissions and runs that ended half way. At
+-- most 1000 of each a call; maintain_tables calls it.
+CREATE OR REPLACE FUNCTION fetchwork.forget_files()
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    old bigint[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM fetchwork.job_file AS f
+        WHERE f.direction = 'output'
+            AND f.run_id IN (
+                SELECT DISTINCT o.run_id
+                FROM fetchwork.job_file AS o
+                JOIN fetchwork.run_history AS h ON h.run_id = o.run_id
+                WHERE o.direction = 'output'
+                    AND h.ended_at < now() - make_interval(
+                        secs => 86400 * fetchwork.setting_value('output_days')::double precision
+                    )
+                LIMIT 1000
+            )
+        RETURNING f.content_id
+    )
+    SELECT array_agg(DISTINCT g.content_id)
+    INTO old
+    FROM gone AS g;
+    PERFORM fetchwork.delete_contents(old);
+    PERFORM fetchwork.delete_contents(ARRAY(
+        SELECT c.content_id
+        FROM fetchwork.content AS c
+        WHERE c.begun_at < now() - make_interval(
+                secs => fetchwork.setting_value('unused_content')::double precision
+            )
+            AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
+            -- an upload may take long
+            AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.run_id = c.run_id)
+        LIMIT 1000
+    ));
+END
+$$;

@@ -1,0 +1,18 @@
+-- May a file of a sandbox be called so? Not empty, not absolute, no part that is empty, "." or "..", at most
+-- 4096 bytes (PATH_MAX), and no part longer than a file system takes; a directory's has "/" at its end. As
+-- HTCondor's LegalPathInSandbox, and stricter: names come from hosts and from submitters, and go to both.
+CREATE OR REPLACE FUNCTION fetchwork.is_sandbox_name(name text)
+RETURNS boolean
+LANGUAGE sql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+RETURN coalesce(
+    name <> ''
+    AND octet_length(name) <= 4096
+    AND NOT EXISTS (
+        SELECT FROM string_to_table(rtrim(name, '/'), '/') AS p (part)
+        WHERE p.part IN ('', '.', '..') OR octet_length(p.part) > 255
+    )
+    AND name !~ '//$',
+    false
+);

@@ -1,0 +1,95 @@
+-- Keeps what a live run leaves for its submitter, before the run's finish: from then on it can be brought
+-- back (job_outputs); of a run that ends otherwise it goes. With spool: what is saved of a run that is
+-- evicted, for the job's next run (run_files). Returns 'kept', or 'late' if the run is over. Repeated it
+-- replaces what was kept of the run.
+--
+-- manifest: [{"name", "mode", "size", "sha256" in hex}], its contents being this run's (begin_output); of a
+-- directory {"name": "d/", "mode"}; of what a plugin took elsewhere {"name", "size", "url"}.
+-- Errors: FWDEN (another's token; more than max_job_file_bytes), FWINV (a name, a content that is not
+-- whole).
+-- Locks: the run's own rows only.
+CREATE OR REPLACE FUNCTION fetchwork.keep_outputs(
+    run_id bigint,
+    token uuid,
+    manifest jsonb,
+    spool boolean DEFAULT false
+)
+RETURNS text
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(keep_outputs.run_id, keep_outputs.token);
+    kept_as text := CASE WHEN spool THEN 'spool' ELSE 'output' END;
+    refused text;
+    bytes numeric;
+    allowed numeric := fetchwork.setting_value('max_job_file_bytes');
+BEGIN
+    IF live.run_id IS NULL THEN
+        RETURN 'late';
+    END IF;
+    SELECT left(f.file ->> 'name', 200)
+    INTO refused
+    FROM jsonb_array_elements(manifest) AS f (file)
+    WHERE NOT fetchwork.is_sandbox_name(f.file ->> 'name')
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'an output is called %L; allowed: a relative path without "..", at most 4096 bytes', refused
+            );
+    END IF;
+    SELECT coalesce(sum((f.file ->> 'size')::numeric) FILTER (WHERE f.file ? 'sha256'), 0)
+    INTO bytes
+    FROM jsonb_array_elements(manifest) AS f (file);
+    IF bytes > allowed THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'the job leaves %s bytes of files; allowed: %s (setting max_job_file_bytes)', bytes, allowed
+            );
+    END IF;
+    PERFORM fetchwork.complete_content(c.content_id)
+    FROM fetchwork.content AS c
+    WHERE c.run_id = live.run_id AND NOT c.complete;
+
+    DELETE FROM fetchwork.job_file AS f
+    WHERE f.cluster_id = live.cluster_id
+        AND f.proc_id = live.proc_id
+        AND f.direction = kept_as
+        AND f.run_id = live.run_id;
+    INSERT INTO fetchwork.job_file (
+        cluster_id, proc_id, direction, run_id, name, permissions, size, content_id, url
+    )
+    SELECT DISTINCT ON (f.file ->> 'name')
+        live.cluster_id, live.proc_id, kept_as, live.run_id, f.file ->> 'name',
+        coalesce((f.file ->> 'mode')::integer & 511, 420), coalesce((f.file ->> 'size')::bigint, 0),
+        c.content_id, f.file ->> 'url'
+    FROM jsonb_array_elements(manifest) WITH ORDINALITY AS f (file, n)
+    LEFT JOIN fetchwork.content AS c ON c.run_id = live.run_id
+        AND encode(c.sha256, 'hex') = f.file ->> 'sha256'
+        AND c.size = (f.file ->> 'size')::bigint
+    -- of one name the later, as HTCondor writes it
+    ORDER BY f.file ->> 'name', f.n DESC;
+    SELECT f.name
+    INTO refused
+    FROM fetchwork.job_file AS f
+    WHERE f.cluster_id = live.cluster_id
+        AND f.proc_id = live.proc_id
+        AND f.direction = kept_as
+        AND f.run_id = live.run_id
+        AND f.content_id IS NULL
+        AND f.url IS NULL
+        AND f.name NOT LIKE '%/'
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('output %L has no content of this run; allowed: one of begin_output', refused);
+    END IF;
+    RETURN 'kept';
+END
+$$;

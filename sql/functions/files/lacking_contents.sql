@@ -1,0 +1,48 @@
+-- Which of some contents, by hash in hex and size, are not stored for an owner yet: their numbers in the
+-- arrays, from 1. Refused (FWDEN) if they could not be stored, so that a submitter hears of it before a byte
+-- is sent: a file, all files of a job (job_bytes, of the largest), of the owner, of everybody.
+--
+-- Whether another owner has a content makes no difference to anything that a caller can see.
+CREATE OR REPLACE FUNCTION fetchwork.lacking_contents(
+    owner text,
+    sha256s text [],
+    sizes bigint [],
+    job_bytes bigint
+)
+RETURNS integer[]
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    max_job numeric := fetchwork.setting_value('max_job_file_bytes');
+    lacking integer[];
+    bytes numeric;
+    largest bigint;
+BEGIN
+    PERFORM fetchwork.check_file_owner(lacking_contents.owner);
+    IF job_bytes > max_job THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'the input files of a job have %s bytes; allowed: %s (setting max_job_file_bytes)',
+                job_bytes, max_job
+            );
+    END IF;
+    SELECT array_agg(a.n), coalesce(sum(a.size), 0), max(a.size)
+    INTO lacking, bytes, largest
+    FROM unnest(sha256s, sizes) WITH ORDINALITY AS a (sha256, size, n)
+    WHERE NOT EXISTS (
+        SELECT FROM fetchwork.content AS c
+        WHERE c.owner = lacking_contents.owner
+            AND c.run_id IS NULL
+            AND c.sha256 = fetchwork.checked_sha256(a.sha256)
+            AND c.size = a.size
+            AND c.complete
+    );
+    PERFORM fetchwork.check_file_room(lacking_contents.owner, largest, bytes);
+    RETURN coalesce(lacking, '{}');
+END
+$$;

@@ -1,0 +1,29 @@
+-- A chunk of a content that a live run's job names as an input or that an earlier run of it saved; n counts
+-- from 0. NULL if the run is over, or its job has no such content or that no such chunk: what is another
+-- job's is not there. Locks nothing. Errors: FWDEN (another's token).
+CREATE OR REPLACE FUNCTION fetchwork.read_chunk(run_id bigint, token uuid, content_id bigint, n integer)
+RETURNS bytea
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(read_chunk.run_id, read_chunk.token);
+BEGIN
+    RETURN (
+        SELECT k.data
+        FROM fetchwork.content_chunk AS k
+        WHERE k.content_id = read_chunk.content_id
+            AND k.n = read_chunk.n
+            AND EXISTS (
+                SELECT FROM fetchwork.job_file AS f
+                WHERE f.content_id = read_chunk.content_id
+                    AND f.cluster_id = live.cluster_id
+                    AND f.proc_id IN (-1, live.proc_id)
+                    AND f.direction IN ('input', 'spool')
+            )
+    );
+END
+$$;

@@ -1,0 +1,495 @@
+"""Contents and the files of jobs: stored once for an owner, read by runs, left by runs, and let go of."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from fetchwork.db.calls import CHUNK_BYTES
+from tests.direct_queue import Claimed, DirectQueue
+
+FILES = {"FetchWorkFiles": "sandbox", "ShouldTransferFiles": "YES", "TransferInput": "a"}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def parts(data: bytes) -> list[bytes]:
+    return [data[i : i + CHUNK_BYTES] for i in range(0, len(data), CHUNK_BYTES)]
+
+
+def store(queue: DirectQueue, data: bytes, owner: str = "alice") -> int:
+    """A content that is there, as a submitter stores it; its id."""
+    (begun,) = queue.call("begin_content", owner=owner, sha256=sha256(data), size=len(data))
+    if not begun["complete"]:
+        for n, part in enumerate(parts(data)):
+            if n not in begun["chunks"]:
+                put(queue, begun["content_id"], n, part)
+        assert queue.scalar("end_content", content_id=begun["content_id"]) is True
+    return int(begun["content_id"])
+
+
+def put(queue: DirectQueue, content: int, n: int, part: bytes) -> None:
+    queue.call("put_content_chunk", content_id=content, n=n, data=part, sha256=sha256(part))
+
+
+def described(name: str, data: bytes, **more: Any) -> dict[str, Any]:
+    return {"name": name, "size": len(data), "sha256": sha256(data), **more}
+
+
+def submit(queue: DirectQueue, *files: dict[str, Any], jobs: int = 1, **ad: Any) -> list[str]:
+    """A cluster with files; its jobs' ids."""
+    with queue.connection.transaction():
+        ids = queue.submit_many(
+            [{}] * jobs, {"Cmd": "/bin/true", "Owner": "alice", "Iwd": "/tmp", **FILES, **ad}
+        )
+        queue.call("add_job_files", cluster=int(ids[0].split(".")[0]), files=Jsonb(list(files)))
+    return ids
+
+
+def leave(queue: DirectQueue, run: Claimed, **outputs: bytes) -> None:
+    """What a run leaves, as its agent brings it."""
+    for data in outputs.values():
+        (begun,) = queue.call(
+            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
+        )
+        for n, part in enumerate(parts(data)):
+            assert queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=n, data=part)
+    manifest = [described(name, data) for name, data in outputs.items()]
+    assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
+
+
+def read(queue: DirectQueue, run: Claimed, file: dict[str, Any]) -> bytes:
+    """A file of a plan, whole."""
+    data = b""
+    while len(data) < file["size"]:
+        n = len(data) // CHUNK_BYTES
+        part = queue.of(run, "read_chunk", content_id=file["content_id"], n=n)
+        assert part
+        data += part
+    return data
+
+
+def plan(queue: DirectQueue, run: Claimed) -> dict[str, dict[str, Any]]:
+    (row,) = queue.call("run_files", run_id=run.run_id, token=run.token)
+    assert row["owner"] == "alice"
+    return {file["name"]: file for file in row["files"]}
+
+
+def contents(queue: DirectQueue) -> int:
+    return int(queue.value("SELECT count(*) FROM fetchwork.content"))
+
+
+def stored_bytes(queue: DirectQueue, owner: str = "alice") -> int:
+    queue.scalar("drop_files")
+    return int(
+        queue.value("SELECT coalesce(sum(bytes), 0) FROM fetchwork.content_tally WHERE owner = %s", owner)
+    )
+
+
+def refused(queue: DirectQueue, function: str, **arguments: Any) -> tuple[str, str]:
+    with pytest.raises(psycopg.Error) as caught:
+        queue.call(function, **arguments)
+    return caught.value.sqlstate or "", str(caught.value.diag.message_primary)
+
+
+# What submitters store
+
+
+def test_a_content_is_stored_once_for_its_owner(queue: DirectQueue) -> None:
+    data = os.urandom(2 * CHUNK_BYTES + 5)
+    assert store(queue, data) == store(queue, data)
+    assert contents(queue) == 1
+    assert stored_bytes(queue) == len(data)
+    asked = {"sha256s": [sha256(data), sha256(b"x")], "sizes": [len(data), 1], "job_bytes": 0}
+    assert queue.scalar("lacking_contents", owner="alice", **asked) == [2]
+    # of another owner's nothing is known
+    assert queue.scalar("lacking_contents", owner="bob", **asked) == [1, 2]
+
+
+def test_an_upload_that_ended_half_way_goes_on_where_it_was(queue: DirectQueue) -> None:
+    data = os.urandom(3 * CHUNK_BYTES)
+    (begun,) = queue.call("begin_content", owner="alice", sha256=sha256(data), size=len(data))
+    assert (begun["complete"], begun["chunks"]) == (False, [])
+    for n in (0, 2, 2):
+        put(queue, begun["content_id"], n, parts(data)[n])
+    (again,) = queue.call("begin_content", owner="alice", sha256=sha256(data), size=len(data))
+    assert again == {**begun, "chunks": [0, 2]}
+    asked = {"sha256s": [sha256(data)], "sizes": [len(data)], "job_bytes": 0}
+    assert queue.scalar("lacking_contents", owner="alice", **asked) == [1]
+    put(queue, begun["content_id"], 1, parts(data)[1])
+    assert queue.scalar("end_content", content_id=begun["content_id"]) is True
+    assert queue.scalar("end_content", content_id=begun["content_id"]) is True
+    assert queue.scalar("lacking_contents", owner="alice", **asked) == []
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "hash_of"),
+    [(0, 5, None), (1, CHUNK_BYTES, None), (3, 5, None), (-1, CHUNK_BYTES, None), (2, 5, b"other")],
+)
+def test_a_chunk_that_is_not_what_was_announced_is_refused(
+    queue: DirectQueue, n: int, size: int, hash_of: bytes | None
+) -> None:
+    data = os.urandom(2 * CHUNK_BYTES + 5)
+    (begun,) = queue.call("begin_content", owner="alice", sha256=sha256(data), size=len(data))
+    part = b"x" * size
+    put(queue, begun["content_id"], 0, parts(data)[0])
+    if (n, hash_of) == (1, None):
+        # of the right length and with its own hash: the whole shows it
+        put(queue, begun["content_id"], 1, part)
+        put(queue, begun["content_id"], 2, parts(data)[2])
+    else:
+        state, message = refused(
+            queue,
+            "put_content_chunk",
+            content_id=begun["content_id"],
+            n=n,
+            data=part,
+            sha256=sha256(hash_of or part),
+        )
+        assert state == "FWINV"
+        assert "changed" in message or "allowed" in message or "change" in message
+    assert queue.scalar("end_content", content_id=begun["content_id"]) is False
+    # it goes, and is begun anew
+    assert contents(queue) == 0
+    assert store(queue, data) != begun["content_id"]
+
+
+def test_an_empty_file_is_a_content_too(queue: DirectQueue) -> None:
+    store(queue, b"")
+    submit(queue, described("empty", b""))
+    run = queue.started()
+    assert read(queue, run, plan(queue, run)["empty"]) == b""
+
+
+@pytest.mark.parametrize(
+    ("setting", "what"),
+    [
+        ("max_file_bytes", "a file has 100 bytes; allowed: 99"),
+        ("max_job_file_bytes", "the input files of a job have 100 bytes; allowed: 99"),
+        ("max_owner_file_bytes", "the files of Owner 'alice' would have 150 bytes; allowed: 99"),
+        ("max_all_file_bytes", "there is no room for 100 bytes of files; allowed: 99"),
+    ],
+)
+def test_a_limit_is_said_before_a_byte_is_sent(queue: DirectQueue, setting: str, what: str) -> None:
+    store(queue, b"y" * 50)
+    queue.set(setting, 99)
+    asked = {"sha256s": [sha256(b"x" * 100)], "sizes": [100], "job_bytes": 100}
+    state, message = refused(queue, "lacking_contents", owner="alice", **asked)
+    assert (state, message.startswith(what)) == ("FWDEN", True), message
+    assert setting in message
+    if setting != "max_job_file_bytes":
+        state, _ = refused(queue, "begin_content", owner="alice", sha256=sha256(b"x" * 100), size=100)
+        assert state == "FWDEN"
+        # what is stored already is not sent
+        asked = {"sha256s": [sha256(b"y" * 50)], "sizes": [50], "job_bytes": 50}
+        assert queue.scalar("lacking_contents", owner="alice", **asked) == []
+    queue.set(setting, 100)
+
+
+def test_files_of_a_job_are_limited_together_whatever_was_announced(queue: DirectQueue) -> None:
+    store(queue, b"a" * 60)
+    store(queue, b"b" * 50)
+    queue.set("max_job_file_bytes", 100)
+    with pytest.raises(psycopg.Error, match="have 110 bytes; allowed: 100") as caught:
+        submit(queue, described("a", b"a" * 60), described("b", b"b" * 50, proc=0))
+    assert caught.value.sqlstate == "FWDEN"
+    submit(queue, described("a", b"a" * 60, proc=0), described("b", b"b" * 50, proc=1), jobs=2)
+
+
+def test_a_job_that_names_what_is_not_there_is_refused(queue: DirectQueue) -> None:
+    (begun,) = queue.call("begin_content", owner="alice", sha256=sha256(b"half"), size=4)
+    store(queue, b"of bob", owner="bob")
+    for data in (b"half", b"never", b"of bob"):
+        with pytest.raises(psycopg.Error, match="not stored, or not any more") as caught:
+            submit(queue, described("a", data))
+        assert caught.value.sqlstate == "FWNOT"
+    assert begun["content_id"]
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/etc/passwd", "..", "a/../../b", "./a", "a//b", "a/..", "x" * 256, "a/" * 2100, "a//"]
+)
+def test_a_name_that_leaves_the_sandbox_is_refused_at_both_ends(queue: DirectQueue, name: str) -> None:
+    store(queue, b"1")
+    with pytest.raises(psycopg.Error, match="allowed: a relative path") as caught:
+        submit(queue, described(name, b"1"))
+    assert caught.value.sqlstate == "FWINV"
+    submit(queue)
+    run = queue.started()
+    queue.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256(b""), size=0)
+    state, message = refused(
+        queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described(name, b"")])
+    )
+    assert (state, "allowed: a relative path" in message) == ("FWINV", True)
+
+
+def test_files_are_added_in_the_transaction_of_the_submission_only(queue: DirectQueue) -> None:
+    store(queue, b"1")
+    (job,) = submit(queue)
+    state, message = refused(
+        queue, "add_job_files", cluster=int(job.split(".")[0]), files=Jsonb([described("a", b"1")])
+    )
+    assert (state, "was not made in this transaction" in message) == ("FWINV", True)
+
+
+# What runs read
+
+
+def test_a_run_reads_the_files_of_its_job_and_of_no_other(queue: DirectQueue) -> None:
+    large = os.urandom(CHUNK_BYTES + 100)
+    store(queue, large)
+    store(queue, b"mine")
+    store(queue, b"others")
+    submit(
+        queue,
+        described("large", large, mode=0o755, path="/home/alice/large"),
+        described("own", b"mine", proc=0),
+        described("own", b"others", proc=1),
+        {"name": "d/", "mode": 0o750},
+        {"name": "u", "url": "https://h/u"},
+        {"name": "s", "path": "/data/s"},
+        jobs=2,
+    )
+    run = queue.started()
+    files = plan(queue, run)
+    assert {name: file["source"] for name, file in files.items()} == {
+        **{"large": "content", "own": "content"},
+        **{"d/": "directory", "u": "url", "s": "shared"},
+    }
+    assert (files["large"]["mode"], files["d/"]["mode"], files["large"]["path"]) == (
+        0o755,
+        0o750,
+        "/home/alice/large",
+    )
+    assert read(queue, run, files["large"]) == large
+    assert files["large"]["sha256"] == sha256(large)
+    assert read(queue, run, files["own"]) == b"mine"
+    theirs = queue.value("SELECT content_id FROM fetchwork.job_file WHERE proc_id = 1")
+    assert queue.of(run, "read_chunk", content_id=theirs, n=0) is None
+    assert queue.of(run, "read_chunk", content_id=files["own"]["content_id"], n=1) is None
+    (row,) = queue.call("run_files", run_id=run.run_id, token=run.token)
+    assert row["ad"] == {**row["ad"], **FILES, "Iwd": "/tmp", "Cmd": "/bin/true", "ProcId": 0}
+
+
+def test_a_stranger_s_token_moves_nothing(queue: DirectQueue) -> None:
+    store(queue, b"1")
+    submit(queue, described("a", b"1"))
+    run = queue.started()
+    content = plan(queue, run)["a"]["content_id"]
+    stranger = {"run_id": run.run_id, "token": "00000000-0000-0000-0000-000000000001"}
+    for function, arguments in {
+        "run_files": {},
+        "read_chunk": {"content_id": content, "n": 0},
+        "begin_output": {"sha256": sha256(b"1"), "size": 1},
+        "put_output_chunk": {"content_id": content, "n": 0, "data": b"1"},
+        "keep_outputs": {"manifest": Jsonb([])},
+        "note_transfer": {"phase": None},
+    }.items():
+        assert refused(queue, function, **stranger, **arguments)[0] == "FWDEN", function
+
+
+def test_a_submitter_s_open_transaction_stops_no_transfer(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    store(queue, b"1")
+    (job,) = submit(queue, described("a", b"1"))
+    run = queue.started()
+    holder = another(autocommit=False)
+    # holds the job, its run and its content
+    holder.act("hold", job)
+    store(holder, b"left")
+    with queue.within(5):
+        file = plan(queue, run)["a"]
+        assert read(queue, run, file) == b"1"
+        leave(queue, run, out=b"left")
+        assert queue.of(run, "note_transfer", phase="output") is False
+    holder.connection.rollback()
+    assert queue.of(run, "note_transfer", phase="output") is True
+
+
+# What runs leave
+
+
+def test_what_a_run_left_is_there_from_its_end_on(queue: DirectQueue) -> None:
+    (job,) = submit(queue, Out="/tmp/out")
+    run = queue.started()
+    data = os.urandom(2 * CHUNK_BYTES)
+    leave(queue, run, _condor_stdout=b"hello", large=data)
+    leave(queue, run, _condor_stdout=b"hello", large=data)
+    assert queue.call("job_outputs", jobs=[job]) == []
+    assert queue.finish(run) == "completed"
+    (left,) = queue.call("job_outputs", jobs=[job])
+    assert (left["run_id"], left["owner"], left["ad"]["Out"]) == (run.run_id, "alice", "/tmp/out")
+    files = {file["name"]: file for file in left["files"]}
+    assert set(files) == {"_condor_stdout", "large"}
+    assert files["large"]["sha256"] == sha256(data)
+    there = [
+        queue.scalar("read_output_chunk", content_id=files["large"]["content_id"], n=n) for n in range(3)
+    ]
+    assert there == [*parts(data), None]
+    assert queue.of(run, "keep_outputs", manifest=Jsonb([])) == "late"
+    # by cluster, and all; of that cluster alone
+    assert queue.call("job_outputs", jobs=[job.split(".")[0]]) == [left]
+    assert queue.call("job_outputs", jobs=None) == [left]
+    assert queue.call("job_outputs", jobs=["999"]) == []
+
+    cluster, proc = map(int, job.split("."))
+    assert stored_bytes(queue) == 5 + len(data)
+    assert queue.scalar("drop_outputs", cluster=cluster, proc=proc, run_id=run.run_id) is True
+    assert queue.scalar("drop_outputs", cluster=cluster, proc=proc, run_id=run.run_id) is False
+    assert queue.call("job_outputs", jobs=[job]) == []
+    assert contents(queue) == 0
+    assert stored_bytes(queue) == 0
+
+
+def test_an_output_that_no_chunks_make_is_not_kept(queue: DirectQueue) -> None:
+    submit(queue)
+    run = queue.started()
+    state, _ = refused(
+        queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"1")])
+    )
+    assert state == "FWINV"
+    (begun,) = queue.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256(b"22"), size=2)
+    state, _ = refused(
+        queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"22")])
+    )
+    assert state == "FWINV"
+    queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=b"33")
+    state, _ = refused(
+        queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"22")])
+    )
+    assert state == "FWINV"
+
+
+def test_what_a_run_saved_at_its_eviction_is_for_the_next_one(queue: DirectQueue) -> None:
+    store(queue, b"1")
+    submit(queue, described("a", b"1"))
+    for state in (b"one", b"two"):
+        run = queue.started()
+        (begun,) = queue.call(
+            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(state), size=3
+        )
+        queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=state)
+        assert (
+            queue.of(run, "keep_outputs", manifest=Jsonb([described("state", state)]), spool=True) == "kept"
+        )
+        assert queue.finish(run, "evict", JobPid=7) == "evicted"
+        assert queue.call("job_outputs", jobs=None) == []
+    run = queue.started()
+    files = plan(queue, run)
+    assert (files["a"]["direction"], files["state"]["direction"]) == ("input", "spool")
+    assert read(queue, run, files["state"]) == b"two"
+    assert queue.finish(run) == "completed"
+    stored_bytes(queue)
+    assert contents(queue) == 0
+
+
+def test_outputs_of_a_run_that_did_not_end_by_itself_are_nobody_s(queue: DirectQueue) -> None:
+    (job,) = submit(queue)
+    lost = queue.started()
+    leave(queue, lost, out=b"of the lost")
+    queue.of(lost, "starter_gone")
+    assert queue.call("job_outputs", jobs=None) == []
+    run = queue.started()
+    leave(queue, run, out=b"of the other")
+    queue.finish(run)
+    (left,) = queue.call("job_outputs", jobs=None)
+    (file,) = left["files"]
+    assert queue.scalar("read_output_chunk", content_id=file["content_id"], n=0) == b"of the other"
+    stored_bytes(queue)
+    assert contents(queue) == 1
+    cluster, proc = map(int, job.split("."))
+    queue.scalar("drop_outputs", cluster=cluster, proc=proc, run_id=run.run_id)
+    assert contents(queue) == 0
+
+
+def test_a_slot_is_free_while_the_outputs_of_its_run_are_brought(queue: DirectQueue) -> None:
+    submit(queue, jobs=2)
+    run = queue.started()
+    assert queue.of(run, "note_transfer", phase="output", direction="input", bytes=5, seconds=0.5)
+    other = queue.started()
+    assert queue.outcome(run) is None
+    leave(queue, run, out=b"1")
+    assert queue.of(run, "note_transfer", phase=None, direction="output", bytes=1, seconds=0.25)
+    assert queue.finish(run) == "completed"
+    noted = queue.value("SELECT transfer FROM fetchwork.run_history WHERE run_id = %s", run.run_id)
+    assert noted == {"input_bytes": 5, "input_s": 0.5, "output_bytes": 1, "output_s": 0.25}
+    assert queue.finish(other) == "completed"
+
+
+# What goes
+
+
+@pytest.mark.parametrize("how", ["finish", "remove", "removed while it runs"])
+def test_a_content_goes_with_the_last_job_that_needs_it(queue: DirectQueue, how: str) -> None:
+    store(queue, b"shared")
+    store(queue, b"own")
+    first = submit(queue, described("a", b"shared"), described("b", b"own", proc=1), jobs=2)
+    (other,) = submit(queue, described("a", b"shared"))
+    for number, job in enumerate([*first, other]):
+        assert contents(queue) == (2 if number < 2 else 1)
+        if how == "remove":
+            queue.act("remove", job)
+        else:
+            run = queue.started()
+            assert run.job == job
+            if how == "finish":
+                assert queue.finish(run) == "completed"
+            else:
+                queue.act("remove", job)
+                assert queue.finish(run, "exit", JobPid=7, ExitSignal=15, ExitBySignal=True) == "removed"
+        stored_bytes(queue)
+    assert contents(queue) == 0
+    assert queue.value("SELECT count(*) FROM fetchwork.job_file") == 0
+    assert queue.value("SELECT count(*) FROM fetchwork.content_chunk") == 0
+    assert stored_bytes(queue) == 0
+
+
+def test_contents_that_no_job_names_go_after_a_day(queue: DirectQueue) -> None:
+    store(queue, b"named")
+    submit(queue, described("a", b"named"))
+    store(queue, b"not named")
+    queue.call("begin_content", owner="alice", sha256=sha256(b"half"), size=4)
+    queue.scalar("forget_files")
+    assert contents(queue) == 3
+    queue.connection.execute("UPDATE fetchwork.content SET begun_at = begun_at - interval '25 hours'")
+    queue.scalar("forget_files")
+    assert contents(queue) == 1
+    assert stored_bytes(queue) == len(b"named")
+
+
+def test_outputs_that_nobody_fetches_go_after_their_days(queue: DirectQueue) -> None:
+    submit(queue)
+    run = queue.started()
+    leave(queue, run, out=b"1")
+    queue.finish(run)
+    queue.connection.execute("UPDATE fetchwork.run_history SET ended_at = ended_at - interval '9 days'")
+    queue.scalar("forget_files")
+    assert len(queue.call("job_outputs", jobs=None)) == 1
+    queue.set("output_days", 8)
+    queue.scalar("forget_files")
+    assert queue.call("job_outputs", jobs=None) == []
+    assert contents(queue) == 0
+
+
+def test_a_content_is_not_deleted_while_a_submission_is_about_to_name_it(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    content = store(queue, b"1")
+    (job,) = submit(queue, described("a", b"1"))
+    submitter = another(autocommit=False)
+    submit(submitter, described("a", b"1"))
+    queue.act("remove", job)
+    with queue.within(5):
+        queue.scalar("drop_files")
+    submitter.connection.commit()
+    assert queue.value("SELECT content_id FROM fetchwork.content") == content
+    run = queue.started()
+    assert read(queue, run, plan(queue, run)["a"]) == b"1"
