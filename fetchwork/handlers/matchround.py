@@ -11,6 +11,7 @@ with one slot.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -135,9 +136,9 @@ class MatchRound:
         session, now = self._session, time.monotonic()
         queues = {queue for seeker in self._seekers for queue in seeker.attempt.task.context.queues}
         if session.demand.since(queues, now) is not None:
-            for seeker in self._seekers:
-                await session.matchmaker.expect(seeker.attempt.task.request.body)
-            await session.read_demand(queues, self._left())
+            reading = session.read_demand(queues, self._left())
+            slots = {seeker.attempt.task.request.body for seeker in self._seekers}
+            await asyncio.gather(reading, session.matchmaker.expect(slots))
         fitting: dict[Seeker, set[tuple[int, int]]] = {}
         waiting: dict[tuple[int, int], Waiting] = {}
         for seeker in self._seekers:
