@@ -20,8 +20,7 @@ Every HTCondor daemon evaluates an attribute when it looks one up, so it gets th
 
 *HTCondor's JSON form* is in ``jsonform``.
 
-The C++ reader recurses. Depth and length of what it is given are bounded here, because its own bound is
-young (older HTCondors, and long operator chains in all, overflow the stack of the process).
+What the reader is given is bounded (``bounds``).
 """
 
 from __future__ import annotations
@@ -29,10 +28,21 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Callable
 
 import classad2
 
+from fetchwork.classad.bounds import (
+    MAX_TEXT,
+    NEW_STRING,
+    OCTAL,
+    OLD_STRING,
+    check_bounds,
+    check_expression,
+    check_numbers,
+    check_strings,
+    shorten,
+    without_new_strings,
+)
 from fetchwork.classad.values import ClassAd, ExprTree
 from fetchwork.errors import ClassAdError, one_line
 
@@ -44,18 +54,8 @@ __all__ = [
     "print_old",
     "print_real",
     "quote",
-    "shorten",
     "split_ads",
 ]
-
-#: characters of one ad's text
-MAX_TEXT = 16 * 1024 * 1024
-#: lines of one ad: a slot's has 150, and reading takes a second for every hundred thousand
-MAX_LINES = 20_000
-#: brackets within brackets; HTCondor's own limit, where it has one, is 500
-MAX_DEPTH = 200
-#: characters of one expression, its strings not counted: the reader recurses once per operator
-MAX_EXPRESSION = 40_000
 
 # HTCondor's private attributes (classad_oldnew.cpp): they grant rights, so they go no further than here
 _PRIVATE = (
@@ -71,18 +71,12 @@ _PRIVATE_PREFIX = "_condor_priv"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN_NAME = re.compile(r"(?!(?:error|false|is|isnt|parent|true|undefined)\Z)[A-Za-z_][A-Za-z0-9_]*\Z", re.I)
-# one string literal of old syntax: a quote that a backslash precedes does not end it
-_OLD_STRING = re.compile(r'"(?:[^"]|(?<=\\)")*"')
-_NEW_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # what needs more than a plain literal: everything that some reader takes for the end of a line, and the
 # other control characters but tab
 _UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
 _ESCAPED = re.compile('[\x01-\x1f\x7f\x85\u2028\u2029"\\\\]')
-_OCTAL = re.compile(r"\\[0-7]")
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|.)", re.DOTALL)
 _SIMPLE_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _EVAL = re.compile(r'eval\(("(?:[^"\\]|\\.)*")\)')
-_LONG_NUMBER = re.compile(r"(?<![\w.])(-?)(\d{19,})(?![\w.])")
 _SEPARATOR = re.compile(r"^-----\r?(?:\n|\Z)", re.MULTILINE)
 
 # names that no text can know, so that none can close the ad it is read in and go on by itself
@@ -104,7 +98,7 @@ def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
     if lines == [""]:
         return ClassAd()
     body = "\n".join(lines)
-    _check_bounds(lines, body)
+    check_bounds(lines, body)
     if strict:
         _check_strictly(lines)
     try:
@@ -139,8 +133,8 @@ def parse_expr(text: str) -> ExprTree:
     """Return the expression that ``text`` says in new syntax, as ``/Expr(...)/`` holds it."""
     if "\0" in text:
         raise ClassAdError("an expression can't hold a NUL character")
-    _check_expression(text, _without_new_strings)
-    _check_numbers(_NEW_STRING.sub('""', text))
+    check_expression(text, without_new_strings)
+    check_numbers(NEW_STRING.sub('""', text))
     try:
         # read as one of two attributes, because the reader on its own stops where it likes
         ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
@@ -150,8 +144,8 @@ def parse_expr(text: str) -> ExprTree:
     if ad is None or set(ad) != {_VALUE, _GUARD}:
         raise ClassAdError(f"not a ClassAd expression: {shorten(text)}")
     tree = ad.lookup(_VALUE)
-    if _OCTAL.search(text):
-        _check_strings(repr(tree))
+    if OCTAL.search(text):
+        check_strings(repr(tree))
     return tree
 
 
@@ -198,9 +192,9 @@ def _check_strictly(lines: list[str]) -> None:
         first = seen.setdefault(name.lower(), number)
         if first != number:
             raise ClassAdError(f"attribute '{name}' is given on line {first} and again on line {number}")
-        if _OLD_STRING.fullmatch(value):
+        if OLD_STRING.fullmatch(value):
             continue
-        _check_numbers(_OLD_STRING.sub('""', value))
+        check_numbers(OLD_STRING.sub('""', value))
         ad = None
         if "\\" not in value or not value.endswith('\\"'):
             ad = classad2.parseNext(f"x = [{_VALUE} = {value} ; {_GUARD} = true]", classad2.ParserType.Old)
@@ -209,90 +203,10 @@ def _check_strictly(lines: list[str]) -> None:
             raise ClassAdError(f"line {number} of the ad: value of '{name}' is not a ClassAd expression")
 
 
-def _check_bounds(lines: list[str], body: str) -> None:
-    if len(lines) > MAX_LINES:
-        raise ClassAdError(f"ad of {len(lines)} lines is longer than {MAX_LINES}")
-    if len(body) <= MAX_EXPRESSION and _brackets(body) <= MAX_DEPTH:
-        return
-    for number, line in enumerate(lines, 1):
-        name, _, value = line.partition("=")
-        try:
-            _check_expression(value.strip(), _without_old_strings)
-        except ClassAdError as exc:
-            raise ClassAdError(f"line {number} of the ad, attribute {shorten(name.strip())}: {exc}") from None
-
-
-def _check_expression(text: str, without_strings: Callable[[str], str]) -> None:
-    if len(text) <= MAX_EXPRESSION and _brackets(text) <= MAX_DEPTH:
-        return
-    text = without_strings(text)
-    if len(text) > MAX_EXPRESSION:
-        raise ClassAdError(
-            f"expression of {len(text)} characters, its strings not counted, is longer than {MAX_EXPRESSION}"
-        )
-    if _brackets(text) <= MAX_DEPTH:
-        return
-    depth = 0
-    for char in text:
-        if char in "([{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ClassAdError(f"expression is nested deeper than {MAX_DEPTH}")
-        elif char in ")]}" and depth:
-            depth -= 1
-
-
-def _brackets(text: str) -> int:
-    return text.count("(") + text.count("[") + text.count("{")
-
-
-def _without_old_strings(text: str) -> str:
-    if _OLD_STRING.fullmatch(text):
-        return '""'
-    # a quoted name or a comment may hold a lone quote, behind which anything could hide: count it all then
-    if "'" in text or "/*" in text or "//" in text:
-        return text
-    return _OLD_STRING.sub('""', text)
-
-
-def _without_new_strings(text: str) -> str:
-    if _NEW_STRING.fullmatch(text):
-        return '""'
-    if "'" in text or "/*" in text or "//" in text:
-        return text
-    return _NEW_STRING.sub('""', text)
-
-
-def _check_numbers(text: str) -> None:
-    # the reader makes 0 of an integer that does not fit
-    for sign, written in _LONG_NUMBER.findall(text):
-        digits = written.lstrip("0") or "0"
-        # Python itself refuses to read thousands of digits
-        if len(digits) > 19 or int(digits) > 2**63 - (not sign):
-            raise ClassAdError(f"integer {sign}{digits[:40]} does not fit in 64 bits")
-
-
-def _check_strings(text: str) -> None:
-    """Refuse strings of an expression, in HTCondor's own form, whose bytes (``"\\377"``) are not UTF-8."""
-    for literal in _NEW_STRING.findall(text):
-        found = _ESCAPE.sub(
-            lambda escape: bytes([int(escape[1], 8) & 255]) if escape[1] else b"", literal.encode()
-        )
-        try:
-            found.decode()
-        except UnicodeDecodeError:
-            raise ClassAdError(f"string {shorten(literal)} is not UTF-8") from None
-
-
 def _subject(line: str) -> str:
     """The part of a bad line that may be shown: a value may be a secret, a name is not."""
     name, equals, _ = line.partition("=")
     return f"'{one_line(name.strip(), 40)} = ...'" if equals else shorten(line.strip() or "(blank)")
-
-
-def shorten(text: str) -> str:
-    """The text in quotes and on one line, cut where it is long."""
-    return f"'{one_line(text, 63)}'"
 
 
 # -- printing text --------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from fetchwork.classad.ads import MAX_DEPTH, parse_expr, print_real, quote, shorten
+from fetchwork.classad.ads import parse_expr, print_real, quote
+from fetchwork.classad.bounds import MAX_DEPTH, shorten
 from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree
 from fetchwork.errors import ClassAdError
 
