@@ -7,7 +7,90 @@ psycopg or classad2.
 # not from typing, which would cost every hook 4 ms of CPU
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from fetchwork import personal as personal
+    from fetchwork.classad.bindings import (
+        AdType as AdType,
+    )
+    from fetchwork.classad.bindings import (
+        AdTypes as AdTypes,
+    )
+    from fetchwork.classad.bindings import (
+        DaemonType as DaemonType,
+    )
+    from fetchwork.classad.bindings import (
+        DaemonTypes as DaemonTypes,
+    )
+    from fetchwork.classad.bindings import (
+        FileTransferEventType as FileTransferEventType,
+    )
+    from fetchwork.classad.bindings import (
+        HTCondorException as HTCondorException,
+    )
+    from fetchwork.classad.bindings import (
+        JobAction as JobAction,
+    )
+    from fetchwork.classad.bindings import (
+        JobEventType as JobEventType,
+    )
+    from fetchwork.classad.bindings import (
+        JobStatus as JobStatus,
+    )
+    from fetchwork.classad.bindings import (
+        LogLevel as LogLevel,
+    )
+    from fetchwork.classad.bindings import (
+        QueryOpt as QueryOpt,
+    )
+    from fetchwork.classad.bindings import (
+        QueryOpts as QueryOpts,
+    )
+    from fetchwork.classad.bindings import (
+        Submit as Submit,
+    )
+    from fetchwork.classad.bindings import (
+        SubmitMethod as SubmitMethod,
+    )
+    from fetchwork.classad.bindings import (
+        SubsystemType as SubsystemType,
+    )
+    from fetchwork.classad.bindings import (
+        TransactionFlag as TransactionFlag,
+    )
+    from fetchwork.classad.bindings import (
+        TransactionFlags as TransactionFlags,
+    )
+    from fetchwork.classad.bindings import (
+        disable_debug as disable_debug,
+    )
+    from fetchwork.classad.bindings import (
+        enable_debug as enable_debug,
+    )
+    from fetchwork.classad.bindings import (
+        enable_log as enable_log,
+    )
+    from fetchwork.classad.bindings import (
+        param as param,
+    )
+    from fetchwork.classad.bindings import (
+        platform as platform,
+    )
+    from fetchwork.classad.bindings import (
+        reload_config as reload_config,
+    )
+    from fetchwork.classad.bindings import (
+        set_subsystem as set_subsystem,
+    )
+    from fetchwork.classad.bindings import (
+        version as version,
+    )
+    from fetchwork.following.eventlog import JobEventLog as JobEventLog
+    from fetchwork.personal import PersonalPool as PersonalPool
+    from fetchwork.queue import AsyncQueue as AsyncQueue
+    from fetchwork.queue import Queue as Queue
+    from fetchwork.queue import Queue as Schedd
+    from fetchwork.queue.collector import Collector as Collector
+    from fetchwork.queue.events import JobEvent as JobEvent
+    from fetchwork.queue.submission import SubmitResult as SubmitResult
 
 __version__ = "0.1.0"
 
@@ -56,7 +139,7 @@ _ABSENT = {
 __all__ = ["Schedd", "__version__", *_HOMES]  # noqa: PLE0604  # its keys are strings
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> object:
     if name in _HOMES:
         import importlib
 

@@ -9,11 +9,12 @@ import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self, Unpack
 
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import PoolError
 from fetchwork.pool.personal import PersonalPool as Pool
+from fetchwork.pool.personal import Shape
 from fetchwork.queue.collector import Collector
 from fetchwork.queue.synchronous import Queue
 
@@ -74,7 +75,7 @@ class PersonalPool(Pool):
         raw_config: str | None = None,
         detach: bool = False,
         use_config: bool = True,
-        **settings: Any,
+        **settings: Unpack[Shape],
     ) -> None:
         if config is not None and not isinstance(config, Mapping):
             raise TypeError("config is a mapping of names to values; raw_config is text")
@@ -94,7 +95,7 @@ class PersonalPool(Pool):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(local_dir={self.local_dir}, state={self.state.value})"
 
-    def __enter__(self) -> PersonalPool:
+    def __enter__(self) -> Self:
         self.start()
         self._context = self.use_config()
         self._context.set()
@@ -106,7 +107,7 @@ class PersonalPool(Pool):
             self._context.unset()
 
     @classmethod
-    def attach(cls, local_dir: Path | str | None = None) -> PersonalPool:  # type: ignore[override]
+    def attach(cls, local_dir: Path | str | None = None) -> Self:  # type: ignore[override]
         """The running pool in a directory; like one that was started here, it stops with the program."""
         directory = Path(local_dir or _default())
         kept = Pool.attach(directory).settings
@@ -133,7 +134,7 @@ class PersonalPool(Pool):
         """What the pool does."""
         return self._state
 
-    def initialize(self, overwrite_config: bool = True) -> PersonalPool:
+    def initialize(self, overwrite_config: bool = True) -> Self:
         """Make the pool's directory; its configuration is written at the start."""
         if self._state not in (
             PersonalPoolState.INITIALIZED,
@@ -146,7 +147,7 @@ class PersonalPool(Pool):
             self._state = PersonalPoolState.INITIALIZED
         return self
 
-    def start(self) -> PersonalPool:
+    def start(self) -> Self:
         """Start what does not run; a start that fails leaves nothing behind."""
         if self._state is PersonalPoolState.READY:
             return self
@@ -171,7 +172,7 @@ class PersonalPool(Pool):
         if os.getpid() == self._process:
             self.stop()
 
-    def stop(self, how: Literal["graceful", "fast"] = "fast") -> PersonalPool:  # type: ignore[override]
+    def stop(self, how: Literal["graceful", "fast"] = "fast") -> Self:  # type: ignore[override]
         """Stop all of it; nothing happens if it does not run, or is detached."""
         if self._state is PersonalPoolState.READY and not self._detached:
             self._state = PersonalPoolState.STOPPING

@@ -13,10 +13,10 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 from fetchwork.client import wire
-from fetchwork.client.wire import CHANGES
+from fetchwork.client.wire import CHANGES, Json
+from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Pause, Question
 from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.session import AsyncSession
@@ -29,14 +29,15 @@ KEEP_ALL = 64 * 1024 * 1024
 #: who waits for events asks the database no more often
 LEAST_PAUSE_S = 0.1
 
-Json = dict[str, Any]
 Evaluates = Callable[[Evaluate], Awaitable[list[bool]]]
 
 
 class ActingSession(AsyncSession):
     """A session with one account's rights, whose constraints are evaluated elsewhere."""
 
-    def __init__(self, database: Any, owner: str | None, memory: Memory, evaluates: Evaluates) -> None:
+    def __init__(
+        self, database: AsyncDatabase, owner: str | None, memory: Memory, evaluates: Evaluates
+    ) -> None:
         super().__init__(database)
         self.memory = memory
         self._owner = owner

@@ -13,9 +13,9 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from fetchwork.client import wire
+from fetchwork.client.wire import Json
 from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.queue import submission
 from fetchwork.queue.ask import Evaluate
@@ -31,8 +31,6 @@ TAIL_BYTES = 64 * 1024 * 1024
 #: the largest submission, in bytes of JSON
 MAX_SUBMISSION = 512 * 1024 * 1024
 END = b"...\n"
-
-Json = dict[str, Any]
 
 
 def rehearse() -> None:

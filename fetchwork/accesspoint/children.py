@@ -12,13 +12,11 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any
 
 from fetchwork import errors
 from fetchwork.client import wire
+from fetchwork.client.wire import Json
 from fetchwork.errors import FetchworkError
-
-Json = dict[str, Any]
 
 #: a child that nobody needs for so long is let go, and one that has done so much
 IDLE_S = 20.0

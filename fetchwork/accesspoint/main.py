@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fetchwork import __version__
 from fetchwork.accesspoint.answers import ActingSession, Answers, frames
@@ -26,7 +25,7 @@ from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.server import Channel, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client import wire
-from fetchwork.client.wire import CHANGES
+from fetchwork.client.wire import CHANGES, Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, InsufficientPrivilege
 from fetchwork.log import event
@@ -44,8 +43,6 @@ EVALUATE_S = 30.0
 PATIENCE_S = 10.0
 #: an account's line of passwd is asked for again after this
 ACCOUNT_S = 60.0
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -125,18 +122,17 @@ class AccessPoint:
                 name=self.settings.name,
             )
             work = [asyncio.ensure_future(part) for part in (self._logs.keep(), self._sweep())]
-            stop: asyncio.Future[Any] = asyncio.ensure_future(self._stopping.wait())
+            stop = asyncio.ensure_future(self._stopping.wait())
             try:
-                await asyncio.wait({stop, *work}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([stop, *work], return_when=asyncio.FIRST_COMPLETED)
                 for part in work:
                     if part.done():
                         part.result()
             finally:
                 await self._server.stop(PATIENCE_S)
-                ending: list[asyncio.Future[Any]] = [*work, stop]
-                for one in ending:
+                for one in (*work, stop):
                     one.cancel()
-                await asyncio.gather(*ending, return_exceptions=True)
+                await asyncio.gather(*work, stop, return_exceptions=True)
                 self._submitting.close()
                 await self._database.close()
                 await self._log_database.close()

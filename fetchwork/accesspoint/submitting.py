@@ -12,17 +12,16 @@ import contextlib
 import json
 import tempfile
 from collections.abc import AsyncGenerator
-from typing import IO, Any
+from typing import IO
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import JobStateConflict, SubmitError
-
-Json = dict[str, Any]
 
 #: seconds for a description, which may run programs
 DESCRIBE_S = 150.0

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fetchwork.db.database import Database
     from fetchwork.queue.remote import AnySession
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 _FORMAT = re.compile(r"--?(?:af|autoformat)(?::(?P<letters>[a-zA-Z,]*))?$")
 

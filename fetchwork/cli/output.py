@@ -13,13 +13,13 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ExprTree
 
 #: an ad in HTCondor's JSON form
-Json: TypeAlias = Mapping[str, Any]
+Json: TypeAlias = Mapping[str, object]
 
 #: the attributes that name the job of a line
 IDS = ("ClusterId", "ProcId")

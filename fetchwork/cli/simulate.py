@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -190,7 +188,7 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
 
 
 def _show(ledger: Ledger, lasted: float, as_json: bool) -> None:
-    summary: Mapping[str, Any] = ledger.summary()
+    summary = ledger.summary()
     rate = round(ledger.counts["job_exit exit"] / lasted, 1)
     if as_json:
         output.print_json({"seconds": round(lasted, 2), "jobs_per_second": rate, **summary})

@@ -11,6 +11,7 @@ from typing import Any
 
 from fetchwork import errors
 from fetchwork.client import wire
+from fetchwork.client.wire import Json
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError
 
 #: where the access point of a host listens
@@ -63,7 +64,7 @@ class Link:
             self._socket.close()
             self._socket = None
 
-    def ask(self, op: str, *, again: bool = False, silence_s: float = SILENCE_S, **arguments: Any) -> Any:
+    def ask(self, op: str, *, again: bool = False, silence_s: float = SILENCE_S, **arguments: object) -> Any:
         """The result of a request.
 
         ``again``: one that brings no harm twice is repeated where the access point ends before it answers.
@@ -82,7 +83,9 @@ class Link:
                 if not again or time.monotonic() >= end:
                     raise
 
-    def pages(self, op: str, *, silence_s: float | None = SILENCE_S, **arguments: Any) -> Iterator[list[Any]]:
+    def pages(
+        self, op: str, *, silence_s: float | None = SILENCE_S, **arguments: object
+    ) -> Iterator[list[Any]]:
         """The pages of an answer as they come; who stops early closes the iterator."""
         end = time.monotonic() + self._patience_s
         begun = done = False
@@ -108,7 +111,7 @@ class Link:
 
     # -- frames
 
-    def _send(self, op: str, arguments: dict[str, Any], silence_s: float | None) -> None:
+    def _send(self, op: str, arguments: Json, silence_s: float | None) -> None:
         data = wire.encode({"op": op, **arguments})
         if len(data) > wire.MAX_REQUEST:
             raise FetchworkError(
@@ -143,7 +146,7 @@ class Link:
             self._socket = link
             return link
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> Json:
         head = self._read(wire.HEAD)
         frame = wire.decode(self._read(wire.length(head, wire.MAX_ANSWER)))
         if "error" in frame:

@@ -7,9 +7,12 @@ one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may s
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 from fetchwork.errors import ProtocolError
+
+#: an object of JSON as it was decoded: each reader checks the fields that it takes
+Json: TypeAlias = dict[str, Any]
 
 HEAD = 4
 #: bytes of a request; an answer's pages are smaller, and its client has asked for them
@@ -20,7 +23,7 @@ MAX_ANSWER = 256 * 1024 * 1024
 CHANGES = frozenset({"change", "change_jobs", "act", "edit", "reschedule"})
 
 
-def encode(frame: dict[str, Any]) -> bytes:
+def encode(frame: Json) -> bytes:
     """A frame's bytes."""
     body = json.dumps(frame, separators=(",", ":")).encode()
     return len(body).to_bytes(HEAD, "big") + body
@@ -34,7 +37,7 @@ def length(head: bytes, limit: int) -> int:
     return size
 
 
-def decode(body: bytes) -> dict[str, Any]:
+def decode(body: bytes) -> Json:
     """The object in a frame; raises ProtocolError."""
     try:
         frame = json.loads(body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 from xml.etree import ElementTree
 
 from fetchwork.classad.ads import parse_old
@@ -95,7 +94,7 @@ def _new(text: str) -> Iterator[PrintedAd]:
             raise ClassAdError(f"not a ClassAd: {error}") from None
 
 
-def _xml(text: str) -> Iterator[dict[str, Any]]:
+def _xml(text: str) -> Iterator[dict[str, object]]:
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - a file that its reader names
     except ElementTree.ParseError as error:
@@ -104,7 +103,7 @@ def _xml(text: str) -> Iterator[dict[str, Any]]:
         yield _xml_record(element)
 
 
-def _xml_record(element: ElementTree.Element) -> dict[str, Any]:
+def _xml_record(element: ElementTree.Element) -> dict[str, object]:
     return {member.get("n", ""): _xml_item(member[0]) for member in element.findall("a") if len(member)}
 
 

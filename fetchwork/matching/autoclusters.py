@@ -9,7 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.values import ClassAd
@@ -35,7 +35,7 @@ class AutoclusterRow(Protocol):
     @property
     def queue(self) -> str: ...
     @property
-    def ad(self) -> Mapping[str, Any]: ...
+    def ad(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)

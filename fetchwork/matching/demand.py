@@ -31,7 +31,7 @@ import json
 import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from fetchwork.matching.slotstate import Resources
 
@@ -334,7 +334,7 @@ def _parse(payload: str) -> tuple[_Note, int, str] | None:
     if not payload or len(payload) > MAX_NOTE:
         return None
     try:
-        told: Any = json.loads(payload)
+        told: object = json.loads(payload)
     except (ValueError, RecursionError):
         return None
     if not isinstance(told, list) or len(told) < 3 or not _are_ids(told[1:3]):
@@ -349,10 +349,10 @@ def _parse(payload: str) -> tuple[_Note, int, str] | None:
     return ("+", (number, prio), Waiting(number, prio, *told[5:])), told[3], told[4]
 
 
-def _are_ids(values: list[Any]) -> bool:
+def _are_ids(values: list[object]) -> bool:
     # bool is a kind of int
     return all(type(value) is int and abs(value) < 2**31 for value in values)
 
 
-def _are_amounts(values: list[Any]) -> bool:
+def _are_amounts(values: list[object]) -> bool:
     return all(value is None or type(value) in (int, float) for value in values)

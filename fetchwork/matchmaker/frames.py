@@ -11,7 +11,7 @@ from typing import Any
 LENGTHS = struct.Struct("!II")
 
 
-def encode(message: Any, data: bytes = b"") -> bytes:
+def encode(message: object, data: bytes = b"") -> bytes:
     """One message as bytes."""
     body = json.dumps(message, separators=(",", ":")).encode()
     return b"".join((LENGTHS.pack(len(body), len(data)), body, data))

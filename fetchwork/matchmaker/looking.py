@@ -13,11 +13,11 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
@@ -116,7 +116,7 @@ class Looking:
                         self._verdicts.table(slot, names)
         self._at.end()
 
-    def slot_ad(self, number: int) -> Any:
+    def slot_ad(self, number: int) -> ClassAd:
         """The ad of a slot that the worker was sent."""
         slot = self._slots[number]
         if isinstance(slot, str):

@@ -10,21 +10,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fetchwork.errors import FetchworkError
 from fetchwork.queue.session import Session
+from fetchwork.queue.views import Row
 
 #: an answer serves those who ask within this time
 MAX_AGE_S = 5.0
 #: label values of one metric; the rest is "other"
 MAX_LABELS = 100
 OTHER = "other"
-
-Row = dict[str, Any]
 
 #: column of fetchwork.totals -> metric, as a schedd's ad names it where it has it
 JOBS = {

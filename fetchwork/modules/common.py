@@ -7,7 +7,7 @@ import getpass
 import socket
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Never, Protocol
 
 from fetchwork.client.link import socket_path
 from fetchwork.errors import FetchworkError
@@ -39,6 +39,12 @@ NO_METHOD = {
 }
 
 
+class Ad(Protocol):
+    """An ad of either series of the bindings, as far as it is looked at here."""
+
+    def __setitem__(self, name: str, value: object) -> None: ...
+
+
 def keeps_logs() -> bool:
     """Whether an access point writes event logs, so that files are there to be read."""
     return socket_path() is not None
@@ -55,10 +61,10 @@ def absent(module: ModuleType, name: str, reason: str) -> type:
     return type(name, (), {"__init__": refuse, "__doc__": f"Not there: {reason}."})
 
 
-def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Any]:
+def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]:
     """A function or method in the place of one that has no meaning here."""
 
-    def refuse(*_: object, **__: object) -> Any:
+    def refuse(*_: object, **__: object) -> Never:
         raise module.HTCondorException(
             f"{module.__name__}: {name} has no meaning in a fetchwork queue: {reason}"
         )
@@ -78,7 +84,7 @@ def raising(error_class: type[Exception]) -> Iterator[None]:
         raise error_class(str(error)) from error
 
 
-def ping_ad(make: Callable[[], Any]) -> Any:
+def ping_ad(make: Callable[[], Ad]) -> Ad:
     """What a ping says: this account is known, and may."""
     ad = make()
     ad["AuthorizationSucceeded"] = True

@@ -5,24 +5,48 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, SupportsInt, TypeVar
 
 from fetchwork.classad import bindings
 from fetchwork.classad.values import ClassAd
-from fetchwork.modules.common import NO_DAEMON, NO_METHOD, absent, keeps_logs, ping_ad, raising, refusing
+from fetchwork.modules.common import NO_DAEMON, NO_METHOD, Ad, absent, keeps_logs, ping_ad, raising, refusing
 from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
+if TYPE_CHECKING:
+    from fetchwork.queue.selecting import JobSpec
+    from fetchwork.queue.submission import SubmitResult
 
-def _named(enum: Any, value: object) -> Any:
+Named = TypeVar("Named")
+
+
+def _named(enum: type[Named], value: object) -> Named:
     """A value of an enum of the second version, by its name in the first."""
-    return getattr(enum, getattr(value, "name", None) or str(value).rpartition(".")[2])
+    found: Named = getattr(enum, getattr(value, "name", None) or str(value).rpartition(".")[2])
+    return found
+
+
+class Submits(Protocol):
+    """``Schedd``, as far as a transaction needs it."""
+
+    def submit(
+        self,
+        description: object,
+        count: int = 0,
+        spool: bool = False,
+        ad_results: list[object] | None = None,
+        itemdata: Iterable[str | Mapping[str, str]] | None = None,
+    ) -> SubmitResult:
+        """Put jobs into the queue."""
+
+    def query(self, constraint: object = "true") -> list[object]:
+        """The ads of jobs."""
 
 
 class Transaction:
     """What ``Schedd.transaction`` gives to ``Submit.queue``; each cluster is committed by itself."""
 
-    def __init__(self, schedd: Any) -> None:
+    def __init__(self, schedd: Submits) -> None:
         self.schedd = schedd
 
     def __enter__(self) -> Transaction:
@@ -32,24 +56,25 @@ class Transaction:
         pass
 
 
-def classes(module: ModuleType) -> dict[str, Any]:
+def classes(module: ModuleType) -> dict[str, object]:
     """What stands in ``htcondor`` in place of HTCondor's own."""
     make = module.classad.ClassAd
     failed = module.HTCondorIOError
 
-    def first(ad: ClassAd) -> Any:
-        return make(repr(ad))
+    def first(ad: ClassAd) -> Ad:
+        made: Ad = make(repr(ad))
+        return made
 
-    def expression(value: object) -> Any:
+    def expression(value: object) -> str | bool | None:
         return value if value is None or isinstance(value, str | bool) else str(value)
 
-    def spec(jobs: Any) -> Any:
+    def spec(jobs: object) -> JobSpec:
         return jobs if isinstance(jobs, str | int | list | tuple) else str(jobs)
 
     class Submit(module.Submit):  # type: ignore[misc, name-defined]
         """``htcondor.Submit``, whose ``queue`` puts jobs into the queue."""
 
-        def queue(self, txn: Transaction, count: int = 0, ad_results: list[Any] | None = None) -> int:
+        def queue(self, txn: Transaction, count: int = 0, ad_results: list[object] | None = None) -> int:
             result = txn.schedd.submit(self, count=count)
             if ad_results is not None:
                 constraint = f"ClusterId == {result.cluster()}"
@@ -57,8 +82,12 @@ def classes(module: ModuleType) -> dict[str, Any]:
             return int(result.cluster())
 
         def queue_with_itemdata(
-            self, txn: Transaction, count: int = 1, itemdata: Iterable[Any] | None = None, spool: bool = False
-        ) -> Any:
+            self,
+            txn: Transaction,
+            count: int = 1,
+            itemdata: Iterable[str | Mapping[str, str]] | None = None,
+            spool: bool = False,
+        ) -> SubmitResult:
             return txn.schedd.submit(self, count=count, itemdata=itemdata, spool=spool)
 
     class Schedd:
@@ -69,16 +98,15 @@ def classes(module: ModuleType) -> dict[str, Any]:
 
         def submit(
             self,
-            description: Any,
+            description: object,
             count: int = 0,
             spool: bool = False,
-            ad_results: list[Any] | None = None,
+            ad_results: list[object] | None = None,
             itemdata: Iterable[str | Mapping[str, str]] | None = None,
-        ) -> Any:
-            if isinstance(description, make):
-                description = ClassAd(repr(description))
+        ) -> SubmitResult:
+            described: Any = ClassAd(repr(description)) if isinstance(description, make) else description
             with raising(failed):
-                result = self._queue.submit(description, count, spool, itemdata)
+                result = self._queue.submit(described, count, spool, itemdata)
             if ad_results is not None:
                 ad_results += self.query(f"ClusterId == {result.cluster()}")
             return result
@@ -89,38 +117,42 @@ def classes(module: ModuleType) -> dict[str, Any]:
 
         def query(
             self,
-            constraint: Any = "true",
+            constraint: object = "true",
             projection: Sequence[str] = (),
-            callback: Callable[[Any], Any] | None = None,
+            callback: Callable[[Ad], object] | None = None,
             limit: int = -1,
-            opts: Any = 0,
-        ) -> list[Any]:
+            opts: SupportsInt = 0,
+        ) -> list[object]:
             with raising(failed):
                 ads = [
                     first(ad)
                     for ad in self._queue.xquery(expression(constraint), projection, limit, int(opts))
                 ]
             if callback is None:
-                return ads
+                return [*ads]
             return [made for ad in ads if (made := callback(ad)) is not None]
 
         def xquery(
             self,
-            constraint: Any = "true",
+            constraint: object = "true",
             projection: Sequence[str] = (),
             limit: int = -1,
-            opts: Any = 0,
+            opts: SupportsInt = 0,
             name: str | None = None,
             *,
-            requirements: Any = None,
-        ) -> Iterator[Any]:
+            requirements: object = None,
+        ) -> Iterator[Ad]:
             asked = expression(constraint if requirements is None else requirements)
             with raising(failed):
                 yield from map(first, self._queue.xquery(asked, projection, limit, int(opts)))
 
         def history(
-            self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
-        ) -> Iterator[Any]:
+            self,
+            constraint: object = None,
+            projection: Sequence[str] = (),
+            match: int = -1,
+            since: object = None,
+        ) -> Iterator[Ad]:
             with raising(failed):
                 found = self._queue.history(
                     expression(constraint), projection, match, None if since is None else spec(since)
@@ -128,19 +160,23 @@ def classes(module: ModuleType) -> dict[str, Any]:
             return map(first, found)
 
         def jobEpochHistory(
-            self, constraint: Any = None, projection: Sequence[str] = (), match: int = -1, since: Any = None
-        ) -> Iterator[Any]:
+            self,
+            constraint: object = None,
+            projection: Sequence[str] = (),
+            match: int = -1,
+            since: object = None,
+        ) -> Iterator[Ad]:
             with raising(failed):
                 found = self._queue.jobEpochHistory(
                     expression(constraint), projection, match, None if since is None else spec(since)
                 )
             return map(first, found)
 
-        def act(self, action: Any, job_spec: Any, reason: str | None = None) -> Any:
+        def act(self, action: object, job_spec: object, reason: str | None = None) -> Ad:
             with raising(failed):
                 return first(self._queue.act(_named(bindings.JobAction, action), spec(job_spec), reason))
 
-        def edit(self, job_spec: Any, attr: str, value: Any, flags: int = 0) -> Any:
+        def edit(self, job_spec: object, attr: str, value: object, flags: int = 0) -> int:
             text = value if isinstance(value, str | int | float) else str(value)
             with raising(failed):
                 return self._queue.edit(spec(job_spec), attr, text)
@@ -161,29 +197,29 @@ def classes(module: ModuleType) -> dict[str, Any]:
 
         def query(
             self,
-            ad_type: Any = None,
-            constraint: Any = True,
+            ad_type: object = None,
+            constraint: object = True,
             projection: Sequence[str] = (),
             statistics: str | None = None,
-        ) -> list[Any]:
+        ) -> list[Ad]:
             wanted = bindings.AdType.Any if ad_type is None else _named(bindings.AdType, ad_type)
             asked = "true" if constraint in (True, "") else expression(constraint)
             with raising(failed):
                 return [first(ad) for ad in self._collector.query(wanted, asked, projection)]
 
-        def locate(self, daemon_type: Any, name: str | None = None) -> Any:
+        def locate(self, daemon_type: object, name: str | None = None) -> Ad:
             with raising(module.HTCondorLocateError):
                 return first(self._collector.locate(_named(bindings.DaemonType, daemon_type), name))
 
-        def locateAll(self, daemon_type: Any) -> list[Any]:  # noqa: N802 - HTCondor's name
+        def locateAll(self, daemon_type: object) -> list[Ad]:  # noqa: N802 - HTCondor's name
             with raising(failed):
                 return [
                     first(ad) for ad in self._collector.locateAll(_named(bindings.DaemonType, daemon_type))
                 ]
 
         def directQuery(  # noqa: N802 - HTCondor's name
-            self, daemon_type: Any, name: str = "", projection: Sequence[str] = (), statistics: str = ""
-        ) -> Any:
+            self, daemon_type: object, name: str = "", projection: Sequence[str] = (), statistics: str = ""
+        ) -> Ad:
             with raising(module.HTCondorLocateError):
                 asked = _named(bindings.DaemonType, daemon_type)
                 return first(self._collector.directQuery(asked, name or None, projection))
@@ -202,10 +238,10 @@ def classes(module: ModuleType) -> dict[str, Any]:
         def __exit__(self, *_: object) -> None:
             pass
 
-        def ping(self, *_: object) -> Any:
+        def ping(self, *_: object) -> Ad:
             return ping_ad(make)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> Callable[..., None]:
             if name.startswith("set"):
                 # what it sets is about daemons, of which there are none
                 return lambda *_: None
@@ -213,7 +249,7 @@ def classes(module: ModuleType) -> dict[str, Any]:
                 f"htcondor.SecMan.{name} has no meaning in a fetchwork queue: there are no daemons"
             )
 
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "Collector": Collector,
         "Schedd": Schedd,
         "SecMan": SecMan,

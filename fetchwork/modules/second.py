@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from fetchwork.classad.values import ClassAd
 from fetchwork.modules.common import NO_DAEMON, NO_METHOD, absent, keeps_logs, ping_ad, refusing
@@ -22,7 +21,7 @@ class Collector(QueueCollector):
         super().__init__(None)
 
 
-def classes(module: ModuleType) -> dict[str, Any]:
+def classes(module: ModuleType) -> dict[str, object]:
     """What stands in ``htcondor2`` in place of HTCondor's own."""
 
     class Schedd(Queue):
@@ -34,7 +33,7 @@ def classes(module: ModuleType) -> dict[str, Any]:
     for name, reason in NO_METHOD.items():
         if hasattr(module.Schedd, name):
             setattr(Schedd, name, refusing(module, f"Schedd.{name}", reason))
-    found: dict[str, Any] = {"Schedd": Schedd, "Collector": Collector}
+    found: dict[str, object] = {"Schedd": Schedd, "Collector": Collector}
     found["ping"] = lambda *_, **__: ping_ad(ClassAd)
     for name in ("send_command", "send_alive"):
         found[name] = refusing(module, name, "there are no daemons to send a command to")

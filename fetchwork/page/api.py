@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Never
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Never
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -19,6 +19,7 @@ from fetchwork.page.openapi import document
 from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn, check_origin
 from fetchwork.page.workers import Workers
+from fetchwork.queue.views import Json, Row
 
 #: bytes of a request's body
 MAX_BODY = 32 << 20
@@ -179,9 +180,7 @@ class Api:
             after = answer["cursor"]
             await asyncio.sleep(POLL_S)
 
-    async def _stream(
-        self, request: Request, answer: Mapping[str, Any], job: str | None
-    ) -> AsyncIterator[str]:
+    async def _stream(self, request: Request, answer: Json, job: str | None) -> AsyncIterator[str]:
         while not await request.is_disconnected():
             for event in answer["events"]:
                 yield f"id: {event['cursor']}\nevent: job\ndata: {json.dumps(event)}\n\n"
@@ -209,7 +208,7 @@ class Api:
         """What idle jobs ask for."""
         return JSONResponse({"demand": await self._workers.ask(request.state.person, questions.demand)})
 
-    def _listed(self, name: str) -> Any:
+    def _listed(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def listed(request: Request) -> Response:
             ads = await self._workers.ask(
                 request.state.person,
@@ -221,7 +220,7 @@ class Api:
 
         return listed
 
-    async def _body(self, request: Request, fields: Mapping[str, type] | None = None) -> dict[str, Any]:
+    async def _body(self, request: Request, fields: Mapping[str, type] | None = None) -> Json:
         """The JSON object of a request, of which ``fields`` are allowed; raises Problem."""
         if not self._sign_in.by_bearer(request):
             check_origin(request)
@@ -253,7 +252,7 @@ class Api:
 _JSON_NAMES = {dict: "object", list: "array", int: "whole number", str: "string"}
 
 
-def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _plain(rows: Sequence[Row]) -> list[Json]:
     """Rows whose sums are numbers that JSON has."""
     return [
         {

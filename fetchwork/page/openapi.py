@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fetchwork import __version__
-
-Json = dict[str, Any]
+from fetchwork.queue.views import Json
 
 _AD: Json = {"$ref": "#/components/schemas/Ad"}
 _CONSTRAINT = ("constraint", "A ClassAd expression; only ads for which it is true.", {"type": "string"})

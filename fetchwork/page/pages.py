@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment
@@ -50,7 +49,7 @@ class Pages:
             Route("/submitters", self.submitters),
         ]
 
-    def render(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    def render(self, request: Request, template: str, status: int = 200, **values: object) -> Response:
         """A page for the person who asks."""
         person: Person = request.state.person
         text = self._jinja.get_template(template).render(

@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fetchwork.codes import STATUS_NAMES, EventType
+from fetchwork.queue.views import Row
 
 HERE = Path(__file__).parent
 
@@ -62,7 +62,7 @@ def value(given: object) -> str:
     return json.dumps(given, ensure_ascii=False, default=str)
 
 
-def command(ad: Mapping[str, Any]) -> str:
+def command(ad: Mapping[str, object]) -> str:
     """A job's command line."""
     arguments = ad.get("Args", ad.get("Arguments", ""))
     program = str(ad.get("Cmd", "")).rpartition("/")[2]
@@ -79,9 +79,7 @@ def happened(number: int) -> str:
     return _EVENTS.get(number, f"event {number}")
 
 
-def bars(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, height: int = 120
-) -> list[dict[str, Any]]:
+def bars(rows: Sequence[Row], names: Sequence[str], *, height: int = 120) -> list[dict[str, object]]:
     """Bars of a chart, side by side for each row: x, y, width, height, name, value, at."""
     top = max((row[name] or 0 for row in rows for name in names), default=0) or 1
     wide = 8 // max(1, len(names))

@@ -14,7 +14,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.person import Person
@@ -94,7 +94,7 @@ class Workers:
         limit_s = WRITE_S if writes else READ_S
         loop = asyncio.get_running_loop()
         try:
-            outcome, value = await loop.run_in_executor(
+            answer = await loop.run_in_executor(
                 self._pools[number], _answer, person, writes, limit_s, question, dict(arguments)
             )
         except BrokenExecutor:
@@ -103,9 +103,8 @@ class Workers:
             raise Problem(
                 503, "took too long", f"no answer within {limit_s:.0f} s; a narrower filter takes less"
             ) from None
-        if outcome == "problem":
-            raise value
-        answer: Answer = value
+        if isinstance(answer, Problem):
+            raise answer
         return answer
 
 
@@ -136,9 +135,9 @@ def _answer(
     person: Person,
     writes: bool,
     limit_s: float,
-    question: Callable[..., object],
-    arguments: Mapping[str, Any],
-) -> tuple[str, Any]:
+    question: Callable[..., Answer],
+    arguments: Mapping[str, object],
+) -> Answer | Problem:
     """In a worker: the answer, or the problem that there was."""
     # not handled: it ends the process, whatever it is at
     signal.setitimer(signal.ITIMER_REAL, limit_s)
@@ -146,15 +145,15 @@ def _answer(
     try:
         if not writes:
             with _session.reading():
-                return "answer", question(_session, **arguments)
+                return question(_session, **arguments)
         if not person.may_write:
             raise Problem(403, "not allowed", "this service shows jobs and changes none")
-        return "answer", question(_session, **arguments)
+        return question(_session, **arguments)
     except Problem as problem:
-        return "problem", problem
+        return problem
     except MemoryError:
-        return "problem", Problem(503, "too large", "the answer needs too much memory; ask for less")
+        return Problem(503, "too large", "the answer needs too much memory; ask for less")
     except Exception as error:
-        return "problem", problem_of(error)
+        return problem_of(error)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

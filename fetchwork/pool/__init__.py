@@ -1,6 +1,6 @@
 """Private pools: PostgreSQL, agent and HTCondor in one directory."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fetchwork.pool.personal import PersonalPool as PersonalPool
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 __all__ = ["PersonalPool"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # imported on use: the parts of a pool can be had without all that a pool needs
     if name == "PersonalPool":
         from fetchwork.pool.personal import PersonalPool

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 KEYWORD = "FETCHWORK"
 DATABASE = "main"
 
 _MEMORY_MIB_PER_SLOT = 512
 
-Tables = Mapping[str, Any]
+#: tables of a host file, as TOML has them: what they may hold is checked when the file is read
+Tables: TypeAlias = Mapping[str, Any]
 
 
 def host_tables(
@@ -23,7 +24,7 @@ def host_tables(
     agent: bool,
     name: str,
     asked: Tables,
-) -> dict[str, Any]:
+) -> Tables:
     """The tables of the host file of the pool in ``directory``.
 
     ``asked`` has the shape of a host file. Its settings override the pool's; its keywords and slot
@@ -31,7 +32,7 @@ def host_tables(
     """
     count = 1 if partitionable else slots
     type_ = {"count": count, "cpus": slots // count, "partitionable": partitionable}
-    ours: dict[str, Any] = {
+    ours: Tables = {
         "host": {
             "name": name,
             "uid_domain": name,
@@ -64,7 +65,7 @@ def host_tables(
     return _merged(ours, asked)
 
 
-def _merged(ours: Tables, asked: Tables) -> dict[str, Any]:
+def _merged(ours: Tables, asked: Tables) -> Tables:
     merged = dict(ours)
     for key, value in asked.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)

@@ -15,12 +15,12 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from fetchwork import config as hostconfig
 from fetchwork import deploy
@@ -30,7 +30,7 @@ from fetchwork.errors import PoolError
 from fetchwork.pool.accesspoint import AccessPointProcess
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
-from fetchwork.pool.hostfile import host_tables
+from fetchwork.pool.hostfile import Tables, host_tables
 from fetchwork.pool.machine import Machine, RootMachine, ThisMachine, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.pool.servedpage import ServedPage
@@ -54,9 +54,26 @@ class Settings:
     partitionable: bool = False
     agent: bool = True
     suite: str | None = None
-    host: Mapping[str, Any] = field(default_factory=dict)
+    host: Tables = field(default_factory=dict)
     config: str = ""
     database: str | None = None
+
+
+class Shape(TypedDict, total=False):
+    """The settings that were given, but for HTCondor's configuration."""
+
+    slots: int
+    partitionable: bool
+    agent: bool
+    suite: str | None
+    host: Tables
+    database: str | None
+
+
+class Given(Shape, total=False):
+    """The settings that were given."""
+
+    config: str
 
 
 class PersonalPool:
@@ -82,7 +99,7 @@ class PersonalPool:
         partitionable: bool = False,
         agent: bool = True,
         suite: str | None = None,
-        host: Mapping[str, Any] | None = None,
+        host: Tables | None = None,
         config: str = "",
         database: str | None = None,
         say: Say = lambda _: None,
@@ -100,14 +117,14 @@ class PersonalPool:
     # ---- in the manner of htcondor2.personal
 
     @classmethod
-    def attach(cls, directory: Path | str, *, say: Say = lambda _: None) -> "PersonalPool":
+    def attach(cls, directory: Path | str, *, say: Say = lambda _: None) -> Self:
         """The pool that is in ``directory``; as a context manager it is started, and not stopped."""
         if not (Path(directory) / "pool.json").exists():
             raise PoolError(f"no pool in '{directory}': 'fetchwork pool up' makes one")
         return cls.open(directory, say=say).detach()
 
     @classmethod
-    def open(cls, directory: Path | str, *, say: Say = lambda _: None, **settings: Any) -> "PersonalPool":
+    def open(cls, directory: Path | str, *, say: Say = lambda _: None, **settings: Unpack[Given]) -> Self:
         """The pool in ``directory``, or a new one; settings not given are those of the last start."""
         try:
             kept = json.loads((Path(directory) / "pool.json").read_text())
@@ -117,12 +134,12 @@ class PersonalPool:
             raise PoolError(f"the pool in '{directory}' belongs to another account") from None
         return cls(directory, say=say, **{**kept, **settings})
 
-    def detach(self) -> "PersonalPool":
+    def detach(self) -> Self:
         """Let the pool go on when this object's context ends."""
         self._detached = True
         return self
 
-    def __enter__(self) -> "PersonalPool":
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:
@@ -226,7 +243,7 @@ class PersonalPool:
 
     # ---- its life
 
-    def start(self) -> "PersonalPool":
+    def start(self) -> Self:
         """Start the parts that do not run; raises PoolError if the pool runs with other settings."""
         self._make_directory()
         with self._alone():

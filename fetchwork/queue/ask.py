@@ -44,7 +44,7 @@ class Evaluate:
     """
 
     constraint: str
-    ads: Sequence[Mapping[str, Any]]
+    ads: Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from fetchwork.codes import EventType
 Event: TypeAlias = Mapping[str, Any]
 
 
-def derived(type_number: int, info: Event) -> dict[str, Any]:
+def derived(type_number: int, info: Event) -> dict[str, object]:
     """The attributes of HTCondor's that follow from what the database keeps of an event."""
     if type_number not in _DERIVED:
         return {}
     return _DERIVED[type_number](info)
 
 
-def _of_submit(info: Event) -> dict[str, Any]:
+def _of_submit(info: Event) -> dict[str, object]:
     return {"SubmitHost": _address(_text(info, "SubmitHost"))}
 
 
-def _of_execute(info: Event) -> dict[str, Any]:
-    more: dict[str, Any] = {"ExecuteHost": _address(_text(info, "ExecuteHost"))}
+def _of_execute(info: Event) -> dict[str, object]:
+    more: dict[str, object] = {"ExecuteHost": _address(_text(info, "ExecuteHost"))}
     if props := info.get("ExecuteProps"):
         from fetchwork.classad.jsonform import from_json
 
@@ -36,7 +36,7 @@ def _of_execute(info: Event) -> dict[str, Any]:
     return more
 
 
-def _of_eviction(info: Event) -> dict[str, Any]:
+def _of_eviction(info: Event) -> dict[str, object]:
     return {
         "RunRemoteUsage": _usage_of(info.get("RunUserCpu"), info.get("RunSysCpu")),
         "RunLocalUsage": _usage_of(0, 0),
@@ -46,7 +46,7 @@ def _of_eviction(info: Event) -> dict[str, Any]:
     }
 
 
-def _of_termination(info: Event) -> dict[str, Any]:
+def _of_termination(info: Event) -> dict[str, object]:
     run = _of_eviction(info)
     total = run["RunRemoteUsage"]
     if "TotalUserCpu" in info:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.queue import changing, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+
+if TYPE_CHECKING:
+    from fetchwork.classad.bindings import JobAction
 
 #: of one job or several, as JSON has it
 Spec: TypeAlias = "str | int | list[str]"
@@ -153,7 +156,7 @@ def reschedule(memory: Memory) -> Steps[None]:
     return changing.reschedule()
 
 
-def _action(name: str) -> Any:
+def _action(name: str) -> JobAction:
     from fetchwork.classad.bindings import JobAction
 
     action = getattr(JobAction, name, None)

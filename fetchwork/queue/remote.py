@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.client.link import SILENCE_S, Link, acting_owner, socket_path
-from fetchwork.client.wire import CHANGES
+from fetchwork.client.wire import CHANGES, Json
 
 if TYPE_CHECKING:
     from fetchwork.queue.session import Session
@@ -35,11 +35,11 @@ class RemoteSession:
         """Close the connection; a later call makes another."""
         self._link.close()
 
-    def perform(self, name: str, /, **arguments: Any) -> Any:
+    def perform(self, name: str, /, **arguments: object) -> Any:
         """The result of an operation (``operations.STEPS``)."""
         return self._link.ask(name, again=name not in CHANGES, **{**self._who(), **arguments})
 
-    def found(self, name: str, /, **arguments: Any) -> Iterator[Sequence[Any]]:
+    def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
         """The items of an operation (``operations.STREAMS``), several at once."""
         # one that waits for events is silent for as long as nothing happens
         silence_s = None if name == "events" else SILENCE_S
@@ -47,7 +47,7 @@ class RemoteSession:
         with Link(self.path) as link:
             yield from link.pages(name, silence_s=silence_s, **{**self._who(), **arguments})
 
-    def items(self, name: str, /, **arguments: Any) -> Iterator[Any]:
+    def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
         """The same, one by one."""
         for page in self.found(name, **arguments):
             yield from page
@@ -76,10 +76,10 @@ class RemoteSession:
         result.problems = answer["problems"]
         return result
 
-    def submit_text(self, text: str) -> dict[str, Any]:
+    def submit_text(self, text: str) -> Json:
         """Submit a description's text, without what a program does with the result: cluster, count."""
         what = {"description": text, "count": 0, "itemdata": None, "queue": None}
-        answer: dict[str, Any] = self._send(what, None, None, key=os.urandom(16).hex())
+        answer: Json = self._send(what, None, None, key=os.urandom(16).hex())
         return answer
 
     def check(
@@ -94,9 +94,7 @@ class RemoteSession:
 
         self._send(sendable(description), owner, extra, key=os.urandom(16).hex(), dry_run=True)
 
-    def _send(
-        self, what: dict[str, Any], owner: str | None, extra: Mapping[str, object] | None, **how: Any
-    ) -> Any:
+    def _send(self, what: Json, owner: str | None, extra: Mapping[str, object] | None, **how: object) -> Any:
         mask = os.umask(0o077)
         os.umask(mask)
         # root's own name is nobody's Owner
@@ -114,7 +112,7 @@ class RemoteSession:
             **how,
         )
 
-    def _who(self) -> dict[str, Any]:
+    def _who(self) -> Json:
         return {"as": self._owner} if self._owner else {}
 
 

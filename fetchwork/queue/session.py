@@ -58,15 +58,15 @@ class Session:
         """Close the connection; a later call makes another."""
         self.database.close()
 
-    def perform(self, name: str, /, **arguments: Any) -> Any:
+    def perform(self, name: str, /, **arguments: object) -> Any:
         """The result of an operation by its name (``operations.STEPS``)."""
         return self.run(operations.STEPS[name](self.memory, **arguments))
 
-    def found(self, name: str, /, **arguments: Any) -> Iterator[Sequence[Any]]:
+    def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
         """The items of an operation by its name (``operations.STREAMS``), several at once."""
         return self.pages(operations.STREAMS[name](self.memory, **arguments))
 
-    def items(self, name: str, /, **arguments: Any) -> Iterator[Any]:
+    def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
         """The same, one by one."""
         for page in self.found(name, **arguments):
             yield from page

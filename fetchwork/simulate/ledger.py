@@ -3,10 +3,20 @@
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypedDict
 
 #: how the result of an execution was handed over: taken by the agent, left in the spool, or never
 Reported = Literal["agent", "spool", "refused", None]
+
+
+class Summary(TypedDict):
+    """A simulation in numbers; times are percentiles in milliseconds."""
+
+    counts: dict[str, int]
+    #: by hook
+    hooks_ms: dict[str, dict[str, float]]
+    #: from the end of one job to the start of the next in the same slot
+    gap_ms: dict[str, float]
 
 
 @dataclass
@@ -67,7 +77,7 @@ class Ledger:
                         pairs.append((first, second, both))
         return pairs
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> Summary:
         """Counts, and the median, 95th and 99th percentile of each hook in milliseconds."""
         return {
             "counts": dict(sorted(self.counts.items())),

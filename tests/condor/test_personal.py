@@ -51,7 +51,7 @@ def test_a_pool_is_the_local_one_and_runs_jobs(pool: fetchwork.PersonalPool, dir
     ends = (fetchwork.JobEventType.JOB_TERMINATED, fetchwork.JobEventType.JOB_ABORTED)
     end = next(event for event in events if event.type in ends)
     assert (end.type, end["ReturnValue"]) == (fetchwork.JobEventType.JOB_TERMINATED, 3)
-    (ad,) = pool.schedd.history(result.cluster())
+    (ad,) = pool.schedd.history(f"ClusterId == {result.cluster()}")
     assert ad["ExitCode"] == 3
     assert pool.schedd.query() == []
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,7 @@ class TestCache:
         assert entry.stat().st_mode & 0o777 == 0o755
 
 
-def tables(**asked: object) -> dict[str, object]:
+def tables(**asked: object) -> Mapping[str, object]:
     return host_tables(
         Path("/pool"),
         venv=Path("/opt/venv"),
