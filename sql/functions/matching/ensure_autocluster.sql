@@ -35,7 +35,15 @@ BEGIN
     INTO kept
     FROM fetchwork.attribute AS t
     WHERE t.key = ANY (names)
-        AND (t.rule = 'ours' OR (t.rule = 'unhonoured' AND fetchwork.default_attributes() ? t.name));
+        AND (
+            t.rule = 'ours'
+            -- what every ad says, where this one says nothing else; a Rank of 0 is as none
+            OR (
+                t.name <> 'Rank'
+                AND fetchwork.default_attributes() ? t.name
+                AND NOT EXISTS (SELECT FROM jsonb_object_keys(matched) AS k (name) WHERE lower(k.name) = t.key)
+            )
+        );
     IF kept IS NOT NULL THEN
         of_queue := fetchwork.queue_attributes(job);
         SELECT coalesce(matched, '{}') || coalesce(jsonb_object_agg(k.name, of_queue -> k.name), '{}')
