@@ -1,10 +1,9 @@
 """Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
-gets where there is one. Without it ``SUITES`` are tested, and ``NEWEST``: by default in the files of
-``OF_THE_VERSION``, in agent mode, where the versions differed, and with ``--all`` in all of them. Tests
-whose HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure
-for ``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
+gets where there is one. Without it all is tested with each of ``SUITES`` and with ``NEWEST``. Tests whose
+HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure for
+``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
 there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this
 directory run on three workers (see tests/conftest.py).
 """
@@ -26,9 +25,6 @@ from tests.conftest import NOT_TESTED
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
-# How slots are made, fetch and fill, how jobs start and end, and what users read of it. Twice all of this
-# directory would be half of `make test`; the other files have nothing that differed between 23.9 and 25.14.
-OF_THE_VERSION = {"test_jobs", "test_readme_host", "test_scheduling", "test_tracking"}
 HERE = Path(__file__).parent
 
 
@@ -42,40 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One pool after another: all tests of a pool run before the next pool is started."""
-    suites = _suites(metafunc.config.getoption("--suites"))
-    seldom = NEWEST if NEWEST in suites and not metafunc.config.getoption("--suites") else None
-    name = metafunc.module.__name__.rpartition(".")[2]
+    if "suite" in metafunc.fixturenames:
+        suites = _suites(metafunc.config.getoption("--suites"))
+        metafunc.parametrize("suite", suites, scope="session")
     if "pool_mode" in metafunc.fixturenames:
-        metafunc.parametrize(
-            ("suite", "pool_mode"),
-            [
-                pytest.param(
-                    suite,
-                    mode,
-                    marks=_marks(
-                        mode == "compiled"
-                        or (suite == seldom and (mode == "direct" or name not in OF_THE_VERSION))
-                    ),
-                )
-                for suite in suites
-                for mode in ("agent", "direct", *(["compiled"] if name == "test_jobs" else []))
-            ],
-            scope="session",
-        )
-    elif "suite" in metafunc.fixturenames:
-        metafunc.parametrize(
-            "suite",
-            [
-                pytest.param(suite, marks=_marks(suite == seldom and name not in OF_THE_VERSION))
-                for suite in suites
-            ],
-            scope="session",
-        )
-
-
-def _marks(only_all: bool) -> list[pytest.MarkDecorator]:
-    """Is it left to ``make test-all``?"""
-    return [pytest.mark.all] if only_all else []
+        has_all_hooks = metafunc.module.__name__.endswith(".test_jobs")
+        compiled = [pytest.param("compiled", marks=pytest.mark.all)] if has_all_hooks else []
+        metafunc.parametrize("pool_mode", ["agent", "direct", *compiled], scope="session")
 
 
 def _suites(asked: str | None) -> list[str]:

@@ -121,7 +121,8 @@ OF_ITS_OWN = {
     "autocluster": {"Rank", "DiskUsage", "ImageSize"},
     # what its jobs have in common, and not what they will come to differ in; a summary counts jobs
     "of cluster": {
-        *("User", "ServerTime", "EnteredCurrentStatus", "ImageSize_RAW", "NumJobStarts", "NumJobCompletions"),
+        *("User", "ServerTime", "JobStatus", "EnteredCurrentStatus", "ImageSize_RAW"),
+        *("NumJobStarts", "NumJobCompletions"),
         *("RemoteUserCpu", "RemoteSysCpu", "RemoteWallClockTime"),
         *("ClusterSize", "JobsPresent", "JobsIdle", "JobsRunning", "JobsHeld"),
     },

@@ -27,7 +27,7 @@ from tests.waiting import PATIENCE_S
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
 HOST = "test-host.example"
-JOB_TIMEOUT_S = 90
+
 
 ReadBy = Callable[[str], CondorConfig]
 
@@ -118,7 +118,7 @@ class Started:
 
     def slots_of(self, keyword: str, jobs: list[str]) -> set[str]:
         """Wait until the jobs are done; the slots that they ran on."""
-        deadline = time.monotonic() + JOB_TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             rows = self.database(keyword).query(
                 "SELECT jobid, jobstatus, exitcode, lastremotehost FROM fetchwork.history"

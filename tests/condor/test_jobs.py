@@ -13,8 +13,8 @@ from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
+from tests.waiting import PATIENCE_S
 
-TIMEOUT_S = 40
 _names = itertools.count(1)
 
 
@@ -44,7 +44,7 @@ class Jobs:
         assert row is not None, f"job {job} is nowhere"
         return int(row["jobstatus"])
 
-    def wait(self, what: Callable[[], Any], describe: str, timeout_s: float = TIMEOUT_S) -> Any:
+    def wait(self, what: Callable[[], Any], describe: str, timeout_s: float = PATIENCE_S) -> Any:
         """Until ``what`` is true; what it was is told when it never is."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
@@ -164,7 +164,7 @@ def test_removed_running_job_is_ended_at_its_next_update(jobs: Jobs) -> None:
     run = jobs.running(job)
     assert scalar(jobs.database, "remove", jobs=[job]) == 1
     assert jobs.status(job) == 3
-    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended", 20)
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
     assert jobs.runs(job)[0]["outcome"] == "removed"
     assert jobs.one("SELECT FROM fetchwork.jobs WHERE jobid = %s", job) is None
     assert jobs.status(job) == 3
@@ -177,7 +177,7 @@ def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     jobs.running(job)
     scalar(jobs.database, "hold", jobs=[job], reason="wait")
     assert (jobs.status(job), jobs.held(job)["holdreason"]) == (5, "wait")
-    jobs.wait(lambda: jobs.runs(job)[0]["outcome"] == "held", f"the run of {job} ended", 20)
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"] == "held", f"the run of {job} ended")
     scalar(jobs.database, "release", jobs=[job])
     jobs.completed(job)
     assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
@@ -219,15 +219,14 @@ BAD_JOBS = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD_JOBS)
-def test_job_that_cannot_start_is_held_with_the_cause_and_the_slots_go_on(jobs: Jobs, bad: str) -> None:
-    asked, cause, code = BAD_JOBS[bad]
-    job = jobs.submit(**asked)
-    held = jobs.held(job)
-    assert "could not start 2 times" in held["holdreason"]
-    assert cause in held["holdreason"]
-    assert held["holdreasoncode"] == code
-    assert [run["outcome"] for run in jobs.runs(job)] == ["could_not_start"] * 2
+def test_jobs_that_cannot_start_are_held_with_the_cause_and_the_slots_go_on(jobs: Jobs) -> None:
+    made = {bad: jobs.submit(**asked) for bad, (asked, _, _) in BAD_JOBS.items()}
+    for bad, (_, cause, code) in BAD_JOBS.items():
+        held = jobs.held(made[bad])
+        assert "could not start 2 times" in held["holdreason"], bad
+        assert cause in held["holdreason"]
+        assert held["holdreasoncode"] == code, bad
+        assert [run["outcome"] for run in jobs.runs(made[bad])] == ["could_not_start"] * 2, bad
     for later in [jobs.submit("/bin/true") for _ in range(5)]:
         jobs.completed(later)
 

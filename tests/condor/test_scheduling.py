@@ -14,8 +14,8 @@ from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
 from tests.by_name import call
+from tests.waiting import PATIENCE_S
 
-TIMEOUT_S = 60
 # an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
 REFUSES_ALICE = 'START = TARGET.FetchWorkRunId =?= undefined || TARGET.Owner == "bob"'
 
@@ -38,7 +38,7 @@ class Site:
         rows = session_of(self.queue).database.query(sql, list(parameters))
         return rows[0] if rows else None
 
-    def until(self, what: str, found: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
+    def until(self, what: str, found: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
         end = time.monotonic() + timeout_s
         while not (value := found()):
             if time.monotonic() > end:
