@@ -129,6 +129,7 @@ GRANT EXECUTE ON FUNCTION
     -- a run
     fetchwork.start,
     fetchwork.refuse_start,
+    fetchwork.fail_inputs,
     fetchwork.heartbeat,
     fetchwork.report_runs,
     fetchwork.run_policy,

@@ -28,6 +28,7 @@ from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.fetches import Fetches
+from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.leader import Leader
 from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.longpoll import WaitingFetches
@@ -69,7 +70,7 @@ METRICS_S = 5.0
 
 # outcomes that change nothing: not worth a line each
 _QUIET: frozenset[Outcome] = frozenset(
-    ("nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted")
+    ("nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted", "chunk")
 )
 
 
@@ -89,6 +90,7 @@ class Agent:
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
         self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return)
+        self.files = AgentFiles(config, self.contexts, self.sessions, self.runs, self.trusted)
         self.fetches = Fetches(self.runs, self.waiting_fetches, self._fetch_waits)
         self.slots = SlotReports()
         self.server = Server(config.socket, self.dispatch, self.trusted)
@@ -110,6 +112,7 @@ class Agent:
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGQUIT."""
         await asyncio.to_thread(self.spool.make)
+        await asyncio.to_thread(self.files.open)
         await self.server.start()
         me = await asyncio.to_thread(identity.assume, self.config.agent.spool, self.agent_id)
         for session in self.sessions:
@@ -140,6 +143,7 @@ class Agent:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self.files.close()
             await self.runs.close()
             await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
             me.close()
@@ -199,8 +203,7 @@ class Agent:
             answer = Answer(Reply(), "no_master")
         else:
             task = self._task(request, who, context, end)
-            async with self._turns.of(task.caller):
-                answer = await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
+            answer = await self._handle(task, gone)
         self._log(request, who, answer, began)
         if self._metrics is not None:
             self._metrics.answered(request.name, answer.outcome, time.monotonic() - began)
@@ -210,6 +213,13 @@ class Agent:
                 self.waiting_fetches.resources_return(context.session, answer.slot)
         return answer
 
+    async def _handle(self, task: Task, gone: asyncio.Event) -> Answer:
+        if task.request.name == "read_input":
+            # it waits for a file, over connections of its own; no other job of its account may wait
+            return await handlers.handle(task)
+        async with self._turns.of(task.caller):
+            return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
+
     def _task(self, request: Request, who: peer.Peer, context: KeywordContext, end: float) -> Task:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
@@ -217,7 +227,7 @@ class Agent:
             parent = hook.parent if hook else None
             starter = parent.key if parent else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
-        return Task(request, caller, context, self.runs, end, self._spool_of(caller))
+        return Task(request, caller, context, self.runs, end, self._spool_of(caller), self.files)
 
     def _spool_of(self, caller: Caller) -> Callable[[Request], Awaitable[None]] | None:
         """What keeps a report of the caller in its own name; None where only the hook itself can do that."""
@@ -341,7 +351,8 @@ class Agent:
             self.stop()
 
     async def replay_spool(self) -> None:
-        """Deliver the reports that could not be; ends with DatabaseUnavailable, if at all."""
+        """Deliver what hooks have left: reports and outputs; ends with DatabaseUnavailable, if at all."""
+        await self.files.outputs.look()
         await self.replay.deliver(self.runs)
 
 

@@ -57,6 +57,8 @@ DYNAMIC_GRACE_S = 10.0
 #: an orphan that can't be ended is looked after again at this interval
 ORPHAN_S = 60.0
 CALL_S = 5.0
+#: whether what a run leaves is delivered is looked for again at this interval
+DELIVERING_S = 0.5
 
 
 class WatchedRuns(Runs):
@@ -143,7 +145,7 @@ class WatchedRuns(Runs):
             raise
         except FetchworkError as error:
             event(log, logging.ERROR, "spool", problem=error)
-        before = [run for run in before if run.state != "ended"]
+        before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
         if any(self._has_orphan(run) for run in before):
@@ -210,11 +212,11 @@ class WatchedRuns(Runs):
     # -- starters
 
     def alive(self, session: HostSession) -> list[int]:
-        """The runs whose starter or job is alive."""
+        """The runs whose starter or job is alive, or whose files are being delivered."""
         alive = []
         for run in self:
             lives = run.state == "running" and run.context.session is session
-            if lives and (self._starter_lives(run) or self._has_orphan(run)):
+            if lives and (run.delivering or self._starter_lives(run) or self._has_orphan(run)):
                 alive.append(run.run_id)
         return alive
 
@@ -248,6 +250,10 @@ class WatchedRuns(Runs):
                 await self._replay()
                 if run.ended:
                     return
+                if run.delivering:
+                    # its end is known, and comes after its files
+                    await asyncio.sleep(DELIVERING_S)
+                    continue
                 if self._has_orphan(run):
                     await self._end_orphan(run)
                     continue

@@ -179,7 +179,20 @@ class Keyword(_Section):
         30, 0, 600, "whole seconds that a fetch may wait in the agent for work (0 = not at all)"
     )
     job_exit_timeout_s: int = _number(
-        30, 10, 600, "whole seconds before the starter kills JOB_EXIT (KEYWORD_HOOK_JOB_EXIT_TIMEOUT)"
+        600, 10, 600, "whole seconds before the starter kills JOB_EXIT (KEYWORD_HOOK_JOB_EXIT_TIMEOUT)"
+    )
+
+
+class Files(_Section):
+    """``[files]``: how files travel with jobs."""
+
+    shared: Annotated[tuple[PathSetting, ...], Field(strict=False)] = Field(
+        (Path("/"),),
+        description="a list of directories that this host shares with those who submit; [] = none",
+    )
+    cache_mib: int = _number(10240, 0, 1 << 26, "MiB of input files that the agent keeps for the next jobs")
+    plugin_limit_s: int = _number(
+        3600, 10, 72000, "whole seconds that one run of a file transfer plugin may take"
     )
 
 
@@ -270,6 +283,7 @@ class HostConfig(_Section):
         alias="keyword", min_length=1, description="a table [keyword.NAME], even an empty one"
     )
     slots: Slots = Field(default_factory=Slots, description="the table [slots]")
+    files: Files = Field(default_factory=Files, description="the table [files]")
     pilot: Pilot | None = Field(None, description="the table [pilot]")
     workstation: Workstation | None = Field(None, description="the table [workstation]")
 

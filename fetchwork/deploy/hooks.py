@@ -33,6 +33,7 @@ from fetchwork.hook.wire import HOOKS
 MODULES = (
     "__init__.py",
     "errors.py",
+    "codes.py",
     "hook/__init__.py",
     "hook/wire.py",
     "hook/client.py",
@@ -42,6 +43,16 @@ MODULES = (
     "hook/jobtail.py",
     "hook/direct.py",
     "hook/spool.py",
+    "hook/sandboxed.py",
+    "sandbox/__init__.py",
+    "sandbox/failure.py",
+    "sandbox/fill.py",
+    "sandbox/leave.py",
+    "sandbox/names.py",
+    "sandbox/outputs.py",
+    "sandbox/parking.py",
+    "sandbox/plugins.py",
+    "sandbox/remaps.py",
 )
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: seconds that FETCH_WORK waits beyond max_fetch_wait_s
@@ -68,6 +79,7 @@ def install(
     direct_config: Path | str | None = None,
     deadline_s: float | None = None,
     job_exit_deadline_s: float | None = None,
+    job_exit_timeout_s: int | None = None,
     compiled: bool | None = None,
     compiler_options: tuple[str, ...] | None = None,
 ) -> list[Path]:
@@ -89,6 +101,7 @@ def install(
         "direct_config": direct_config,
         "deadline_s": deadline_s,
         "job_exit_deadline_s": job_exit_deadline_s,
+        "job_exit_timeout_s": job_exit_timeout_s,
     }
     problems = [*_check_settings(settings, interpreter), *_check_directory(directory)]
     if problems:
@@ -142,6 +155,7 @@ def install_host(
             job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
             if keyword.job_exit_timeout_s < 25
             else None,
+            job_exit_timeout_s=keyword.job_exit_timeout_s,
         )
         for name, keyword in config.keywords.items()
     }
@@ -222,8 +236,8 @@ def _install_modules(directory: Path, interpreter: Path) -> None:
     if not target.is_dir():
         building = directory / f".{target.name}-{os.getpid()}"
         package = building / "fetchwork"
-        (package / "hook").mkdir(parents=True)
         for name, data in sources.items():
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
             (package / name).write_bytes(data)
         _run(interpreter, _COMPILE, *(str(package / name) for name in sources))
         for path in (building, *building.rglob("*")):

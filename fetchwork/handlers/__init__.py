@@ -23,6 +23,7 @@ from fetchwork.errors import (
     one_line,
 )
 from fetchwork.handlers.context import Answer, Denied, ErrorCode, Task
+from fetchwork.handlers.files import FILE_HANDLERS
 from fetchwork.handlers.finish import job_exit
 from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
@@ -42,6 +43,7 @@ HANDLERS: dict[str, Handler] = {
     "prepare_job": prepare_job,
     "update_job_info": update_job_info,
     "job_exit": job_exit,
+    **FILE_HANDLERS,
 }
 
 #: hooks that the startd runs: no other account may ask for them

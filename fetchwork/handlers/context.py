@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -14,6 +14,7 @@ from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.hook.wire import Reply, Request
+from fetchwork.sandbox.failure import TransferFailure
 
 #: seconds for the question whose run it is
 OWNER_S = 4.0
@@ -42,7 +43,29 @@ ExitOutcome = Literal[
     "not_the_starter",
     "spooled",
 ]
-Outcome = ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
+#: what requests about files came to
+FilesOutcome = Literal["files", "chunk", "filled", "parked"]
+Outcome = FilesOutcome | ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
+
+
+class HostFiles(Protocol):
+    """The files of this host's runs, which the agent brings and takes away."""
+
+    @property
+    def plugin_limit_s(self) -> float:
+        """Seconds that one run of a plugin may take."""
+
+    async def plugins(self) -> Mapping[str, tuple[str, bool]]:
+        """The transfer plugins by scheme: the path, and whether one run takes several files."""
+
+    def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:
+        """These contents will be asked for."""
+
+    async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
+        """A chunk of a content that was expected; raises FetchworkError."""
+
+    async def parked(self, task: Task, key: RunKey, name: str) -> None:
+        """What the run leaves is in the directory ``name``, together with the report of its end."""
 
 
 class Denied(FetchworkError):
@@ -74,6 +97,10 @@ class Task:
     end: float
     #: keeps a report that can't be delivered now; None: the hook does
     spool: Callable[[Request], Awaitable[None]] | None = None
+    #: brings files to runs and takes them away; None without an agent
+    files: HostFiles | None = None
+    #: what the job leaves could not be taken away: it is to be held for that
+    failure: TransferFailure | None = None
 
     async def own_run(self, key: RunKey) -> LiveRun | None:
         """The run of this key, if this process knows it; raises Denied if it is another account's.

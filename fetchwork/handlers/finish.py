@@ -10,9 +10,17 @@ from __future__ import annotations
 from typing import cast
 
 from fetchwork.db import calls
-from fetchwork.errors import NOT_NOW, ClassAdError, NotFound, one_line
+from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
-from fetchwork.handlers.runad import Report, RunKey, read_starter_ad, report, run_key
+from fetchwork.handlers.runad import (
+    Report,
+    RunKey,
+    parked,
+    read_starter_ad,
+    report,
+    run_key,
+    transfer_failure,
+)
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterad import StarterAd
 from fetchwork.hook.wire import Request
@@ -30,6 +38,10 @@ async def job_exit(task: Task) -> Answer:
     ad = read_starter_ad(task.request.body)
     key = run_key(ad)
     run = await task.own_run(key)
+    directory = parked(ad)
+    if directory is not None:
+        return await _parked(task, key, run, directory)
+    task.failure = task.failure or transfer_failure(ad)
     # the watch of the starter must not take the run for lost meanwhile
     if run is not None:
         run.exiting += 1
@@ -45,6 +57,15 @@ async def job_exit(task: Task) -> Answer:
         if run is not None:
             run.exiting -= 1
             run.changed.set()
+
+
+async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) -> Answer:
+    """The report lies with what the job leaves; both are delivered together."""
+    if task.files is None:
+        raise DatabaseUnavailable("no agent: files travel by one only")
+    await task.files.parked(task, key, directory)
+    job = run.job if run is not None else None
+    return Subject(task.request.slot, key.run_id, job).answer("parked", None, directory=directory)
 
 
 def _ever_ran(exit_report: Report) -> bool:
@@ -114,6 +135,9 @@ def _is_of_another_starter(run: LiveRun, task: Task) -> bool:
 async def _verdict(
     task: Task, key: RunKey, run: LiveRun | None, ad: StarterAd, exit_report: Report
 ) -> Verdict | None:
+    if task.failure is not None:
+        # as HTCondor's shadow has it: the job has not ended before its files are there
+        return Verdict("hold", task.failure.reason, task.failure.code, task.failure.subcode)
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):
         return None

@@ -29,6 +29,10 @@ class KeywordContext:
     check_accounts: bool = True
     #: a run of which nothing is heard for so long is lost
     lease_s: float = 1800.0
+    #: directories that this host shares with those who submit
+    shared: tuple[str, ...] = ("/",)
+    #: there is an agent, which brings files to jobs
+    brings_files: bool = False
 
 
 def make_contexts(
@@ -65,6 +69,8 @@ def make_contexts(
             uid_domain=config.host.uid_domain,
             check_accounts=jobs_change_account(config),
             lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
+            shared=tuple(map(str, config.files.shared)),
+            brings_files=agent_id is not None,
         )
     return contexts
 

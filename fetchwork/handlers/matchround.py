@@ -11,7 +11,6 @@ with one slot.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from fetchwork.matching.demand import Waiting
 from fetchwork.matching.rotation import Rotation, Weighed
 from fetchwork.matchmaker.messages import Look as MatchLook
 from fetchwork.matchmaker.messages import Seen
+from fetchwork.sandbox.offered import may_run
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -136,9 +136,9 @@ class MatchRound:
         session, now = self._session, time.monotonic()
         queues = {queue for seeker in self._seekers for queue in seeker.attempt.task.context.queues}
         if session.demand.since(queues, now) is not None:
-            reading = session.read_demand(queues, self._left())
-            slots = {seeker.attempt.task.request.body for seeker in self._seekers}
-            await asyncio.gather(reading, session.matchmaker.expect(slots))
+            for seeker in self._seekers:
+                await session.matchmaker.expect(seeker.attempt.task.request.body)
+            await session.read_demand(queues, self._left())
         fitting: dict[Seeker, set[tuple[int, int]]] = {}
         waiting: dict[tuple[int, int], Waiting] = {}
         for seeker in self._seekers:
@@ -174,9 +174,11 @@ class MatchRound:
         self, seeker: Seeker, pairs: set[tuple[int, int]], queues: frozenset[str]
     ) -> Callable[[Choice], bool]:
         now = time.monotonic()
+        context = seeker.attempt.task.context
         return lambda choice: (
             (choice.autocluster.autocluster_id, choice.prio) in pairs
             and choice.autocluster.queue in queues
+            and may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
             and not self._rests(seeker, choice, now)
         )
 

@@ -19,6 +19,7 @@ from fetchwork.matching.demand import Pair
 from fetchwork.matching.rotation import Weighed
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
+from fetchwork.sandbox.offered import has_sandbox, offered
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -159,7 +160,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
                 proc_id=claimed.proc_id,
                 owner=run.owner,
                 has_policy=run.has_policy,
-                ad=claimed.ad,
+                ad=offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad,
             ),
             task.request.body,
             kept=session.kept,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TypeAlias
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.starterad import Reader, StarterAd
 from fetchwork.hook.jobtail import MAX_TAIL
+from fetchwork.sandbox.failure import TransferFailure
 
 _NUMBERS = {
     "JobPid",
@@ -41,6 +43,9 @@ _INTEGERS = {"JobPid", "JobStartDate", "NumPids", "ExitCode", "ExitSignal"}
 _TEXTS = {"JobState", "ExitReason", "VacateReason"}
 _TRUTHS = {"ExitBySignal"}
 _KEY = ("FetchWorkRunId", "FetchWorkToken")
+_PARKED = "FetchWorkParked"
+_FAILURE = "FetchWorkTransferFailure"
+_DIRECTORY = re.compile(r"[0-9]{20}-[0-9a-f]{32}")
 
 
 #: attributes that a starter has added to the job ad, and the ends of the job's output, by stream
@@ -48,7 +53,10 @@ Report: TypeAlias = dict[str, int | float | str | bool | dict[str, str]]
 
 
 _READER = Reader(
-    {*_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr"}
+    {
+        *(*_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr"),
+        *(_PARKED, _FAILURE),
+    }
 )
 
 
@@ -114,6 +122,27 @@ def report(ad: Mapping[str, object]) -> Report:
     if output:
         added["FetchWorkOutput"] = output
     return added
+
+
+def parked(ad: Mapping[str, object]) -> str | None:
+    """The directory in which JOB_EXIT has parked what the job leaves, None if it has parked nothing."""
+    name = ad.get(_PARKED)
+    if name is None:
+        return None
+    if not isinstance(name, str) or not _DIRECTORY.fullmatch(name):
+        raise ClassAdError(f"{_PARKED} is not the name of a directory")
+    return name
+
+
+def transfer_failure(ad: Mapping[str, object]) -> TransferFailure | None:
+    """Why what the job leaves could not be taken away, where JOB_EXIT says so."""
+    text = ad.get(_FAILURE)
+    if not isinstance(text, str):
+        return None
+    found = re.fullmatch(r"(12|33) (-?[0-9]{1,9}) (.+)", text)
+    if found is None:
+        raise ClassAdError(f"{_FAILURE} is not a hold code, a subcode and a reason")
+    return TransferFailure(int(found[1]), int(found[2]), found[3])
 
 
 def job_pid(update: Report) -> int:

@@ -41,6 +41,10 @@ class LiveRun:
     job_process: str | None = None
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job
     ended_by_us: str | None = None
+    #: the job was told to end because somebody asked for that
+    end_asked: bool = False
+    #: what it leaves is being delivered: the slot is free for other work
+    delivering: bool = False
     #: JOB_EXITs being worked on
     exiting: int = 0
     #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
@@ -90,7 +94,11 @@ class Runs:
 
     def on_slot(self, session: HostSession, slot: str) -> list[LiveRun]:
         """The live runs on a slot."""
-        return [run for run in self._runs.values() if run.slot == slot and run.context.session is session]
+        return [
+            run
+            for run in self._runs.values()
+            if run.slot == slot and run.context.session is session and not run.delivering
+        ]
 
     def offered(self, run: LiveRun) -> None:
         """A job was claimed for a slot."""

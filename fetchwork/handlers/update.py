@@ -60,6 +60,8 @@ async def update_job_info(task: Task) -> Answer:
     if beat.action == "gone":
         task.runs.ended(session, key.run_id)
         return _end_at_once(subject, "gone", run, pid, beat.reason, **details)
+    if beat.action == "end" and run is not None:
+        run.end_asked = True
     if beat.action == "end" and pid:
         number, kill_in_s = _signal_to_send(beat)
         reply = Reply(signal=number, pid=pid)

@@ -985,7 +985,10 @@ int main(int argc, char **argv)
     bool odd = !is_plain(arg) || strlen(arg) > 40 || (slot && (!is_plain(slot) || strlen(slot) > 200));
     bool tail = strcmp(hook.kind.name, "job_exit") == 0 &&
                 memmem(body.at, body.length, "FetchWorkTailBytes", strlen("FetchWorkTailBytes"));
-    if (odd || tail || strlen(conf.keyword) > 200 ||
+    /* files: the rest of it is Python's */
+    bool sandbox = (strcmp(hook.kind.name, "job_exit") == 0 || strcmp(hook.kind.name, "prepare_job") == 0) &&
+                   memmem(body.at, body.length, "FetchWorkSandbox", strlen("FetchWorkSandbox"));
+    if (odd || tail || sandbox || strlen(conf.keyword) > 200 ||
         (strcmp(hook.kind.name, "prepare_job") == 0 && !job_is_fine(body)))
         hand_over("afresh", "%s", "");
 

@@ -35,7 +35,7 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import AF_UNIX, SOCK_STREAM, socket
 from select import POLLIN, POLLOUT, poll
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
 from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request
@@ -132,6 +132,15 @@ class _Hook:
             self.check = one_line(find_problem(self.body))
         elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
             self._add_output()
+        if b"FetchWorkSandbox" in self.body and self.name in ("prepare_job", "job_exit"):
+            from fetchwork.hook.sandboxed import has_sandbox
+
+            if has_sandbox(self.body):
+                return self._run_with_sandbox()
+        return self._run_without_sandbox()
+
+    def _run_without_sandbox(self) -> int:
+        handover = self.handover
         if handover and handover.state == "refused":
             return self._undelivered(handover.cause)
         # a host file that holds a password is closed to job users: they need the agent
@@ -139,15 +148,7 @@ class _Hook:
             self.conf.get("direct_config", ""), posix.R_OK
         )
         agent_end = self.start + self.agent_s if may_go_direct else self.end
-        request = Request(
-            self.name,
-            self.body,
-            keyword=self.conf["keyword"],
-            arg=one_line(sys.argv[1], 40) if len(sys.argv) > 1 else "",
-            slot=posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace"),
-            deadline_ms=max(1, int((agent_end - monotonic()) * 1000)),
-            check=self.check,
-        )
+        request = self._request(deadline_ms=max(1, int((agent_end - monotonic()) * 1000)), check=self.check)
         link = _Link(agent_end)
         try:
             if handover and handover.state != "afresh":
@@ -166,6 +167,45 @@ class _Hook:
                 raise FetchworkError(cause)
             return self._undelivered(cause)
         return self._deliver(reply)
+
+    def _request(self, *, deadline_ms: int = 0, check: str = "", written: int = 0) -> Request:
+        return Request(
+            self.name,
+            self.body,
+            keyword=self.conf["keyword"],
+            arg=one_line(sys.argv[1], 40) if len(sys.argv) > 1 else "",
+            slot=posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace"),
+            deadline_ms=deadline_ms,
+            check=check,
+            written=written,
+        )
+
+    def _run_with_sandbox(self) -> int:
+        from fetchwork.hook import sandboxed
+
+        report = self._request(written=int(time()))
+        files = sandboxed.Files(self.conf, self.body, report.slot)
+        if self.name == "prepare_job":
+            # the fence first: what another run may own already gets no files
+            request = self._request(
+                deadline_ms=max(1, int((self.end - monotonic()) * 1000)), check=self.check
+            )
+            reply = _Link(self.end).ask(self.conf["socket"], request)
+            if reply.code:
+                raise FetchworkError(f"agent: {reply.message or reply.code}")
+            if reply.exit == 0:
+                reply = Reply(reply.body + sandboxed.prepare(files, self.body))
+                self.end = monotonic() + self.total_s
+            return self._deliver(reply)
+        parked = sandboxed.park(files, self.conf, self.body, report, self.start)
+        if isinstance(parked, str):
+            sandboxed.tell_parked(files, report.arg, parked)
+            return 0
+        # there is nothing, or it could not be parked: the report by itself says so
+        self.body = parked
+        self.end = monotonic() + self.total_s
+        _set_timer(self.total_s + _GRACE_S)
+        return self._run_without_sandbox()
 
     def _add_output(self) -> None:
         from fetchwork.hook.jobtail import with_output
@@ -192,14 +232,7 @@ class _Hook:
 
         if "spool" not in self.conf:
             raise AgentUnavailable(f"{cause}; no spool to keep the report in")
-        report = Request(
-            self.name,
-            self.body,
-            keyword=self.conf["keyword"],
-            arg=one_line(sys.argv[1], 40) if len(sys.argv) > 1 else "",
-            slot=posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace"),
-        )
-        write_report(self.conf["spool"], report)
+        write_report(self.conf["spool"], self._request())
         _complain(self.name, f"{cause}; report kept in spool '{self.conf['spool']}'")
         return 0
 

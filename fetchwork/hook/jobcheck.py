@@ -21,6 +21,7 @@ _WANTED = frozenset(
         "environment",
         "wantdocker",
         "wantcontainer",
+        "fetchworksandbox",
     )
 )
 # where condor_starter looks although its own PATH may be bare
@@ -37,7 +38,8 @@ def find_problem(ad: bytes) -> str:
     job = read_literals(ad, _WANTED)
     iwd = job.get("iwd", ".")
     problem = ""
-    if iwd is not None:
+    # into a sandbox everything comes later
+    if iwd is not None and job.get("fetchworksandbox") != "true":
         problem = _check_directory(iwd) or _check_files(job, iwd)
     return problem or _check_quoting(job) or _check_runtime(job)
 

@@ -47,6 +47,8 @@ class Autocluster:
     owner: str
     queue: str
     text: str
+    #: what the ad says of the jobs' files (FetchWorkFiles)
+    files: object = None
 
 
 def as_offered(ad: ClassAd, owner: str) -> None:
@@ -77,7 +79,12 @@ class Autoclusters:
         """Keep rows of ``fetchwork.autocluster_ads``."""
         for row in rows:
             self._autoclusters[row.autocluster_id] = Autocluster(
-                row.autocluster_id, row.submitter, row.owner, row.queue, json.dumps(row.ad)
+                row.autocluster_id,
+                row.submitter,
+                row.owner,
+                row.queue,
+                json.dumps(row.ad),
+                row.ad.get("FetchWorkFiles"),
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:

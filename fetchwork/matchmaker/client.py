@@ -102,21 +102,13 @@ class Matchmaker:
                 inquiry.answer.again_s = 0.0 if inquiry.advances else self._budget.again_s()
         return inquiry.answer
 
-    async def expect(self, slots: Iterable[bytes]) -> None:
-        """Looks at these slots will come soon: their ads are read while the database is asked what waits.
-
-        Call it beside the call of the database, after it: a woken worker may keep the caller from its core,
-        so the database is let begin first.
-        """
-        await asyncio.sleep(0)
-        if self._turn.locked() or not self._has_same_worker:
-            return
-        new = [slot for slot in slots if slot not in self._known.slots]
-        if not new:
+    async def expect(self, slot: bytes) -> None:
+        """A look at this slot will come soon: its ad is read while the database is asked what waits."""
+        if self._turn.locked() or not self._has_same_worker or slot in self._known.slots:
             return
         async with self._turn:
-            message = [(self._known.new_slot(slot), text_of(slot)) for slot in new]
-            await self.processes.tell({"op": "slots", "slots": message})
+            slots = [(self._known.new_slot(slot), text_of(slot))]
+            await self.processes.tell({"op": "slots", "slots": slots})
 
     @property
     def _has_same_worker(self) -> bool:

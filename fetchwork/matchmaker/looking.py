@@ -83,11 +83,11 @@ class Looking:
         for number, text in request.slots.items():
             self._read_slot(number, text)
         self._allowances, self._spent = request.allowances, {}
-        numbers = {number for look in request.looks for number in (look.slot, *look.others)}
-        self._verdicts.begin(slot for number in numbers if isinstance(slot := self._slots[number], KnownSlot))
+        known = [slot for slot in self._slots.values() if isinstance(slot, KnownSlot)]
+        self._verdicts.begin(known)
         looks = [self._look(look, request.ids[look.ids]) for look in request.looks]
         self._at.end()
-        self._verdicts.trim(slot for slot in self._slots.values() if isinstance(slot, KnownSlot))
+        self._verdicts.trim(known)
         problems = {
             number: self._autoclusters[number].problem
             for look, ids in (

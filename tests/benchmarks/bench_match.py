@@ -125,9 +125,8 @@ class Bench:
         if self.disk_changes:
             text = _DISK.sub(b"Disk = %d" % (10**8 + self.fetches), text)
         if isolated:
-            rows, _ = await asyncio.gather(self.candidates(), self.session.matchmaker.expect([text]))
-        else:
-            rows = await self.candidates()
+            await self.session.matchmaker.expect(text)
+        rows = await self.candidates()
         await self.session.read_autoclusters((row.autocluster_id for row in rows), 5.0)
         await self.session.read_shares(5.0)
         choices = order(

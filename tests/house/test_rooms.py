@@ -21,7 +21,8 @@ ROOMS: dict[str, set[str]] = {
     "log": set(),
     "process": set(),
     # what hooks run: their imports are paid for at each fetch of each slot
-    "hook": set(),
+    "sandbox": set(),
+    "hook": {"sandbox"},
     # languages and what they are kept in
     "classad": set(),
     "db": set(),
@@ -42,7 +43,9 @@ ROOMS: dict[str, set[str]] = {
     # what a submit host runs
     "accesspoint": {"queue", "client", "db", "agent.listening", "agent.peer"},
     # what an execute host runs
-    "handlers": {"matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail"},
+    "handlers": {
+        *("matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail", "sandbox"),
+    },
     "agent": {
         "handlers",
         "matching",
@@ -53,6 +56,7 @@ ROOMS: dict[str, set[str]] = {
         "hook.spool",
         "process",
         "metrics.serving",
+        "sandbox",
     },
     # what puts it there and looks after it
     "deploy": {"config", "classad", "hook"},
@@ -95,7 +99,7 @@ LEAVES = {
     "errors": set[str](),
     "codes": set[str](),
     "process": {"errors"},
-    "hook": {"errors"},
+    "hook": {"errors", "sandbox"},
     "log": {"errors"},
 }
 

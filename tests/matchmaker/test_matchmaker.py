@@ -299,12 +299,12 @@ async def test_slot_that_is_expected_is_read_before_it_is_looked_at(matchmaker: 
     waiting = ads(PLAIN)
     await matchmaker.look([Look(SLOT, [1])], waiting)
     other = SLOT.replace(b"Cpus = ", b"Cpus = 1")
-    await matchmaker.expect([other])
+    await matchmaker.expect(other)
     look = Look(other, [1])
     answer = await matchmaker.look([look], waiting)
     assert fitting(look, answer.seen[0]) == [1]
     # and what can't be read is a fault of the slot alone
-    await matchmaker.expect([b"Name = "])
+    await matchmaker.expect(b"Name = ")
     answer = await matchmaker.look([Look(b"Name = ", [1]), look], waiting)
     assert answer.seen[0].problem is not None
     assert fitting(look, answer.seen[1]) == [1]
@@ -316,7 +316,7 @@ async def test_worker_that_ended_while_a_slot_was_expected_is_replaced(matchmake
     (worker,) = children(zygote_of(matchmaker))
     os.kill(worker, signal.SIGKILL)
     other = SLOT.replace(b"Cpus = ", b"Cpus = 1")
-    await matchmaker.expect([other])
+    await matchmaker.expect(other)
     look = Look(other, [1])
     assert fitting(look, (await matchmaker.look([look], waiting)).seen[0]) == [1]
 
@@ -401,7 +401,7 @@ async def test_message_that_was_cut_costs_the_worker_and_no_answer(matchmaker: M
     large = SLOT + b"Text = " + b'"' + b"x" * 1_000_000 + b'"\n'
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
-            await matchmaker.expect([large])
+            await matchmaker.expect(large)
     os.kill(worker, signal.SIGCONT)
     look = Look(large, [1])
     assert fitting(look, (await matchmaker.look([look], waiting)).seen[0]) == [1]

@@ -73,6 +73,14 @@ def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> C
     return value_of("refuse_start", {"run_id": run_id, "token": proof(token), "reason": reason, "code": code})
 
 
+def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
+    """The job's inputs did not come: the run ends, and its job is Held with this code."""
+    return value_of(
+        "fail_inputs",
+        {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
+    )
+
+
 def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | None = None) -> Call[bool]:
     """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
     return value_of(

@@ -1,0 +1,239 @@
+"""Contents of files on their way to sandboxes, and a cache of those that came, each its owner's own.
+
+A content is read from the database once for all hooks that want it at a time: into a file of the cache,
+whose beginning is handed out while the rest comes. It is whole when its hash is right; then it stays until
+the cache is full and others were wanted later. Who gets it is decided by the database: the plan of a run
+names contents of its job's owner, and a content is looked for among those of that owner only. What is
+larger than the cache is passed through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fetchwork.db import calls
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import DatabaseUnavailable, FetchworkError, NotFound
+
+CHUNK_BYTES = 1024 * 1024
+#: seconds for one chunk
+CHUNK_S = 30.0
+_PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A live run that may read contents: its database, number and token."""
+
+    database: AsyncDatabase
+    run_id: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A content: whose it is, and what it is."""
+
+    #: the database and the owner
+    owner: tuple[str, str]
+    sha256: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The path below the cache's directory."""
+        whose = hashlib.blake2b("\0".join(self.owner).encode(), digest_size=16).hexdigest()
+        return f"{whose}/{self.sha256}-{self.size}"
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks it has."""
+        return -(-self.size // CHUNK_BYTES)
+
+
+@dataclass(slots=True, eq=False)
+class _Coming:
+    """A content on its way into the cache."""
+
+    fd: int
+    #: who wants it, and could read it on
+    readers: dict[Reader, int] = field(default_factory=dict)
+    there: int = 0
+    problem: FetchworkError | None = None
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Contents:
+    """The cache in ``directory``, of ``limit`` bytes at most."""
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        self._directory = directory
+        self._limit = limit
+        self._kept: OrderedDict[str, int] = OrderedDict()
+        self._size = 0
+        self._coming: dict[Content, _Coming] = {}
+        #: contents read from a database, and those that were there
+        self.fetched = 0
+        self.found = 0
+
+    def open(self) -> None:
+        """Make the directory, forget what was never finished, and look what there is."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # by now it may be another's
+        if self._directory.stat().st_uid == os.geteuid():
+            self._directory.chmod(0o700)
+        found: list[tuple[float, str, int]] = []
+        for path in self._directory.glob("*/*"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if path.suffix == _PARTIAL or not path.name.endswith(f"-{status.st_size}"):
+                    path.unlink()
+                else:
+                    found.append((status.st_atime, f"{path.parent.name}/{path.name}", status.st_size))
+        for _, name, size in sorted(found):
+            self._keep(name, size)
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        tasks = [coming.task for coming in self._coming.values() if coming.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def chunk(
+        self, content: Content, content_id: int, reader: Reader, number: int, timeout_s: float
+    ) -> bytes:
+        """A chunk of a content that the reader's job names as ``content_id``; raises FetchworkError."""
+        if not 0 <= number < content.chunks:
+            raise NotFound(f"content {content_id} has no chunk {number}")
+        coming = self._coming.get(content)
+        if coming is None and content.name in self._kept:
+            with contextlib.suppress(OSError):
+                data = await asyncio.to_thread(_read, self._directory / content.name, number)
+                self._kept.move_to_end(content.name)
+                self.found += number == 0
+                return data
+            self._forget(content.name)
+        if coming is None and content.size > self._limit // 2:
+            passed = await _ask(reader, content_id, number, timeout_s)
+            if passed is None:
+                raise NotFound(f"content {content_id} is not there any more")
+            return passed
+        if coming is None:
+            coming = await self._begin(content)
+        coming.readers[reader] = content_id
+        if coming.task is None or (coming.task.done() and coming.problem is not None):
+            coming.problem = None
+            coming.task = asyncio.ensure_future(self._fetch(content, coming))
+        try:
+            async with asyncio.timeout(timeout_s):
+                while coming.there <= number:
+                    if coming.problem is not None:
+                        raise coming.problem
+                    coming.progress.clear()
+                    await coming.progress.wait()
+        except TimeoutError:
+            raise DatabaseUnavailable("the file does not come: the database is slow") from None
+        return await asyncio.to_thread(os.pread, coming.fd, CHUNK_BYTES, number * CHUNK_BYTES)
+
+    # -- into the cache
+
+    async def _begin(self, content: Content) -> _Coming:
+        path = self._directory / (content.name + _PARTIAL)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        coming = _Coming(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        self._coming[content] = coming
+        return coming
+
+    async def _fetch(self, content: Content, coming: _Coming) -> None:
+        """Read it all, on behalf of one after the other of those that want it."""
+        digest = hashlib.sha256()
+        coming.there = 0
+        try:
+            for number in range(content.chunks):
+                data = await self._read_on(coming, number)
+                await asyncio.to_thread(_write, coming.fd, data, number, digest)
+                coming.there = number + 1
+                coming.progress.set()
+            if digest.hexdigest() != content.sha256:
+                raise NotFound("the content in the database is not what its hash says")
+            path = self._directory / content.name
+            path.with_name(path.name + _PARTIAL).rename(path)
+            self._keep(content.name, content.size)
+            self.fetched += 1
+        except FetchworkError as error:
+            coming.problem = error
+        except OSError as error:
+            coming.problem = FetchworkError(f"cannot write to the cache of files: {error.strerror}")
+        finally:
+            coming.progress.set()
+            asyncio.get_running_loop().call_later(CHUNK_S, self._end, content, coming)
+
+    @staticmethod
+    async def _read_on(coming: _Coming, number: int) -> bytes:
+        while coming.readers:
+            reader, content_id = next(iter(coming.readers.items()))
+            data = await _ask(reader, content_id, number, CHUNK_S)
+            if data is not None:
+                return data
+            # its run is over
+            del coming.readers[reader]
+        raise NotFound("the content is not there any more, or nobody wants it")
+
+    def _end(self, content: Content, coming: _Coming) -> None:
+        """Close the file, some time after the last could have asked for its beginning."""
+        if coming.task is not None and not coming.task.done():
+            return
+        if self._coming.get(content) is coming:
+            del self._coming[content]
+            os.close(coming.fd)
+            if coming.problem is not None:
+                with contextlib.suppress(OSError):
+                    (self._directory / (content.name + _PARTIAL)).unlink()
+
+    def _keep(self, name: str, size: int) -> None:
+        self._kept[name] = size
+        self._size += size
+        while self._size > self._limit and len(self._kept) > 1:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, name: str) -> None:
+        self._size -= self._kept.pop(name, 0)
+        with contextlib.suppress(OSError):
+            (self._directory / name).unlink()
+
+    @property
+    def names(self) -> Iterable[str]:
+        """What is in the cache, by the paths below its directory."""
+        return list(self._kept)
+
+
+async def _ask(reader: Reader, content_id: int, number: int, timeout_s: float) -> bytes | None:
+    return await reader.database.run(
+        calls.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
+        timeout_s=timeout_s,
+    )
+
+
+def _read(path: Path, number: int) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(fd, CHUNK_BYTES, number * CHUNK_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _write(fd: int, data: bytes, number: int, digest: hashlib._Hash) -> None:
+    digest.update(data)
+    view, at = memoryview(data), number * CHUNK_BYTES
+    while view:
+        done = os.pwrite(fd, view, at)
+        view, at = view[done:], at + done

@@ -1,0 +1,103 @@
+"""The files of this host's runs: what comes to sandboxes, what leaves them, the plugins."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fetchwork.agent.contents import Content, Contents, Reader
+from fetchwork.agent.outputs import Outputs
+from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.plugins import Plugins
+from fetchwork.config import HostConfig
+from fetchwork.db import calls
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import NotFound
+from fetchwork.handlers.context import Task
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runad import RunKey
+from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.session import HostSession
+from fetchwork.sandbox.parking import SUFFIX
+
+#: runs whose contents are known
+_MAX_PLANS = 10_000
+CALL_S = 8.0
+
+
+class AgentFiles:
+    """What the handlers ask of files (``handlers.context.HostFiles``), and the delivery of what is parked."""
+
+    def __init__(
+        self,
+        config: HostConfig,
+        contexts: Mapping[str, KeywordContext],
+        sessions: Iterable[HostSession],
+        runs: Runs,
+        trusted: frozenset[int],
+    ) -> None:
+        spool: Path = config.agent.spool
+        self.plugin_limit_s = float(config.files.plugin_limit_s)
+        # files never keep a hook or a lease waiting
+        self._databases: dict[HostSession, AsyncDatabase] = {
+            session: session.database.another() for session in sessions
+        }
+        self._plugins = Plugins()
+        self._contents = Contents(
+            spool.with_name(f"{spool.name}.cache"), config.files.cache_mib * 1024 * 1024
+        )
+        self._spool = OutputSpool(spool.with_name(spool.name + SUFFIX))
+        self.outputs = Outputs(self._spool, contexts, runs, trusted, self._databases)
+        self._plans: OrderedDict[tuple[HostSession, int], dict[int, Content]] = OrderedDict()
+
+    def open(self) -> None:
+        """Make the directories; raises FetchworkError."""
+        self._spool.make()
+        self._contents.open()
+
+    async def close(self) -> None:
+        """Stop what is under way: the next agent goes on with it."""
+        await self.outputs.close()
+        await self._contents.close()
+        for database in self._databases.values():
+            await database.close()
+
+    async def plugins(self) -> Mapping[str, tuple[str, bool]]:
+        """The transfer plugins by scheme: the path, and whether one run takes several files."""
+        return await self._plugins.known()
+
+    def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:
+        """The contents of this plan will be asked for."""
+        owner = (task.context.session.name, plan.owner)
+        self._plans[task.context.session, key.run_id] = {
+            one["content_id"]: Content(owner, one["sha256"], one["size"])
+            for one in plan.files
+            if one["source"] == "content"
+        }
+        while len(self._plans) > _MAX_PLANS:
+            self._plans.popitem(last=False)
+
+    async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
+        """A chunk of a content of the run's plan; raises FetchworkError."""
+        session = task.context.session
+        if (session, key.run_id) not in self._plans:
+            # an agent that came after the plan was given
+            plan = await self._databases[session].run(
+                calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(CALL_S)
+            )
+            if plan is None:
+                raise NotFound(f"run {key.run_id} is over")
+            self.expect(task, key, plan)
+        content = self._plans[session, key.run_id].get(content_id)
+        if content is None:
+            raise NotFound(f"run {key.run_id} has no content {content_id}")
+        reader = Reader(self._databases[session], key.run_id, key.token)
+        return await self._contents.chunk(content, content_id, reader, number, task.left())
+
+    async def parked(self, task: Task, key: RunKey, name: str) -> None:
+        """What the run leaves is in the directory ``name``, together with the report of its end."""
+        run = task.runs.get(task.context.session, key.run_id)
+        if run is not None:
+            run.delivering = True
+        await self.outputs.deliver(name)

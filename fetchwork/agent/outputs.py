@@ -1,0 +1,261 @@
+"""The delivery of what jobs leave: from where JOB_EXIT parks it to the database, then the run's end.
+
+JOB_EXIT tells of a directory, or it is found there: after a restart, or when no agent was there to be told.
+Its run counts as alive until all of it is delivered, however long a database is away, though its starter is
+gone and its slot has other work. Each step can be repeated: a content that was begun goes on where it
+stopped, the list of files replaces the one before, the end of a run counts once, and only then the
+directory goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fetchwork import handlers
+from fetchwork.agent.contents import CHUNK_BYTES
+from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import (
+    DatabaseRefused,
+    DatabaseUnavailable,
+    FetchworkError,
+    ProtocolError,
+)
+from fetchwork.handlers.context import Caller, Task
+from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key
+from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.session import HostSession
+from fetchwork.log import event
+from fetchwork.sandbox.failure import of_output
+
+log = logging.getLogger(__name__)
+
+#: directories that are delivered at a time
+AT_ONCE = 4
+CALL_S = 30.0
+REPORT_S = 10.0
+#: a delivery that fails over our own fault so often is put aside
+MAX_FAILURES = 20
+
+
+class _Over(Exception):
+    """The run has ended: nobody wants what it leaves."""
+
+
+class Outputs:
+    """Delivers what is parked in ``spool``; ``databases`` has a connection for files by session."""
+
+    def __init__(
+        self,
+        spool: OutputSpool,
+        contexts: Mapping[str, KeywordContext],
+        runs: Runs,
+        trusted: frozenset[int],
+        databases: Mapping[HostSession, AsyncDatabase],
+    ) -> None:
+        self.spool = spool
+        self._contexts = contexts
+        self._runs = runs
+        self._trusted = trusted
+        self._databases = databases
+        self._deliveries: dict[str, asyncio.Task[None]] = {}
+        self._keys: dict[str, tuple[HostSession, int]] = {}
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def look(self) -> None:
+        """Begin to deliver what is parked and is not being delivered."""
+        for name in await asyncio.to_thread(self.spool.names):
+            await self.deliver(name)
+        self.mark()
+
+    def mark(self) -> None:
+        """Mark the runs, as far as they are known by now, whose files are being delivered."""
+        for session, run_id in self._keys.values():
+            run = self._runs.get(session, run_id)
+            if run is not None and not run.delivering:
+                run.delivering = True
+
+    async def deliver(self, name: str) -> None:
+        """Begin to deliver one directory."""
+        if name in self._deliveries:
+            return
+        # before anything waits: once
+        self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
+        try:
+            parked = await asyncio.to_thread(self.spool.read, name)
+            context = self._contexts.get(parked.request.keyword.lower())
+            if context is None:
+                raise ProtocolError("its keyword is not in the host file")
+            key = run_key(read_starter_ad(parked.request.body))
+        except (FetchworkError, OSError) as error:
+            await self._set_aside(name, str(error))
+            self._deliveries.pop(name)
+            return
+        self._keys[name] = (context.session, key.run_id)
+        self.mark()
+        self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, context, key))
+
+    @property
+    def waiting(self) -> int:
+        """Directories that are not delivered yet."""
+        return len(self._deliveries)
+
+    async def close(self) -> None:
+        """Stop; the next agent goes on."""
+        tasks = list(self._deliveries.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- one directory
+
+    async def _deliver(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
+        failures = 0
+        while True:
+            try:
+                async with self._turn:
+                    await self._deliver_once(parked, context, key)
+                break
+            except DatabaseUnavailable:
+                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+            except (ProtocolError, DatabaseRefused, handlers.context.Denied) as error:
+                await self._set_aside(parked.name, str(error))
+                break
+            except Exception as error:
+                failures += 1
+                log.exception("delivery of %s failed", parked.name)
+                if failures >= MAX_FAILURES:
+                    await self._set_aside(parked.name, f"{type(error).__name__}: {error}")
+                    break
+                await asyncio.sleep(failures)
+        run = self._runs.get(*self._keys.pop(parked.name))
+        if run is not None:
+            run.delivering = False
+            run.changed.set()
+        self._deliveries.pop(parked.name, None)
+
+    async def _deliver_once(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
+        began = time.monotonic()
+        caller = Caller(parked.uid, parked.uid in self._trusted)
+        task = Task(parked.request, caller, context, self._runs, time.monotonic() + REPORT_S)
+        await task.own_run(key)
+        database = self._databases[context.session]
+        failure = parked.failure
+        size = 0
+        try:
+            await _note(database, key, "output")
+            manifest: list[JsonObject] = []
+            try:
+                for one in parked.files:
+                    manifest.append(await self._send(database, key, parked, one))
+                    size += one.size if one.number is not None else 0
+                kept = await database.run(
+                    calls.keep_outputs(
+                        run_id=key.run_id, token=key.token, manifest=manifest, spool=parked.use == "spool"
+                    ),
+                    timeout_s=CALL_S,
+                )
+                if kept == "late":
+                    raise _Over
+            except DatabaseRefused as error:
+                failure = failure or of_output(str(error), 122)
+            except OSError as error:
+                failure = failure or of_output(f"reading what was parked: {error.strerror}", error.errno or 5)
+        except _Over:
+            event(log, logging.WARNING, "outputs_late", run=key.run_id, directory=parked.name)
+            await asyncio.to_thread(self.spool.delete, parked.name)
+            self._runs.ended(context.session, key.run_id)
+            return
+        await _note(database, key, "output", size, parked.seconds + time.monotonic() - began)
+        task = replace(task, end=time.monotonic() + REPORT_S, failure=failure)
+        answer = await handlers.handle(task)
+        event(
+            log,
+            logging.INFO,
+            "outputs_delivered",
+            **answer.log_fields(),
+            files=len(parked.files),
+            bytes=size,
+            use=parked.use,
+            problem=failure,
+            ms=int((time.monotonic() - began) * 1000),
+        )
+        if answer.reply.code == "unavailable":
+            raise DatabaseUnavailable(answer.reply.message)
+        if answer.reply.code == "failed":
+            raise FetchworkError(answer.reply.message)
+        if answer.reply.code:
+            raise ProtocolError(answer.reply.message)
+        await asyncio.to_thread(self.spool.delete, parked.name)
+
+    async def _send(
+        self, database: AsyncDatabase, key: RunKey, parked: Parked, one: ParkedFile
+    ) -> JsonObject:
+        """Bring one file into the database; its entry of the list."""
+        if one.directory:
+            return {"name": f"{one.name}/", "mode": one.mode}
+        if one.number is None:
+            return {"name": one.name, "mode": one.mode, "size": one.size, "url": one.url or ""}
+        fd = await asyncio.to_thread(self.spool.open, parked, one.number)
+        try:
+            sha256, size = await asyncio.to_thread(_hash, fd)
+            begun = await database.run(
+                calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size),
+                timeout_s=CALL_S,
+            )
+            if begun is None:
+                raise _Over
+            there = frozenset(begun.chunks)
+            for number in range(-(-size // CHUNK_BYTES)):
+                if number in there:
+                    continue
+                data = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, number * CHUNK_BYTES)
+                wanted = await database.run(
+                    calls.put_output_chunk(
+                        run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
+                    ),
+                    timeout_s=CALL_S,
+                )
+                if not wanted:
+                    raise _Over
+        finally:
+            os.close(fd)
+        return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}
+
+    async def _set_aside(self, name: str, problem: str) -> None:
+        event(log, logging.WARNING, "outputs_set_aside", directory=name, problem=problem)
+        await asyncio.to_thread(self.spool.set_aside, name)
+
+
+async def _note(
+    database: AsyncDatabase, key: RunKey, phase: str, size: int | None = None, seconds: float | None = None
+) -> None:
+    await database.run(
+        calls.note_transfer(
+            run_id=key.run_id,
+            token=key.token,
+            phase=phase,
+            direction="output" if size is not None else None,
+            bytes=size,
+            seconds=seconds,
+        ),
+        timeout_s=CALL_S,
+    )
+
+
+def _hash(fd: int) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    while data := os.pread(fd, CHUNK_BYTES, size):
+        digest.update(data)
+        size += len(data)
+    return digest.hexdigest(), size

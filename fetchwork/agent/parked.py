@@ -1,0 +1,180 @@
+"""What JOB_EXIT has parked, as the agent reads it: directories of jobs' accounts, which may be anything.
+
+A directory counts when its manifest is there. Trusted is only whose it is, which the kernel knows: a file
+in it has to be a regular one of that same account, with one name, opened without following a link; names
+are checked again. What is not as it should be is moved aside, to ``bad/``, as with the spool of reports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fetchwork.errors import FetchworkError, ProtocolError
+from fetchwork.hook.spool import BAD, MODE
+from fetchwork.hook.wire import Request, RequestReader
+from fetchwork.sandbox import names
+from fetchwork.sandbox.failure import TransferFailure
+from fetchwork.sandbox.parking import MANIFEST, MAX_FILES, MAX_MANIFEST, REPORT
+
+#: a directory of this age without a manifest has lost its writer
+UNFINISHED_LIFE_S = 3600.0
+_MAX_REPORT = 2 << 20
+_USES = ("output", "spool")
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedFile:
+    """One file that was parked: its ``name`` in the sandbox; ``number`` in the directory, a URL or none."""
+
+    name: str
+    mode: int
+    size: int
+    number: int | None
+    url: str | None
+    directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A directory: who wrote it, the report of the run's end, and the files."""
+
+    name: str
+    uid: int
+    request: Request
+    use: str
+    files: tuple[ParkedFile, ...]
+    failure: TransferFailure | None
+    seconds: float
+
+
+class OutputSpool:
+    """The directory in which jobs' accounts park."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def make(self) -> None:
+        """Make it, for the agent's account; raises FetchworkError."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            (self.directory / BAD).mkdir(mode=0o700, exist_ok=True)
+            if self.directory.stat().st_uid not in (0, os.geteuid()):
+                raise FetchworkError(f"directory '{self.directory}' belongs to another account")
+            if self.directory.stat().st_uid == os.geteuid():
+                self.directory.chmod(MODE)
+        except OSError as error:
+            raise FetchworkError(f"cannot make '{self.directory}': {error.strerror}") from error
+
+    def names(self) -> list[str]:
+        """The directories with a manifest, oldest first; those that were never finished go after a while."""
+        whole = []
+        for name in sorted({path.name for path in self.directory.iterdir()} - {BAD}):
+            path = self.directory / name
+            try:
+                if (path / MANIFEST).exists():
+                    whole.append(name)
+                elif time.time() - path.lstat().st_mtime > UNFINISHED_LIFE_S:
+                    self.delete(name)
+            except OSError:
+                continue
+        return whole
+
+    def read(self, name: str) -> Parked:
+        """What is in a directory; raises ProtocolError where that is not as it should be."""
+        status = (self.directory / name).lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise ProtocolError("is not a directory")
+        reader = RequestReader(_MAX_REPORT)
+        reader.feed(self._read_file(name, REPORT, status.st_uid, _MAX_REPORT))
+        request = reader.next_request()
+        if request is None or not reader.empty or request.name != "job_exit":
+            raise ProtocolError("its report is not one whole request of job_exit")
+        try:
+            manifest = json.loads(self._read_file(name, MANIFEST, status.st_uid, MAX_MANIFEST))
+            files = tuple(_files(manifest["files"]))
+            use, failure = manifest["use"], _failure(manifest.get("failure"))
+            seconds = float(manifest.get("seconds", 0.0))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ProtocolError(f"its manifest is not one: {type(error).__name__}") from None
+        if use not in _USES:
+            raise ProtocolError("its manifest names no use")
+        return Parked(name, status.st_uid, request, use, files, failure, seconds)
+
+    def open(self, parked: Parked, number: int) -> int:
+        """A descriptor of one of the files; raises ProtocolError where it is not one, and OSError."""
+        return self._open(parked.name, str(number), parked.uid)
+
+    def _open(self, directory: str, name: str, uid: int) -> int:
+        fd = os.open(
+            self.directory / directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
+        status = os.fstat(fd)
+        problem = ""
+        if not stat.S_ISREG(status.st_mode):
+            problem = "is not a regular file"
+        elif status.st_nlink != 1:
+            problem = "has more than one name"
+        elif status.st_uid != uid:
+            problem = "belongs to another account"
+        if problem:
+            os.close(fd)
+            raise ProtocolError(f"file '{name}' in it {problem}")
+        return fd
+
+    def _read_file(self, directory: str, name: str, uid: int, most: int) -> bytes:
+        try:
+            fd = self._open(directory, name, uid)
+        except OSError as error:
+            raise ProtocolError(f"file '{name}' in it can't be read: {error.strerror}") from None
+        with os.fdopen(fd, "rb") as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise ProtocolError(f"file '{name}' in it is larger than {most} bytes")
+        return data
+
+    def delete(self, name: str) -> None:
+        """Forget a directory that was delivered, or that nobody wants."""
+        with contextlib.suppress(OSError):
+            # by descriptors: what its account puts in a file's place is not followed
+            shutil.rmtree(self.directory / name)
+
+    def set_aside(self, name: str) -> None:
+        """Keep a directory that is not as it should be, where it is not read again."""
+        try:
+            (self.directory / name).rename(self.directory / BAD / name)
+        except OSError:
+            self.delete(name)
+
+
+def _files(listed: list[dict[str, Any]]) -> Iterator[ParkedFile]:
+    if len(listed) > MAX_FILES:
+        raise ValueError(f"{len(listed)} files")
+    for one in listed:
+        name, mode, size = str(one["name"]), int(one["mode"]) & 0o777, int(one.get("size", 0))
+        if names.problem_of(name) or size < 0:
+            raise ValueError(name)
+        number = one.get("file")
+        url = one.get("url")
+        if number is not None and (type(number) is not int or not 0 <= number < MAX_FILES):
+            raise ValueError(number)
+        yield ParkedFile(
+            name, mode, size, number, str(url) if url is not None else None, one.get("directory") is True
+        )
+
+
+def _failure(told: dict[str, Any] | None) -> TransferFailure | None:
+    if told is None:
+        return None
+    code = int(told["code"])
+    if code not in (12, 33):
+        raise ValueError(code)
+    return TransferFailure(code, int(told["subcode"]), str(told["reason"]))

@@ -1,0 +1,158 @@
+"""What hooks ask about the files of a job with a sandbox: the plan, contents, how it went, how the job ended.
+
+The contents themselves are the business of ``HostFiles``, which the agent has; without an agent no job with
+a sandbox comes to the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject
+from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
+from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
+from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key
+from fetchwork.hook.wire import Reply
+from fetchwork.sandbox.offered import executable_travels
+
+#: seconds for a call
+DATABASE_S = 8.0
+#: what a job's ad says of its transfer, and hooks need
+_NOT_FOR_HOOKS = frozenset(("ec2accesskeyid", "ec2secretaccesskey", "awsregion"))
+
+
+async def input_plan(task: Task) -> Answer:
+    """PREPARE_JOB asks which files there are, and how to get them."""
+    key, subject, files = await _asked(task)
+    session = task.context.session
+    plan = await session.database.run(
+        calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+    )
+    if plan is None:
+        raise NotFound(f"run {key.run_id} is over")
+    await _note(task, key, "input")
+    files.expect(task, key, plan)
+    has_urls = any(one["source"] == "url" for one in plan.files) or any(
+        isinstance(value, str) and "://" in value for value in plan.ad.values()
+    )
+    body = {
+        "ad": {name: value for name, value in plan.ad.items() if name.lower() not in _NOT_FOR_HOOKS},
+        "files": list(_in_order(plan.files)),
+        "executable": executable_travels(plan.ad),
+        "plugins": await files.plugins() if has_urls else {},
+        "plugin_limit_s": files.plugin_limit_s,
+    }
+    return subject.answer("files", Reply(json.dumps(body).encode()), files=len(plan.files))
+
+
+def _in_order(files: list[JsonObject]) -> list[JsonObject]:
+    """As they are written: inputs, over them what an earlier run saved; directories first, URLs last."""
+    rank = {"directory": 0, "content": 1, "shared": 1, "url": 2}
+    return sorted(files, key=lambda one: (one["direction"] == "spool", rank.get(one["source"], 1)))
+
+
+async def read_input(task: Task) -> Answer:
+    """PREPARE_JOB asks for a chunk of a content."""
+    key, subject, files = await _asked(task)
+    content_id, number = _numbers(task.request.arg, 2)
+    data = await files.chunk(task, key, int(content_id), int(number))
+    return subject.answer("chunk", Reply(data))
+
+
+async def input_done(task: Task) -> Answer:
+    """PREPARE_JOB has everything: the bytes, and the seconds that it took."""
+    key, subject, _ = await _asked(task)
+    size, seconds = _numbers(task.request.arg, 2)
+    await _note(task, key, None, "input", int(size), seconds)
+    return subject.answer("filled", None, bytes=int(size), seconds=seconds)
+
+
+async def input_failed(task: Task) -> Answer:
+    """PREPARE_JOB could not get an input: the job is held."""
+    key, subject, _ = await _asked(task)
+    code, _, rest = task.request.arg.partition(" ")
+    subcode, _, reason = rest.partition(" ")
+    if code not in ("6", "13", "32") or not subcode.lstrip("-").isdecimal() or len(subcode) > 9:
+        raise ClassAdError("argument is not a hold code, a subcode and a reason")
+    session = task.context.session
+    await session.database.run(
+        calls.fail_inputs(
+            run_id=key.run_id,
+            token=key.token,
+            reason=one_line(reason) or "Transfer input files failure",
+            code=int(code),
+            subcode=int(subcode),
+        ),
+        timeout_s=task.left(DATABASE_S),
+    )
+    task.runs.ended(session, key.run_id)
+    return subject.answer("held", None, reason=reason)
+
+
+async def output_plan(task: Task) -> Answer:
+    """JOB_EXIT asks how the job ended: by itself, or because it was asked to."""
+    key, subject, _ = await _asked(task)
+    session = task.context.session
+    run = task.runs.get(session, key.run_id)
+    if run is not None and not run.end_asked and run.ended_by_us is None:
+        return subject.answer("noted")
+    rows = await session.host_runs(task.left(DATABASE_S))
+    row = next((row for row in rows if row.run_id == key.run_id), None)
+    if row is None or row.end_requested == "remove":
+        return subject.answer("noted", Reply(b"unwanted\n"))
+    return subject.answer("noted", Reply(b"vacated\n" if row.end_requested is not None else b""))
+
+
+FILE_HANDLERS: Mapping[str, Callable[[Task], Awaitable[Answer]]] = {
+    "input_plan": input_plan,
+    "read_input": read_input,
+    "input_done": input_done,
+    "input_failed": input_failed,
+    "output_plan": output_plan,
+}
+
+
+async def _asked(task: Task) -> tuple[RunKey, Subject, HostFiles]:
+    """Whose files are asked for; raises Denied if they are another account's."""
+    key = run_key(read_starter_ad(task.request.body))
+    run = await task.own_run(key)
+    if task.files is None:
+        raise DatabaseUnavailable("no agent: files travel by one only")
+    return key, Subject(task.request.slot, key.run_id, run.job if run is not None else None), task.files
+
+
+async def _note(
+    task: Task,
+    key: RunKey,
+    phase: str | None,
+    direction: str | None = None,
+    size: int | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Let people see that files are moved; nothing depends on it."""
+    with contextlib.suppress(FetchworkError):
+        await task.context.session.database.run(
+            calls.note_transfer(
+                run_id=key.run_id,
+                token=key.token,
+                phase=phase,
+                direction=direction,
+                bytes=size,
+                seconds=seconds,
+            ),
+            timeout_s=task.left(DATABASE_S),
+        )
+
+
+def _numbers(text: str, count: int) -> list[float]:
+    words = text.split(" ")
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count or not all(0 <= number < 2**53 for number in numbers):
+        raise ClassAdError(f"argument '{one_line(text, 40)}' is not {count} numbers")
+    return numbers

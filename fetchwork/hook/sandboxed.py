@@ -1,0 +1,226 @@
+"""PREPARE_JOB and JOB_EXIT of a job with a sandbox: its files come by the agent, and leave by it.
+
+Imported only for such a job (``FetchWorkSandbox``). What is done with the files is in
+``fetchwork.sandbox``; this is what it needs of the hook: connections to the agent, and time. HTCondor sets
+PREPARE_JOB no limit, so it has one of its own: it ends when nothing moves for STALL_S. JOB_EXIT has what
+HTCondor gives it.
+"""
+
+import posix
+from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
+from _socket import AF_UNIX, SOCK_STREAM, socket
+from time import monotonic
+
+from fetchwork.errors import AgentUnavailable, FetchworkError, one_line
+from fetchwork.hook.wire import ReplyReader, Request, encode_request
+from fetchwork.sandbox.failure import TransferFailure
+
+MARK = b"FetchWorkSandbox = true"
+#: seconds without a byte after which PREPARE_JOB ends, one run of a plugin included
+STALL_S = 900.0
+#: seconds for one answer of the agent, which may have to wait for its database
+ANSWER_S = 60.0
+#: of JOB_EXIT: for the question how the job ended, and for the news that its files are parked
+QUESTION_S = 5.0
+#: seconds that JOB_EXIT keeps of HTCondor's limit
+RESERVE_S = 4.0
+_KEYS = (b"FetchWorkRunId = ", b"FetchWorkToken = ")
+
+
+def has_sandbox(body: bytes) -> bool:
+    """Whether the job of an ad has a sandbox."""
+    return (b"\n" + body).find(b"\n" + MARK) >= 0
+
+
+class Files:
+    """What a hook asks of the agent about its job's files: over one connection, made anew where it broke."""
+
+    def __init__(self, conf: dict[str, str], body: bytes, slot: str) -> None:
+        self._path = conf["socket"]
+        self._keyword = conf["keyword"]
+        self._slot = slot
+        # which run it is; the rest of the ad would have to be read at each chunk
+        self._body = b"".join(line + b"\n" for line in body.split(b"\n") if line.startswith(_KEYS))
+        self._socket: socket | None = None
+
+    def ask(self, name: str, arg: str, body: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
+        """The body of the agent's answer; raises FetchworkError."""
+        request = Request(
+            name,
+            self._body + body,
+            keyword=self._keyword,
+            arg=arg,
+            slot=self._slot,
+            deadline_ms=int(timeout_s * 1000),
+        )
+        try:
+            link = self._socket or self._connect(timeout_s)
+            link.settimeout(timeout_s + 1.0)
+            link.sendall(encode_request(request))
+            reader = ReplyReader()
+            while True:
+                data = link.recv(1 << 18)
+                if not data:
+                    raise AgentUnavailable("agent closed the connection before it answered")
+                reader.feed(data)
+                reply = reader.next_reply()
+                if reply is not None:
+                    break
+        except OSError as exc:
+            self.close()
+            raise AgentUnavailable(f"agent broke the connection: {exc.strerror or exc}") from None
+        except AgentUnavailable:
+            self.close()
+            raise
+        if reply.code == "unavailable":
+            raise AgentUnavailable(f"agent: {reply.message}")
+        if reply.code:
+            raise FetchworkError(f"agent: {reply.message or reply.code}")
+        return reply.body
+
+    def _connect(self, timeout_s: float) -> socket:
+        link = socket(AF_UNIX, SOCK_STREAM)
+        try:
+            link.settimeout(timeout_s)
+            link.connect(self._path)
+        except OSError:
+            link.close()
+            raise
+        self._socket = link
+        return link
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _set_timer(seconds: float) -> None:
+    setitimer(ITIMER_REAL, seconds)
+
+
+# -- PREPARE_JOB
+
+
+def prepare(files: Files, body: bytes) -> bytes:
+    """Fill the sandbox, which is the working directory; the lines that the starter is to read.
+
+    Raises FetchworkError; what the agent was told is that the job is held where it is a TransferFailure.
+    """
+    from fetchwork.sandbox.fill import fill
+
+    _set_timer(STALL_S)
+    ask = _Patience(files).until_answered
+
+    try:
+        filled = fill(posix.getcwd(), ask, lambda: _set_timer(STALL_S))
+        problem = _problem_of(body, filled.changes)
+        if problem:
+            raise TransferFailure(6, 2, problem)
+        ask("input_done", f"{filled.size} {filled.seconds:.3f}")
+    except TransferFailure as failure:
+        ask("input_failed", f"{failure.code} {failure.subcode} {one_line(failure.reason, 800)}")
+        raise
+    finally:
+        files.close()
+    return filled.changes
+
+
+def _problem_of(body: bytes, changes: bytes) -> str:
+    """What the starter would fail over now that the files are there."""
+    from fetchwork.hook.jobcheck import find_problem
+
+    lines = [line for line in body.split(b"\n") if not (changes and line.startswith(b"Cmd = "))]
+    return one_line(
+        find_problem(b"\n".join(line for line in lines if not line.startswith(MARK)) + b"\n" + changes)
+    )
+
+
+class _Patience:
+    """Asks an agent again that is being restarted, or has lost its database, while the timer allows."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._end = monotonic() + STALL_S / 3
+
+    def until_answered(self, name: str, arg: str) -> bytes:
+        while True:
+            try:
+                answer = self._files.ask(name, arg)
+            except AgentUnavailable:
+                if monotonic() > self._end:
+                    raise
+                from time import sleep
+
+                sleep(0.5)
+                continue
+            self._end = monotonic() + STALL_S / 3
+            return answer
+
+
+# -- JOB_EXIT
+
+
+def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start: float) -> str | bytes:
+    """Park what the job leaves; the name of the directory.
+
+    Where there is nothing to be parked, or it can't be, the ad that JOB_EXIT is to report instead.
+    """
+    from fetchwork.sandbox.failure import of_output
+    from fetchwork.sandbox.leave import Ended, leave
+    from fetchwork.sandbox.parking import SUFFIX
+
+    end = start + float(conf.get("job_exit_timeout_s", "30")) - RESERVE_S
+    _set_timer(max(1.0, end - monotonic() + 2.0))
+    status = _status_of(body)
+    if not status and b"\nJobPid = " not in b"\n" + body:
+        # it never ran
+        return body
+    evicted, unwanted = report.arg == "evict" or not status, report.arg in ("remove", "hold")
+    try:
+        how = files.ask("output_plan", "", timeout_s=QUESTION_S)
+        evicted = evicted or how == b"vacated\n"
+        unwanted = unwanted or how == b"unwanted\n"
+    except FetchworkError:
+        # without an agent: as the starter says it
+        pass
+    try:
+        if "spool" not in conf:
+            raise of_output("hook.conf names no spool to park files in", 2)
+        ended = Ended(evicted, unwanted, status)
+        directory = conf["spool"] + SUFFIX
+        return leave(posix.getcwd(), directory, ended, encode_request(report), end, lambda urls: urls) or body
+    except TransferFailure as exc:
+        failure = exc
+    except (FetchworkError, OSError) as exc:
+        number = exc.errno if isinstance(exc, OSError) and exc.errno else 5
+        failure = of_output(one_line(str(exc), 400), number)
+    # a job is not complete whose output is lost
+    text = one_line(failure.reason, 800).replace("\\", "/").replace('"', "'")
+    line = f'FetchWorkTransferFailure = "{failure.code} {failure.subcode} {text}"\n'
+    return body + (b"" if body.endswith(b"\n") else b"\n") + line.encode("utf-8", "replace")
+
+
+def tell_parked(files: Files, reason: str, name: str) -> None:
+    """Let the agent know at once; one that is not there finds it later."""
+    try:
+        files.ask("job_exit", reason, b'FetchWorkParked = "%s"\n' % name.encode(), QUESTION_S)
+    except FetchworkError:
+        pass
+    finally:
+        files.close()
+
+
+def _status_of(body: bytes) -> dict[str, int]:
+    from fetchwork.hook.jobcheck import read_literals
+
+    found = read_literals(body, frozenset(("exitcode", "exitsignal", "exitbysignal")))
+    status = {}
+    for name, key in (("ExitCode", "exitcode"), ("ExitSignal", "exitsignal")):
+        text = found.get(key)
+        if text is not None and text.lstrip("-").isdecimal():
+            status[name] = int(text)
+    if found.get("exitbysignal") == "false":
+        status.pop("ExitSignal", None)
+    return status

@@ -1,0 +1,214 @@
+"""PREPARE_JOB's part: the inputs come into the sandbox, as the job's user.
+
+The agent says what there is (``input_plan``) and hands out contents in chunks (``read_input``); what the
+host shares is copied, URLs are fetched by plugins. Nothing is written through a link that an input brought,
+and nothing outside of the sandbox. At the end JOB_EXIT's notes are left: what the job's ad says of its
+files, and what lies there now.
+"""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+
+from fetchwork.sandbox import names, outputs, plugins
+from fetchwork.sandbox.failure import FileFailure, of_file, of_input, too_large
+
+#: asks the agent: the request's name and argument to the reply's body. Raises FetchworkError.
+Ask = Callable[[str, str], bytes]
+_CHUNK = 1 << 20
+_MB = 1 << 20
+
+
+class Filled:
+    """What came: the lines to be printed for the starter, bytes and seconds."""
+
+    def __init__(self, changes: bytes, size: int, seconds: float) -> None:
+        self.changes = changes
+        self.size = size
+        self.seconds = seconds
+
+
+def fill(sandbox: str, ask: Ask, progress: Callable[[], None]) -> Filled:
+    """Bring all inputs of the job into ``sandbox``; raises TransferFailure where one can't be had.
+
+    ``progress`` is called now and then while it goes on.
+    """
+    began = time.monotonic()
+    plan = json.loads(ask("input_plan", ""))
+    work = _Filling(sandbox, plan, ask, progress)
+    work.run()
+    notes = {
+        "ad": plan["ad"],
+        "plugins": plan["plugins"],
+        "plugin_limit_s": plan["plugin_limit_s"],
+        "before": outputs.catalogue(sandbox),
+    }
+    _write_notes(sandbox, notes)
+    changes = ""
+    if plan["executable"]:
+        changes = f'Cmd = "{sandbox}/{names.EXECUTABLE}"\n'
+    return Filled(changes.encode(), work.size, time.monotonic() - began)
+
+
+class _Filling:
+    def __init__(
+        self, sandbox: str, plan: Mapping[str, object], ask: Ask, progress: Callable[[], None]
+    ) -> None:
+        self._sandbox = sandbox
+        self._ask = ask
+        self._progress = progress
+        self._ad: Mapping[str, object] = plan["ad"]  # type: ignore[assignment]
+        self._files: list[dict[str, object]] = plan["files"]  # type: ignore[assignment]
+        self._plugins: Mapping[str, list[object]] = plan["plugins"]  # type: ignore[assignment]
+        self._plugin_limit_s = float(plan["plugin_limit_s"])  # type: ignore[arg-type]
+        self.size = 0
+
+    def run(self) -> None:
+        self._check_size()
+        urls: list[plugins.Move] = []
+        directories: list[tuple[str, int]] = []
+        for one in self._files:
+            name, mode = str(one["name"]), int(str(one["mode"]))
+            try:
+                if one["source"] == "directory":
+                    directories.append((self._make_directory(name), mode))
+                elif one["source"] == "url":
+                    urls.append(plugins.Move(str(one["url"]), self._path(name)))
+                elif one["source"] == "shared":
+                    self._copy(name, str(one["path"]), mode)
+                else:
+                    self._fetch(name, int(str(one["content_id"])), int(str(one["size"])), mode)
+            except FileFailure as failure:
+                raise of_input(failure.details, failure.subcode) from None
+            except OSError as error:
+                written = of_file("writing to file", f"{self._sandbox}/{name}", error)
+                raise of_input(written.details, written.subcode) from None
+        self._fetch_urls(urls)
+        # last, so that one without the right to write could be filled; deepest first
+        for path, mode in reversed(directories):
+            os.chmod(path, mode & 0o777 | stat.S_IRWXU)
+
+    def _check_size(self) -> None:
+        limit = self._ad.get("MaxTransferInputMB")
+        size = sum(
+            int(str(one.get("size") or 0)) for one in self._files if one["source"] in ("content", "shared")
+        )
+        if type(limit) is int and limit >= 0 and size > limit * _MB:
+            raise too_large("input", limit, size)
+
+    def _path(self, name: str) -> str:
+        """The path of a name in the sandbox; refuses what would lead out of it, by its parts or by a link."""
+        name = name.rstrip("/")
+        problem = names.problem_of(name)
+        if problem:
+            raise FileFailure(1, f"the name of input file '{name}' {problem}")
+        path = self._sandbox
+        *parents, last = name.split("/")
+        for part in parents:
+            path = f"{path}/{part}"
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.lstat(path).st_mode):
+                    raise of_file("writing to directory", path, 20) from None
+        return f"{path}/{last}"
+
+    def _make_directory(self, name: str) -> str:
+        path = self._path(name)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                os.mkdir(path, 0o700)
+        return path
+
+    def _open(self, name: str) -> int:
+        """A new file of this name; what had it before goes: of two inputs with a name the later wins."""
+        path = self._path(name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def _fetch(self, name: str, content: int, size: int, mode: int) -> None:
+        fd = self._open(name)
+        try:
+            for number in range((size + _CHUNK - 1) // _CHUNK):
+                data = self._ask("read_input", f"{content} {number}")
+                if len(data) != min(_CHUNK, size - number * _CHUNK):
+                    raise FileFailure(5, f"reading from file {name}: chunk {number} has {len(data)} bytes")
+                _write(fd, data)
+                self.size += len(data)
+                self._progress()
+            self._set_mode(fd, name, mode)
+        finally:
+            os.close(fd)
+
+    def _copy(self, name: str, path: str, mode: int) -> None:
+        try:
+            # not to wait for the other end of a pipe
+            source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise of_file("reading from file", path, error) from None
+        try:
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise of_file("reading from file", path, 22)
+            fd = self._open(name)
+            try:
+                while data := os.read(source, _CHUNK):
+                    _write(fd, data)
+                    self.size += len(data)
+                    self._progress()
+                self._set_mode(fd, name, mode)
+            finally:
+                os.close(fd)
+        finally:
+            os.close(source)
+
+    @staticmethod
+    def _set_mode(fd: int, name: str, mode: int) -> None:
+        os.fchmod(fd, 0o755 if name == names.EXECUTABLE else mode & 0o777)
+
+    def _fetch_urls(self, moves: list[plugins.Move]) -> None:
+        if not moves:
+            return
+        known = {
+            scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
+            for scheme, (path, multiple) in self._plugins.items()
+        }
+        for scheme, path in plugins.of_job(self._ad.get("TransferPlugins"), self._sandbox).items():
+            asked = plugins.ask(path)
+            if asked is not None:
+                known[scheme] = asked
+        for move in moves:
+            # for what HTCondor has left of an earlier file of that name
+            if os.path.lexists(move.path):
+                os.unlink(move.path)
+        runner = plugins.Runner(known, self._sandbox, self._plugin_limit_s)
+        for moved in runner.move(moves, upload=False):
+            self._progress()
+            if moved.failure is not None:
+                raise of_input(moved.failure.details, moved.failure.subcode)
+            self.size += moved.bytes
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _write_notes(sandbox: str, notes: Mapping[str, object]) -> None:
+    path = f"{sandbox}/{names.NOTES}"
+    try:
+        with open(
+            path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
+        ) as stream:
+            json.dump(notes, stream)
+    except OSError as error:
+        failure = of_file("writing to file", path, error)
+        raise of_input(failure.details, failure.subcode) from None

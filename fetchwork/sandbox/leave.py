@@ -1,0 +1,111 @@
+"""JOB_EXIT's part: what the job leaves is chosen, sent to URLs by plugins, the rest parked for the agent.
+
+The job could have changed the notes of PREPARE_JOB, which are in its sandbox and of its account: they
+decide only what of its own files goes where it could have sent them itself.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from fetchwork.sandbox import names, outputs, plugins
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
+from fetchwork.sandbox.parking import Parking
+
+_MB = 1 << 20
+#: seconds that are left for parking and the report when plugins have to end
+RESERVE_S = 5.0
+
+
+class Ended(NamedTuple):
+    """How the job's time ended: by its own exit, with these ExitCode or ExitSignal, or from outside."""
+
+    evicted: bool
+    #: nobody wants what it leaves: the job was removed, or held
+    unwanted: bool
+    status: Mapping[str, object]
+
+
+def read_notes(sandbox: str) -> dict[str, Any] | None:
+    """The notes of PREPARE_JOB; None where it did not come so far, or where they can't be read."""
+    try:
+        with open(f"{sandbox}/{names.NOTES}", encoding="utf-8") as stream:
+            notes = json.load(stream)
+        before = {str(name): (int(when), int(size)) for name, (when, size) in notes["before"].items()}
+        return {**notes, "before": before}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def leave(
+    sandbox: str,
+    directory: str,
+    ended: Ended,
+    report: bytes,
+    end: float,
+    presigned: Callable[[list[str]], list[str]],
+) -> str | None:
+    """Park what the job leaves below ``directory``; the name of its directory, None for nothing to park.
+
+    Uploads end before the monotonic time ``end``; ``presigned`` gives the URLs to be used in place of these.
+    """
+    began = time.monotonic()
+    notes = read_notes(sandbox)
+    if notes is None:
+        return None
+    ad = notes["ad"]
+    how = outputs.ending(ad, ended.status, evicted=ended.evicted)
+    use = None if ended.unwanted else outputs.use_of(ad, how)
+    if use is None:
+        return None
+    choice = outputs.Choice(ad, sandbox, notes["before"]).choose(how)
+    failure = _failure_of(choice.failure)
+    limit = ad.get("MaxTransferOutputMB")
+    if use == "output" and type(limit) is int and 0 <= limit * _MB < choice.size:
+        failure = failure or too_large("output", limit, choice.size)
+        # the job's output and errors say more than nothing
+        choice.files = {
+            name: one for name, one in choice.files.items() if name in (names.STDOUT, names.STDERR)
+        }
+    files = list(choice.files.values())
+    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S, presigned)
+    parking = Parking(directory)
+    try:
+        failure = failure or _failure_of(parking.take(files))
+        return parking.finish(report, use, failure, how=how, seconds=round(time.monotonic() - began, 3))
+    except BaseException:
+        parking.drop()
+        raise
+
+
+def _failure_of(failure: FileFailure | None) -> TransferFailure | None:
+    return of_output(failure.details, failure.subcode) if failure is not None else None
+
+
+def _upload(
+    files: list[outputs.Output],
+    notes: Mapping[str, Any],
+    sandbox: str,
+    end: float,
+    presigned: Callable[[list[str]], list[str]],
+) -> TransferFailure | None:
+    to_urls = [one for one in files if one.url]
+    if not to_urls:
+        return None
+    known = {
+        scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
+        for scheme, (path, multiple) in notes["plugins"].items()
+    }
+    for scheme, path in plugins.of_job(notes["ad"].get("TransferPlugins"), sandbox).items():
+        asked = plugins.ask(path)
+        if asked is not None:
+            known[scheme] = asked
+    runner = plugins.Runner(known, sandbox, float(notes["plugin_limit_s"]))
+    urls = presigned([one.url for one in to_urls])
+    moves = [plugins.Move(url, os.path.abspath(one.path)) for url, one in zip(urls, to_urls, strict=True)]
+    for moved in runner.move(moves, upload=True, end=end):
+        if moved.failure is not None:
+            return of_output(moved.failure.details, moved.failure.subcode)
+    return None

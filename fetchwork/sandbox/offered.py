@@ -1,0 +1,80 @@
+"""Whether a job runs in a sandbox on a host, and the ad with which such a job is offered there."""
+
+from collections.abc import Mapping, Sequence
+
+from fetchwork.sandbox import names
+
+#: tells the hooks that the job has a sandbox
+MARK = "FetchWorkSandbox"
+#: what submit says of a job's files to matching; FILES.md has its values
+FILES = "FetchWorkFiles"
+_SHARED = "shared:"
+#: they would take half of the ad: PREPARE_JOB gets them from the agent
+_LISTS = frozenset(
+    name.lower()
+    for name in (
+        *("TransferInput", "PublicInputFiles", "TransferOutput", "TransferOutputRemaps", "OutputDestination"),
+        *("FailureFiles", "TransferPlugins", "TransferInputRemaps"),
+    )
+)
+
+
+def may_run(files: object, shared: Sequence[str], *, has_agent: bool) -> bool:
+    """Whether a job with this FetchWorkFiles may be offered on a host that shares these directories."""
+    if not isinstance(files, str):
+        return True
+    if files.startswith(_SHARED):
+        return all(lies_under(directory, shared) for directory in files.removeprefix(_SHARED).split(","))
+    return has_agent
+
+
+def has_sandbox(ad: Mapping[str, object], shared: Sequence[str]) -> bool:
+    """Whether a job runs in a sandbox on a host that shares these directories."""
+    files = ad.get(FILES)
+    if files == "sandbox":
+        return True
+    return files == "stored" and not all(lies_under(path, shared) for path in _paths(ad))
+
+
+def offered(ad: Mapping[str, object]) -> dict[str, object]:
+    """The ad of a job with a sandbox: without what the starter would look for on the host."""
+    out, err = ad.get("Out"), ad.get("Err")
+    changed = {
+        name: value for name, value in ad.items() if name.lower() not in _LISTS and name.lower() != "iwd"
+    }
+    if executable_travels(ad):
+        changed["Cmd"] = names.EXECUTABLE
+    stdin = ad.get("In")
+    if isinstance(stdin, str) and stdin not in ("", names.NULL_FILE) and ad.get("TransferIn") is not False:
+        changed["In"] = names.name_of_url(stdin) if names.scheme_of(stdin) else names.base_name(stdin)
+    if _travels(out, ad.get("TransferOut")):
+        changed["Out"] = names.STDOUT
+    if _travels(err, ad.get("TransferErr")):
+        changed["Err"] = names.STDOUT if err == out and "Out" in changed else names.STDERR
+    changed[MARK] = True
+    return changed
+
+
+def executable_travels(ad: Mapping[str, object]) -> bool:
+    """Whether the job brings its executable along."""
+    return ad.get("TransferExecutable") is not False
+
+
+def lies_under(path: str, directories: Sequence[str]) -> bool:
+    """Whether a path, by its text, is one of the directories or lies in one."""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in directories)
+
+
+def _paths(ad: Mapping[str, object]) -> list[str]:
+    """Every absolute path that the job names, URLs left out."""
+    iwd = ad.get("Iwd")
+    named = [iwd, ad.get("In"), ad.get("Out"), ad.get("Err"), *names.words_of(ad.get("TransferInput"))]
+    if executable_travels(ad):
+        named.append(ad.get("Cmd"))
+    return [
+        path for path in named if isinstance(path, str) and path.startswith("/") and path != names.NULL_FILE
+    ]
+
+
+def _travels(path: object, wanted: object) -> bool:
+    return isinstance(path, str) and path not in ("", names.NULL_FILE) and wanted is not False

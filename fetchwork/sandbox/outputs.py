@@ -1,0 +1,220 @@
+"""What a job leaves: which files of its sandbox are its output, and where each goes.
+
+Without ``transfer_output_files`` these are the files at the top that are new, or have changed since the
+inputs came; with it exactly those, directories with all that is in them. The job's output and errors go
+always. Nothing that is HTCondor's own goes, nor the executable.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from fetchwork.sandbox import names, remaps
+from fetchwork.sandbox.failure import FileFailure, of_file
+
+#: how a job's time in the sandbox ended: by its own exit as it should, otherwise, or it was evicted
+Ending = Literal["success", "failure", "evicted"]
+#: what becomes of the files: brought back, kept for the next start, nothing
+Use = Literal["output", "spool"]
+#: name, when it was changed (in ns), bytes
+Catalogue = dict[str, tuple[int, int]]
+_MAX_DEPTH = 128
+
+
+class Output(NamedTuple):
+    """One file or directory of the sandbox that leaves it: as ``name``, or by a plugin to ``url``."""
+
+    name: str
+    path: str
+    mode: int
+    size: int = -1
+    directory: bool = False
+    url: str = ""
+
+
+def catalogue(sandbox: str) -> Catalogue:
+    """The files at the top of the sandbox as they are now."""
+    seen: Catalogue = {}
+    with os.scandir(sandbox) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                seen[entry.name] = (status.st_mtime_ns, status.st_size)
+    return seen
+
+
+def ending(ad: Mapping[str, object], report: Mapping[str, object], *, evicted: bool) -> Ending:
+    """How it ended; ``report`` has the ExitCode or ExitSignal."""
+    if evicted:
+        return "evicted"
+    if str(ad.get("WhenToTransferOutput", "")).upper() != "ON_SUCCESS":
+        return "success"
+    wanted = ad.get("JobSuccessExitCode", 0)
+    return "success" if report.get("ExitCode") == wanted and "ExitSignal" not in report else "failure"
+
+
+def use_of(ad: Mapping[str, object], how: Ending) -> Use | None:
+    """What becomes of the files of a job that ended so; None: they are lost."""
+    if how != "evicted":
+        return "output"
+    return "spool" if str(ad.get("WhenToTransferOutput", "")).upper() == "ON_EXIT_OR_EVICT" else None
+
+
+class Choice:
+    """The outputs of a sandbox: ``files``, and the ``failure`` of the first listed that is missing."""
+
+    def __init__(self, ad: Mapping[str, object], sandbox: str, before: Mapping[str, tuple[int, int]]) -> None:
+        self._ad = ad
+        self._sandbox = sandbox
+        self._before = before
+        self._preserve = ad.get("PreserveRelativePaths") is True
+        self.files: dict[str, Output] = {}
+        self.failure: FileFailure | None = None
+
+    def choose(self, how: Ending) -> "Choice":
+        """Choose the files for a job that ended so."""
+        if how == "evicted":
+            self._add_changed()
+            return self
+        if how == "failure":
+            for name in names.words_of(self._ad.get("FailureFiles")):
+                self._add(name)
+        elif isinstance(self._ad.get("TransferOutput"), str):
+            for name in names.words_of(self._ad.get("TransferOutput")):
+                self._add(name)
+        else:
+            self._add_changed()
+        for stream in self._streams():
+            self._add(stream, required=False)
+        self._send_to_urls()
+        return self
+
+    @property
+    def size(self) -> int:
+        """Bytes that travel through the queue."""
+        return sum(max(0, one.size) for one in self.files.values() if not one.url)
+
+    def _streams(self) -> Iterator[str]:
+        for name, wanted, stream in (
+            ("Out", "TransferOut", names.STDOUT),
+            ("Err", "TransferErr", names.STDERR),
+        ):
+            target = self._ad.get(name)
+            travels = isinstance(target, str) and target not in ("", names.NULL_FILE)
+            if (
+                travels
+                and self._ad.get(wanted) is not False
+                and not (name == "Err" and target == self._ad.get("Out"))
+            ):
+                yield stream
+
+    def _add_changed(self) -> None:
+        with os.scandir(self._sandbox) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name in names.OF_THE_STARTER or entry.name in (
+                    names.EXECUTABLE,
+                    names.STDOUT,
+                    names.STDERR,
+                ):
+                    continue
+                try:
+                    status = entry.stat()
+                except OSError:
+                    # a link to nowhere
+                    continue
+                now = (status.st_mtime_ns, status.st_size)
+                if stat.S_ISREG(status.st_mode) and self._before.get(entry.name) != now:
+                    self._put(Output(entry.name, entry.path, stat.S_IMODE(status.st_mode), status.st_size))
+
+    def _add(self, listed: str, *, required: bool = True) -> None:
+        path = os.path.join(self._sandbox, listed)
+        try:
+            self._add_tree(listed, path)
+        except FileFailure as failure:
+            if required or failure.subcode != 2:
+                self.failure = self.failure or failure
+
+    def _add_tree(self, listed: str, path: str) -> None:
+        status = _status(path)
+        relative = self._preserve and not listed.startswith("/")
+        name = os.path.normpath(listed) if relative else names.base_name(listed)
+        if not stat.S_ISDIR(status.st_mode):
+            self._put(_file(name, path, status))
+            return
+        if listed.endswith("/") and not relative:
+            self._add_entries("", path, 0)
+            return
+        self._put(Output(name, path, stat.S_IMODE(status.st_mode), directory=True))
+        self._add_entries(name, path, 0)
+
+    def _add_entries(self, into: str, path: str, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise of_file("reading from directory", path, 40)
+        try:
+            entries = sorted(os.listdir(path))
+        except OSError as error:
+            raise of_file("reading from directory", path, error) from None
+        for entry in entries:
+            inner, name = os.path.join(path, entry), f"{into}/{entry}" if into else entry
+            try:
+                status = os.lstat(inner)
+                if stat.S_ISLNK(status.st_mode):
+                    status = os.stat(inner)
+                    if stat.S_ISDIR(status.st_mode):
+                        # it may lead anywhere, round in a circle too
+                        continue
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                self._put(Output(name, inner, stat.S_IMODE(status.st_mode), directory=True))
+                self._add_entries(name, inner, depth + 1)
+            elif stat.S_ISREG(status.st_mode):
+                self._put(_file(name, inner, status))
+
+    def _put(self, one: Output) -> None:
+        problem = names.problem_of(one.name)
+        if problem:
+            shown = one.name.encode("utf-8", "replace").decode()
+            self.failure = self.failure or FileFailure(84, f"the name of output file '{shown}' {problem}")
+            return
+        self.files[one.name] = one
+
+    def _send_to_urls(self) -> None:
+        """Say which go to a URL: by ``output_destination`` all, else by a remap, or by Out and Err."""
+        destination = self._ad.get("OutputDestination")
+        whole = destination if isinstance(destination, str) and names.scheme_of(destination) else ""
+        rules = {} if whole else remaps.parse(self._ad.get("TransferOutputRemaps"))
+        for name, attribute in ((names.STDOUT, "Out"), (names.STDERR, "Err")):
+            target = self._ad.get(attribute)
+            if isinstance(target, str) and names.scheme_of(target):
+                rules = {name: target, **rules}
+        for name, one in list(self.files.items()):
+            if one.directory:
+                if whole:
+                    # a URL has no directories
+                    del self.files[name]
+                continue
+            try:
+                target = remaps.find(rules, name)
+            except remaps.RemapLoop as loop:
+                self.failure = self.failure or FileFailure(40, str(loop))
+                continue
+            if target is None and whole and name not in (names.STDOUT, names.STDERR):
+                target = f"{whole.rstrip('/')}/{name}"
+            if target is not None and names.scheme_of(target):
+                self.files[name] = one._replace(url=target)
+
+
+def _file(name: str, path: str, status: os.stat_result) -> Output:
+    if not stat.S_ISREG(status.st_mode):
+        # a pipe or a device has no end
+        raise of_file("reading from file", path, 22)
+    return Output(name, path, stat.S_IMODE(status.st_mode), status.st_size)
+
+
+def _status(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise of_file("reading from file", path, error) from None

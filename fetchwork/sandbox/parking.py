@@ -1,0 +1,137 @@
+"""Parking: what a job leaves goes into a directory of the host's, from where the agent delivers it.
+
+JOB_EXIT has seconds, a database may be away for hours. So the files are moved out of the sandbox, by a
+rename where that is one file system, then the report of the job's end is written, and last the manifest: a
+directory without one was never finished and is of no use. The place for it is the agent's, mode 1733, as
+that of the spool of reports: one account can neither list nor guess what another has in it.
+"""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+
+from fetchwork.errors import FetchworkError
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file
+from fetchwork.sandbox.outputs import Output, Use
+
+MANIFEST = "manifest"
+REPORT = "report"
+PARTIAL = ".partial"
+#: beside the spool of reports
+SUFFIX = ".outputs"
+#: files of one job that are parked, and bytes of the manifest
+MAX_FILES = 100_000
+MAX_MANIFEST = 64 << 20
+_CHUNK = 1 << 20
+
+
+class Parking:
+    """One directory in the making, below ``directory``."""
+
+    def __init__(self, directory: str) -> None:
+        self.name = f"{time.time_ns():020d}-{os.urandom(16).hex()}"
+        self._path = f"{directory}/{self.name}"
+        self._files: list[dict[str, object]] = []
+        try:
+            os.mkdir(self._path, 0o700)
+            # for an agent that is not root: it has to delete what is in it, and nobody else knows the name
+            os.chmod(self._path, 0o777)  # noqa: S103
+        except OSError as error:
+            raise FetchworkError(f"cannot park files in '{directory}': {error.strerror}") from None
+
+    def take(self, outputs: Iterable[Output]) -> FileFailure | None:
+        """Move the files out of the sandbox; the first failure, after which the others are moved as well."""
+        failure: FileFailure | None = None
+        for one in outputs:
+            entry: dict[str, object] = {"name": one.name, "mode": one.mode & 0o777}
+            if one.directory:
+                entry["directory"] = True
+            elif one.url:
+                entry |= {"url": one.url, "size": one.size}
+            else:
+                if len(self._files) >= MAX_FILES:
+                    return failure or FileFailure(7, f"more than {MAX_FILES} output files")
+                try:
+                    entry |= {"file": len(self._files), "size": self._move(one, str(len(self._files)))}
+                except OSError as error:
+                    failure = failure or of_file("reading from file", one.path, error)
+                    continue
+            self._files.append(entry)
+        return failure
+
+    def finish(self, report: bytes, use: Use, failure: TransferFailure | None, **more: object) -> str:
+        """Write the report and the manifest, and return the directory's name; from here on it counts."""
+        manifest: dict[str, object] = {"use": use, "files": self._files, **more}
+        if failure is not None:
+            manifest["failure"] = {
+                "code": failure.code,
+                "subcode": failure.subcode,
+                "reason": failure.reason,
+            }
+        try:
+            self._write(REPORT, report)
+            self._write(MANIFEST, json.dumps(manifest).encode())
+        except OSError as error:
+            raise FetchworkError(f"cannot park files: {error.strerror}") from None
+        return self.name
+
+    def drop(self) -> None:
+        """Forget it all."""
+        try:
+            for name in os.listdir(self._path):
+                os.unlink(f"{self._path}/{name}")
+            os.rmdir(self._path)
+        except OSError:
+            pass
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = f"{self._path}/{name}"
+        fd = os.open(path + PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.fchmod(fd, 0o644)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+            os.rename(path + PARTIAL, path)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _move(self, one: Output, name: str) -> int:
+        """Move one file in; copy what has other names, another file system, or is not this account's."""
+        target = f"{self._path}/{name}"
+        status = os.lstat(one.path)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid():
+            try:
+                os.rename(one.path, target)
+            except OSError:
+                pass
+            else:
+                os.chmod(target, 0o644)
+                return status.st_size
+        return self._copy(one.path, target)
+
+    @staticmethod
+    def _copy(path: str, target: str) -> int:
+        # not to wait for the other end of a pipe that took a file's place
+        source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise OSError(22, os.strerror(22))
+            copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            size = 0
+            try:
+                os.fchmod(copy, 0o644)
+                while data := os.read(source, _CHUNK):
+                    view = memoryview(data)
+                    while view:
+                        view = view[os.write(copy, view) :]
+                    size += len(data)
+            finally:
+                os.close(copy)
+            return size
+        finally:
+            os.close(source)

@@ -1,0 +1,320 @@
+"""HTCondor's file transfer plugins: asked which schemes they move, and run within bounds.
+
+A plugin is a program of the host or of the job. ``curl_plugin`` stops at its first failure, tries a refused
+connection for minutes, and leaves empty files where it failed; so each run here moves a few URLs, ends with
+all its processes at a time limit, and what it did not finish is asked of it again only once.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fetchwork.sandbox import names
+from fetchwork.sandbox.failure import FileFailure
+
+#: seconds for the answer which schemes a plugin moves
+QUERY_S = 20.0
+#: HTCondor's own subcode for a plugin that did not end in time
+TIMED_OUT = 62
+#: and its results for a scheme without a plugin, one that can't be run, one that says nothing
+NO_PLUGIN, NOT_EXECUTABLE, NO_RESULT = -1001, -1003, -1004
+#: bytes of what a plugin answers
+_MAX_ANSWER = 1 << 20
+_PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
+
+
+class Move(NamedTuple):
+    """One file between a URL and an absolute path."""
+
+    url: str
+    path: str
+
+
+class Moved(NamedTuple):
+    """What became of a move: bytes, or why it failed."""
+
+    move: Move
+    bytes: int = 0
+    failure: FileFailure | None = None
+
+
+class Plugin(NamedTuple):
+    """A plugin: its path, its schemes, and whether one run takes several files."""
+
+    path: str
+    schemes: frozenset[str]
+    multiple: bool
+
+
+def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
+    """What a plugin says of itself; None if it does not answer as one."""
+    try:
+        done = subprocess.run(
+            [path, "-classad"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=QUERY_S,
+            env=None if environ is None else dict(environ),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    ad = read_lines(done.stdout[:_MAX_ANSWER].decode("utf-8", "replace"))
+    schemes = frozenset(word.lower() for word in names.words_of(ad.get("supportedmethods")))
+    if done.returncode or not schemes:
+        return None
+    return Plugin(path, schemes, str(ad.get("multiplefilesupport", "")).lower() == "true")
+
+
+def of_job(value: object, sandbox: str) -> dict[str, str]:
+    """The plugins that a job brings: schemes and their paths, from ``"m1,m2=path;m3=path"``."""
+    brought: dict[str, str] = {}
+    for part in value.split(";") if isinstance(value, str) else []:
+        schemes, equals, path = part.partition("=")
+        if equals and path.strip():
+            here = os.path.join(sandbox, names.base_name(path.strip()))
+            brought.update({scheme.lower(): here for scheme in names.words_of(schemes)})
+    return brought
+
+
+class Runner:
+    """Runs plugins in a sandbox; ``plugins`` are those by scheme, ``time_limit_s`` is for each run."""
+
+    def __init__(self, plugins: Mapping[str, Plugin], sandbox: str, time_limit_s: float) -> None:
+        self._plugins = plugins
+        self._sandbox = sandbox
+        self._time_limit_s = time_limit_s
+        self._runs = 0
+
+    def move(self, moves: Sequence[Move], *, upload: bool, end: float = float("inf")) -> list[Moved]:
+        """Move all files, each scheme by its plugin, until the monotonic time ``end``."""
+        done: list[Moved] = []
+        groups: dict[str, list[Move]] = {}
+        for move in moves:
+            groups.setdefault(names.scheme_of(move.url), []).append(move)
+        for scheme, group in groups.items():
+            plugin = self._plugins.get(scheme)
+            if plugin is None:
+                text = f"no file transfer plugin of this host moves {scheme}:// URLs"
+                done += [
+                    Moved(one, 0, FileFailure(NO_PLUGIN, f"{text} ( URL file = {one.url} )")) for one in group
+                ]
+                continue
+            done += self._move(plugin, group, upload, end)
+        return done
+
+    def _move(self, plugin: Plugin, group: Sequence[Move], upload: bool, end: float) -> list[Moved]:
+        done: list[Moved] = []
+        left = list(group)
+        while left:
+            part = left if plugin.multiple else left[:1]
+            results = self._run(plugin, part, upload, end)
+            done += results
+            told = {one.move for one in results}
+            rest = [one for one in left if one not in told]
+            if len(rest) == len(left):
+                break
+            # it stops at its first failure and says nothing of those after it
+            left = rest
+        return done
+
+    def _run(self, plugin: Plugin, moves: Sequence[Move], upload: bool, end: float) -> list[Moved]:
+        self._runs += 1
+        limit_s = min(self._time_limit_s, end - time.monotonic())
+        base = os.path.join(self._sandbox, f".{os.path.basename(plugin.path)}.{self._runs}")
+        infile, outfile = f"{base}.in", f"{base}.out"
+        try:
+            argv = self._command(plugin, moves, upload, infile, outfile)
+            code, said = self._wait(argv, limit_s)
+            results = _read_results(outfile) if plugin.multiple else []
+        except OSError as error:
+            text = f"cannot run {plugin.path}: {error.strerror}"
+            return [
+                Moved(one, 0, FileFailure(NOT_EXECUTABLE, f"{text} ( URL file = {one.url} )"))
+                for one in moves
+            ]
+        finally:
+            for path in (infile, outfile):
+                try:
+                    os.unlink(path)
+                except OSError:
+                    pass
+        return _judged(plugin, moves, results, code, said, upload)
+
+    @staticmethod
+    def _command(plugin: Plugin, moves: Sequence[Move], upload: bool, infile: str, outfile: str) -> list[str]:
+        if not plugin.multiple:
+            (one,) = moves
+            return [plugin.path, *((one.path, one.url) if upload else (one.url, one.path))]
+        with open(infile, "w", encoding="utf-8") as stream:
+            for one in moves:
+                stream.write(f"[ LocalFileName = {_quoted(one.path)}; Url = {_quoted(one.url)} ]\n")
+        with open(outfile, "w", encoding="utf-8"):
+            pass
+        return [plugin.path, "-infile", infile, "-outfile", outfile, *(["-upload"] if upload else [])]
+
+    def _wait(self, argv: Sequence[str], limit_s: float) -> tuple[int | None, str]:
+        """The exit status, None of a plugin that was ended at the limit, and the end of what it said."""
+        if limit_s <= 0:
+            return None, ""
+        environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
+        environ |= {
+            "_CONDOR_JOB_AD": os.path.join(self._sandbox, ".job.ad"),
+            "_CONDOR_MACHINE_AD": os.path.join(self._sandbox, ".machine.ad"),
+            "_CONDOR_SCRATCH_DIR": self._sandbox,
+        }
+        creds = os.path.join(self._sandbox, ".condor_creds")
+        if os.path.isdir(creds):
+            environ["_CONDOR_CREDS"] = creds
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=self._sandbox,
+            env=environ,
+            start_new_session=True,
+        ) as process:
+            try:
+                _, said = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                # its children too: they are of its session
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return None, ""
+        return process.returncode, said[-2000:].decode("utf-8", "replace")
+
+
+def _judged(
+    plugin: Plugin,
+    moves: Sequence[Move],
+    results: Sequence[Mapping[str, str]],
+    code: int | None,
+    said: str,
+    upload: bool,
+) -> list[Moved]:
+    by_url = {ad.get("transferurl", ""): ad for ad in results}
+    judged: list[Moved] = []
+    failed = False
+    for one in moves:
+        ad = by_url.get(one.url)
+        if ad is not None and ad.get("transfersuccess", "").lower() == "true":
+            judged.append(Moved(one, _size(ad, one, upload)))
+        elif ad is not None:
+            failed = True
+            judged.append(Moved(one, 0, _failure(plugin, one, ad.get("transfererror", "no error"), code)))
+        elif not plugin.multiple and code == 0:
+            judged.append(Moved(one, _size({}, one, upload)))
+        elif not failed:
+            # of the first that it says nothing of it is known that it failed; the others are asked for again
+            failed = True
+            text = (
+                "did not end in time"
+                if code is None
+                else f"gave no result: {said.strip()[-300:] or 'no output'}"
+            )
+            judged.append(Moved(one, 0, _failure(plugin, one, text, code)))
+    if not upload:
+        _remove_failed(judged)
+    return judged
+
+
+def _failure(plugin: Plugin, move: Move, text: str, code: int | None) -> FileFailure:
+    scheme = names.scheme_of(move.url)
+    subcode = TIMED_OUT if code is None else (code & 0xFF) << 8 if code else NO_RESULT
+    return FileFailure(
+        subcode,
+        f"{os.path.basename(plugin.path)} using protocol {scheme}. Details: {text} ( URL file = {move.url} )",
+    )
+
+
+def _remove_failed(judged: Sequence[Moved]) -> None:
+    for one in judged:
+        if one.failure is not None:
+            try:
+                os.unlink(one.move.path)
+            except OSError:
+                pass
+
+
+def _size(ad: Mapping[str, str], move: Move, upload: bool) -> int:
+    text = ad.get("transferfilebytes") or ad.get("transfertotalbytes") or ""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return os.stat(move.path).st_size
+    except OSError:
+        return 0
+
+
+def _read_results(path: str) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        return read_ads(stream.read(_MAX_ANSWER))
+
+
+def read_lines(text: str) -> dict[str, str]:
+    """The attributes of an ad in old syntax, by lower-case name; values as text without quotes."""
+    ad: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            ad[name.strip().lower()] = _unquoted(value.strip())
+    return ad
+
+
+def read_ads(text: str) -> list[dict[str, str]]:
+    """The ads in new syntax that follow each other; nested ads are passed over."""
+    ads: list[dict[str, str]] = []
+    part, depth, quoted, escaped = "", 0, False, False
+    for char in text:
+        if quoted:
+            part += char
+            quoted = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+            continue
+        if char in "[{":
+            depth += 1
+            if depth == 1:
+                ads.append({})
+                part = ""
+                continue
+        elif char in "]}":
+            depth -= 1
+            if depth == 0:
+                _keep(ads[-1], part)
+                part = ""
+                continue
+        elif char == ";" and depth == 1:
+            _keep(ads[-1], part)
+            part = ""
+            continue
+        quoted = char == '"'
+        part += char
+    return ads
+
+
+def _keep(ad: dict[str, str], text: str) -> None:
+    name, equals, value = text.partition("=")
+    if equals:
+        ad[name.strip().lower()] = _unquoted(value.strip())
+
+
+def _unquoted(value: str) -> str:
+    if len(value) < 2 or value[0] != '"' or value[-1] != '"':
+        return value
+    plain, escaped = "", False
+    for char in value[1:-1]:
+        if char == "\\" and not escaped:
+            escaped = True
+        else:
+            plain += char
+            escaped = False
+    return plain
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

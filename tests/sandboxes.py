@@ -1,0 +1,102 @@
+"""Jobs with a sandbox for tests: their inputs are stored by SQL, their outputs read there."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from fetchwork.db.calls.files import CHUNK_BYTES
+
+#: what an input is: its bytes, a URL, or None for a directory
+Source = bytes | str | None
+
+
+def submit_with_files(
+    conninfo: str,
+    inputs: Mapping[str, Source],
+    *,
+    owner: str = "alice",
+    cmd: str = "job.sh",
+    iwd: str = "/nowhere/home",
+    script: str | None = None,
+    **attributes: Any,
+) -> str:
+    """Submit one job with should_transfer_files = YES; its id. ``script``: the executable that it brings."""
+    files: list[dict[str, object]] = []
+    given = dict(inputs)
+    if script is not None:
+        given["condor_exec.exe"] = script.encode()
+    ad = {
+        "Out": "out",
+        "Err": "err",
+        "ShouldTransferFiles": "YES",
+        "WhenToTransferOutput": "ON_EXIT",
+        "FetchWorkFiles": "sandbox",
+        "TransferExecutable": script is not None,
+        **attributes,
+    }
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for name, source in given.items():
+            if isinstance(source, str):
+                files.append({"name": name, "url": source})
+            elif source is None:
+                files.append({"name": name, "mode": 0o755})
+            else:
+                sha256 = store(connection, owner, source)
+                files.append({"name": name, "mode": 0o644, "size": len(source), "sha256": sha256})
+        with connection.transaction():
+            row = connection.execute(
+                "SELECT fetchwork.submit(cmd => %s, owner => %s, iwd => %s, ad => %s)",
+                [cmd, owner, iwd, Jsonb(ad)],
+            ).fetchone()
+            assert row is not None
+            job = str(row[0])
+            connection.execute(
+                "SELECT fetchwork.add_job_files(cluster => %s, files => %s)",
+                [int(job.partition(".")[0]), Jsonb(files)],
+            )
+    return job
+
+
+def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:
+    """Store a content for an owner; its hash."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    row = connection.execute(
+        "SELECT content_id, complete FROM fetchwork.begin_content(owner => %s, sha256 => %s, size => %s)",
+        [owner, sha256, len(data)],
+    ).fetchone()
+    assert row is not None
+    content, complete = row
+    if not complete:
+        for number, start in enumerate(range(0, len(data), CHUNK_BYTES)):
+            part = data[start : start + CHUNK_BYTES]
+            connection.execute(
+                "SELECT fetchwork.put_content_chunk(content_id => %s, n => %s, data => %s, sha256 => %s)",
+                [content, number, part, hashlib.sha256(part).hexdigest()],
+            )
+        connection.execute("SELECT fetchwork.end_content(content_id => %s)", [content])
+    return sha256
+
+
+def kept_files(
+    conninfo: str, job: str, direction: str = "output"
+) -> dict[str, tuple[int, bytes | str | None]]:
+    """What is kept of a job: by name its mode, and the bytes, the URL, or None of a directory."""
+    cluster, _, proc = job.partition(".")
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT f.name, f.permissions, f.url, f.content_id, f.size, ("
+            "    SELECT string_agg(c.data, ''::bytea ORDER BY c.n)"
+            "    FROM fetchwork.content_chunk AS c WHERE c.content_id = f.content_id"
+            ") FROM fetchwork.job_file AS f"
+            " WHERE f.cluster_id = %s AND f.proc_id = %s AND f.direction = %s",
+            [int(cluster), int(proc), direction],
+        ).fetchall()
+    kept: dict[str, tuple[int, bytes | str | None]] = {}
+    for name, mode, url, content, size, data in rows:
+        value = url if url is not None else bytes(data or b"") if content is not None else None
+        assert value is None or isinstance(value, str) or len(value) == size
+        kept[name] = (mode, value)
+    return kept
