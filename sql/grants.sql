@@ -37,6 +37,7 @@ GRANT SELECT ON
     fetchwork.slots,
     fetchwork.rests,
     fetchwork.hosts,
+    fetchwork.unsettled,
     fetchwork.totals,
     fetchwork.demand_now,
     fetchwork.batches,
@@ -171,5 +172,6 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.set_limit,
     fetchwork.set_setting,
     fetchwork.clear_host,
-    fetchwork.after_restore
+    fetchwork.after_restore,
+    fetchwork.resume_offers
 TO fetchwork_admin;

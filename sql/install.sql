@@ -203,6 +203,9 @@
 \ir functions/maintenance/take_turn.sql
 \ir functions/maintenance/sweep_demand.sql
 \ir functions/maintenance/server_identity.sql
+\ir functions/maintenance/note_move.sql
+\ir functions/maintenance/go_on_offering.sql
+\ir functions/maintenance/resume_offers.sql
 \ir functions/maintenance/after_restore.sql
 \ir functions/maintenance/reap.sql
 \ir functions/maintenance/wake.sql
@@ -233,6 +236,7 @@
 \ir views/slots.sql
 \ir views/rests.sql
 \ir views/hosts.sql
+\ir views/unsettled.sql
 \ir views/totals.sql
 \ir views/demand_now.sql
 \ir views/batches.sql

@@ -79,8 +79,8 @@ class Lease:
         if self._away:
             self._away = False
             event(log, logging.INFO, "database_back", database=self.session.name)
-            # a crash may have forgotten a claim
-            self._runs_due = 0.0
+            # a crash may have forgotten a claim; another server waits for a beat of each host
+            self._runs_due = self._beat_due = 0.0
             self._on_back(self.session)
 
     async def _keep(self) -> None:

@@ -319,9 +319,11 @@ class WatchedRuns(Runs):
     ) -> None:
         """Take over the runs that the database has of this host.
 
-        Those that were ``known`` before the rows were read, and are not among them, are over.
+        Those that were ``known`` before the rows were read, and are not among them, are over. One whose
+        process is alive stays in the host's beat, which answers that it has to end: a database that lost its
+        last transactions waits for that (sql/functions/maintenance/note_move.sql).
         """
-        living = {row.run_id for row in rows}
+        living = {row.run_id for row in rows} | set(self.alive(context.session))
         for run in known:
             if run.run_id not in living and not run.exiting:
                 self.ended(context.session, run.run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -126,6 +127,44 @@ def status(context: click.Context, as_json: bool) -> None:
         click.echo(f"schema version {max(state.installed)}: up to date")
     if state.pending or state.newer:
         context.exit(1)
+    if state.installed and not as_json:
+        for line in _move(context.obj):
+            click.echo(line)
+
+
+def _move(conninfo: str) -> Iterator[str]:
+    """What claims wait for, after a move to another server."""
+    from fetchwork.db import moves
+
+    waits = moves.unsettled(conninfo)
+    if waits:
+        yield (
+            f"moved to another server, noticed at {waits[0].moved_at:%Y-%m-%d %H:%M:%S}: no job is offered"
+            " before these have said what they run, or have ended it:"
+        )
+    for one in waits:
+        yield f"  {one.machine or 'hosts in direct mode'}, until {one.until_at:%H:%M:%S}"
+
+
+@cli.command()
+@click.pass_obj
+def resume(conninfo: str) -> None:
+    """Offer jobs again after a move to another server, at once.
+
+    After a standby has taken over, or a backup was restored, no job is offered before each host has said what
+    runs on it, because the last transactions may be lost, and a job could run twice. This ends the wait; use
+    it where none was lost.
+
+    \b
+    Example:
+      fetchwork db resume
+    """
+    from fetchwork.db import calls
+    from fetchwork.db.database import Database
+
+    with Database(conninfo) as database:
+        waited = database.run(calls.resume_offers())
+    click.echo("jobs are offered again" if waited else "nothing to do: jobs are offered")
 
 
 @cli.command()

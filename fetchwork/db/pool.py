@@ -266,7 +266,11 @@ class AsyncDatabase:
             rows = work.result()
         except psycopg.Error as error:
             translation = translate(error)
-            if connection.closed:
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and not connection.closed:
+                # a server that another one has replaced: the next connection may find that
+                await self._discard(connection)
+                self.problem = str(translation)
+            elif connection.closed:
                 self.problem = str(translation)
                 await self._discard(connection)
             else:

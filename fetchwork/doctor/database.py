@@ -68,6 +68,7 @@ def _check_one(
     if any(line.verdict == "FAIL" for line in role):
         return
     yield from _largest_ad(config, name, database)
+    yield from _move(name, database)
     yield from _readers(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:
@@ -99,6 +100,23 @@ def _schema(name: str, database: Database) -> Iterator[Line]:
         )
     else:
         yield ok("schema", f"{name}: version {version}")
+
+
+def _move(name: str, database: Database) -> Iterator[Line]:
+    """Do claims wait since the database moved to another server?"""
+    rows = database.query(
+        "SELECT machine, to_char(moved_at, 'HH24:MI:SS') AS moved_at FROM fetchwork.unsettled"
+        " ORDER BY machine NULLS LAST"
+    )
+    if rows:
+        machines = ", ".join(row["machine"] or "hosts in direct mode" for row in rows[:_SHOWN])
+        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        yield warned(
+            "database",
+            f"{name}: moved to another server, noticed at {rows[0]['moved_at']}; offers wait for {machines}"
+            f"{more}",
+            "wait for their leases, or fetchwork db resume if no transaction was lost",
+        )
 
 
 def _clock(name: str, off: float, round_trip: float) -> Line:

@@ -113,6 +113,11 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
         queue=prospects.queue,
     )
     analysis.reasons += _standing(job, prospects)
+    if database.query("SELECT FROM fetchwork.unsettled LIMIT 1"):
+        analysis.reasons.append(
+            "No job is offered now: the database has moved to another server and waits until each host has"
+            " said what runs on it (`fetchwork db status`)."
+        )
     slots = database.stream(_SLOTS, [prospects.autocluster_id])
     try:
         judged = judge_apart(job.ad, job.owner, analysis.queue, slots)

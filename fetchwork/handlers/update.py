@@ -58,7 +58,7 @@ async def update_job_info(task: Task) -> Answer:
             beat = await _heartbeat(task, key, update)
     details: dict[str, object] = {"policy": policy_action} if policy_action is not None else {}
     if beat.action == "gone":
-        task.runs.ended(session, key.run_id)
+        # it counts as a run of this host until its starter has ended
         return _end_at_once(subject, "gone", run, pid, beat.reason, **details)
     if beat.action == "end" and run is not None:
         run.end_asked = True

@@ -434,6 +434,7 @@ CREATE TABLE fetchwork.host (
     agent_location text,                        -- where that runs, as it says, and its address
     lease interval,                             -- as its agent wants it; null: setting host_lease
     lease_until timestamptz,                    -- null: no agent, so no lease; its runs have their own
+    settled_at timestamptz,                     -- its last beat of which the database knew every run
     seen_at timestamptz NOT NULL DEFAULT now(),
     -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at
     -- once.
@@ -926,13 +927,27 @@ VALUES ('0', 0);
 CREATE TABLE fetchwork.heartbeat (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
     reaped_at timestamptz NOT NULL,             -- after a longer pause every host gets a whole lease again
-    server text                                 -- it wrote last; another one means a restore or a standby
+    server text,                                -- it wrote last; another one means a restore or a standby
+    events_server text,                         -- the same, of those whose events lie behind each other
+    -- After a move (functions/maintenance/note_move.sql):
+    moved_at timestamptz,                       -- when it was noticed; null: never
+    offers_wait boolean NOT NULL DEFAULT false, -- nothing is claimed before the hosts have said what runs
+    offers_from timestamptz                     -- nor before this, for hosts in direct mode; null: none
 );
 
 COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';
 
-INSERT INTO fetchwork.heartbeat (reaped_at)
-VALUES (now());
+-- the server as functions/maintenance/server_identity.sql has it
+INSERT INTO fetchwork.heartbeat (reaped_at, server, events_server)
+SELECT now(), s.server, s.server
+FROM (
+    SELECT CASE
+        WHEN has_function_privilege('pg_control_system()', 'EXECUTE') THEN (
+            SELECT c.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+            FROM pg_control_system() AS c
+        )
+    END AS server
+) AS s;
 
 CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,

@@ -370,6 +370,17 @@ def test_owner_of_the_schema_who_cannot_end_sessions(host: TestHost) -> None:
         call('DROP ROLE "schema-owner"')
 
 
+def test_move_of_the_database_that_offers_wait_for(host: TestHost) -> None:
+    host.connection.execute(
+        "UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp(),"
+        " offers_from = clock_timestamp() + interval '1 minute'"
+    )
+    line = only([line for line in host.diagnose() if line.subject == "database" and line.verdict == "warn"])
+    assert "moved to another server" in line.text
+    assert line.text.endswith("offers wait for hosts in direct mode")
+    assert "fetchwork db resume" in line.remedy
+
+
 @root_only
 def test_owner_unknown_on_the_host(host: TestHost) -> None:
     host.connection.execute(

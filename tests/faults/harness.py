@@ -85,7 +85,7 @@ _PICTURE = {
 
 @dataclass(frozen=True)
 class HostOptions:
-    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy.
+    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy, if it goes through that.
 
     ``prelude`` is Python that the agent executes before it begins.
     """
@@ -96,6 +96,7 @@ class HostOptions:
     watch: Watch | None = None
     clock_ahead_s: float = 0.0
     address: str = "127.0.0.1"
+    through_proxy: bool = True
     wrapper: Sequence[str] = ()
     prelude: str = ""
 
@@ -118,7 +119,7 @@ class SimulatedHost:
         self.agent = AgentProcess(
             self.site.directory,
             self.name,
-            self.proxy.conninfo(self.site.conninfo),
+            self.proxy.conninfo(self.site.conninfo) if options.through_proxy else self.site.conninfo,
             agent={**AGENT, **self.site.agent},
             keyword={**KEYWORD, **self.site.keyword},
             program=_WRONG_CLOCK.format(ahead_s=options.clock_ahead_s) + options.prelude + PROGRAM,

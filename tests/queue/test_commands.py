@@ -472,3 +472,21 @@ def test_accounting_groups_are_granted(fetchwork: Run, slots: DirectQueue) -> No
         )
     finally:
         slots.connection.execute('DROP ROLE "some-one"')
+
+
+def test_after_a_move_to_another_server_it_is_said_what_offers_wait_for(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    slots.host("h1.example")
+    job = slots.submit()
+    slots.connection.execute(
+        "UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp()"
+    )
+    waits = fetchwork("db", "status").out.splitlines()
+    assert "no job is offered before these have said what they run" in waits[1]
+    assert waits[2].startswith("  h1.example, until ")
+    assert "moved to another server" in fetchwork("q", "--better-analyze", job).out
+    assert fetchwork("db", "resume").out == "jobs are offered again\n"
+    assert fetchwork("db", "resume").out == "nothing to do: jobs are offered\n"
+    assert len(fetchwork("db", "status").out.splitlines()) == 1
+    assert "moved to another server" not in fetchwork("q", "--better-analyze", job).out

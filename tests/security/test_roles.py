@@ -42,6 +42,7 @@ def test_every_column_of_every_view_is_readable(
     slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
     busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
     busy.call("set_limit", name="licence", maximum=2)
+    busy.connection.execute("UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp()")
     reader = login(role)
     columns = busy.rows(
         "SELECT table_name, column_name FROM information_schema.columns"
@@ -205,6 +206,7 @@ OF_AGENTS = {
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
+    "resume_offers",
 }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ from fetchwork.db.calls.maintenance import (
     maintain_tables,
     policy_jobs,
     preempt,
+    resume_offers,
     take_leader_task,
 )
 from fetchwork.db.calls.matching import (
@@ -208,6 +209,7 @@ __all__ = [
     "report_runs",
     "report_slots",
     "reserve_cluster",
+    "resume_offers",
     "revoke_group",
     "revoke_owner",
     "run_edge",

@@ -61,6 +61,11 @@ def maintain_tables() -> Call[None]:
     return done("maintain_tables")
 
 
+def resume_offers() -> Call[bool]:
+    """Let jobs be claimed again though hosts have not said what runs on them; False if none waited."""
+    return value_of("resume_offers")
+
+
 def policy_jobs(*, after_cluster: int, after_proc: int, page: int) -> Call[list[PolicyJob]]:
     """The next page of the jobs that don't run and have a periodic policy."""
     return records_of(

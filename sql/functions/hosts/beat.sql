@@ -11,7 +11,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE fetchwork.host AS h
-    SET seen_at = clock_timestamp(), lease_until = clock_timestamp() + fetchwork.host_lease(h)
+    SET seen_at = clock_timestamp(),
+        lease_until = clock_timestamp() + fetchwork.host_lease(h),
+        -- claims may wait for this after a move to another server (note_move)
+        settled_at = CASE
+            WHEN EXISTS (
+                SELECT FROM unnest(beat.alive) AS a (run_id)
+                LEFT JOIN fetchwork.run AS r ON r.run_id = a.run_id AND r.host_id = beat.host_id
+                WHERE r.run_id IS NULL
+            )
+                THEN h.settled_at
+            ELSE clock_timestamp()
+        END
     WHERE h.host_id = beat.host_id
         AND h.agent_version IS NOT NULL
         AND (beat.agent_id IS NULL OR h.agent_id = beat.agent_id);

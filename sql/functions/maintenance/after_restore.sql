@@ -4,8 +4,8 @@
 --
 -- Events that were written since the move and before this are put behind as well. Their ids show them where
 -- the old server's transaction ids lie ahead of this one's, else their time: then a reader may get the last
--- seconds before the move twice. Live runs need nothing: those of a host that is silent for a lease are lost,
--- the others go on.
+-- seconds before the move twice. Live runs go on, or are lost after a lease; when jobs are claimed again is
+-- said in note_move.
 --
 -- Locks: the events, ACCESS EXCLUSIVE; it waits for them 0.1 s (SQLSTATE 55P03 then), because
 -- behind this wait all who write events would queue. reap tries again.
@@ -61,7 +61,8 @@ BEGIN
     );
     UPDATE fetchwork.event_floor AS f
     SET xid_offset = new_offset;
+    PERFORM fetchwork.note_move();
     UPDATE fetchwork.heartbeat AS h
-    SET server = fetchwork.server_identity();
+    SET events_server = h.server;
 END
 $$;

@@ -17,7 +17,6 @@ DECLARE
     dead record;
     live fetchwork.run;
     ended integer := 0;
-    here text := fetchwork.server_identity();
     patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
 BEGIN
     IF NOT fetchwork.take_turn('reap') THEN
@@ -37,16 +36,19 @@ BEGIN
         SET lease_until = clock_timestamp() + fetchwork.host_lease(h)
         WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
     END IF;
-    IF beat.server <> here THEN
+    PERFORM fetchwork.note_move();
+    IF EXISTS (SELECT FROM fetchwork.heartbeat AS h WHERE h.events_server <> h.server) THEN
         BEGIN
             PERFORM fetchwork.after_restore();
         EXCEPTION
-            -- a reader keeps the events: the next call tries again
-            WHEN lock_not_available THEN here := beat.server;
+            WHEN lock_not_available THEN
+                -- a reader keeps the events: the next call tries again
+                NULL;
         END;
     END IF;
+    PERFORM fetchwork.go_on_offering(if_settled => true);
     UPDATE fetchwork.heartbeat AS h
-    SET reaped_at = clock_timestamp(), server = here;
+    SET reaped_at = clock_timestamp();
 
     FOR dead IN
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id, r.deadline >= clock_timestamp() AS host_silent

@@ -8,7 +8,9 @@
 -- position say where the slot stumbled: a hint leads past it, or every further call would fail there.
 --
 -- What the caller knows of a queue may be old. So what is paused, limited or gone is looked up here, and a
--- host that is taken for a black hole gets one job at most, when its probe is due.
+-- host that is taken for a black hole gets one job at most, when its probe is due. After a move to another
+-- server nobody gets anything until it is known what runs (functions/maintenance/note_move.sql); the first
+-- claim there may come before anybody has noticed the move.
 --
 -- Each slot's claim is a subtransaction: what goes wrong with one slot or job is that slot's "problem", and
 -- the others get theirs. Where the caller never hears the answer, each offer ends by its own deadline.
@@ -65,6 +67,12 @@ DECLARE
     behind bigint;
     n integer;
 BEGIN
+    IF EXISTS (
+        SELECT FROM fetchwork.heartbeat AS b
+        WHERE b.offers_wait OR b.server <> fetchwork.server_identity()
+    ) THEN
+        RETURN;
+    END IF;
     SELECT h.*
     INTO known
     FROM fetchwork.host AS h

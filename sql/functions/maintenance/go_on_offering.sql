@@ -1,0 +1,24 @@
+-- Does what resume_offers says, for reap as well.
+CREATE OR REPLACE FUNCTION fetchwork.go_on_offering(if_settled boolean)
+RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE fetchwork.heartbeat AS b
+    SET offers_wait = false, offers_from = NULL
+    WHERE b.offers_wait
+        AND (
+            NOT if_settled
+            OR (
+                -- a host whose first hello was lost says it again within this
+                b.moved_at < clock_timestamp() - interval '5 s'
+                AND NOT EXISTS (SELECT FROM fetchwork.unsettled)
+            )
+        );
+    IF FOUND THEN
+        PERFORM pg_notify('fetchwork_work', '');
+    END IF;
+    RETURN FOUND;
+END
+$$;

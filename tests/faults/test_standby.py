@@ -1,0 +1,123 @@
+"""A standby takes over while jobs run.
+
+Nothing that was answered is lost where it is synchronous. Where it is not, transactions are lost, and no job
+runs twice at a time all the same.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fetchwork.db import schema
+from fetchwork.pool.postgres import PostgresServer
+from tests.faults.conftest import SETTINGS
+from tests.faults.harness import Site
+from tests.faults.standby import Standby
+
+
+class Pair:
+    """A primary, its standby, and a site whose agents know both."""
+
+    def __init__(self, primary: PostgresServer, standby: Standby, site: Site) -> None:
+        self.primary = primary
+        self.standby = standby
+        self.site = site
+
+    async def until_standby_follows(self) -> None:
+        """Wait until the standby receives what the primary writes."""
+        await self.site.until(lambda: self.standby.follows)
+
+    async def until_cut_off(self) -> None:
+        """From now on the standby receives nothing; it has all until now."""
+        at = self.site.value("SELECT pg_current_wal_lsn()::text")
+        await self.site.until(lambda: self.standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{at}'") == "t")
+        await asyncio.to_thread(self.standby.cut_off)
+        await self.site.until(lambda: not self.standby.follows)
+
+    async def fail_over(self) -> None:
+        """The primary is gone for good, and the standby takes over."""
+        await asyncio.to_thread(self.primary.crash)
+        await asyncio.to_thread(self.standby.take_over)
+
+
+@pytest.fixture
+async def pair(public_directory: Callable[[], Path]) -> AsyncIterator[Pair]:
+    """Asynchronous, and no hosts yet."""
+    primary = PostgresServer(public_directory() / "primary", settings=SETTINGS, durable=False)
+    primary.start()
+    standby = Standby(primary, public_directory() / "standby")
+    try:
+        primary.create_database("site")
+        schema.init(primary.conninfo("site"))
+        standby.start()
+        both = make_conninfo(
+            primary.conninfo("site"),
+            host="127.0.0.1,127.0.0.1",
+            port=f"{primary.port},{standby.port}",
+            target_session_attrs="read-write",
+        )
+        async with Site(primary, both, public_directory()) as site:
+            pair = Pair(primary, standby, site)
+            await pair.until_standby_follows()
+            yield pair
+    finally:
+        primary.stop("immediate")
+        standby.stop("immediate")
+
+
+async def test_nothing_is_lost_with_a_synchronous_standby(pair: Pair) -> None:
+    site = pair.site
+    pair.primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    pair.primary.query("SELECT pg_reload_conf()")
+    await site.add_host(slots=4, family=True, through_proxy=False)
+    await site.add_host(slots=4, family=True, through_proxy=False)
+    site.submit([0.3] * 60)
+    await site.until(lambda: site.ledger.counts["job_exit exit"] >= 20)
+    await pair.fail_over()
+    await site.until_done()
+    assert site.faults() == []
+    assert site.overlaps() == []
+    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 0") == 60
+
+
+async def test_jobs_whose_starts_were_lost_do_not_run_twice_at_a_time(pair: Pair) -> None:
+    site = pair.site
+    await site.add_host(slots=4, family=True, through_proxy=False)
+    await site.add_host(slots=4, family=True, through_proxy=False)
+    await site.until(lambda: site.value("SELECT count(*) = 2 FROM fetchwork.host"))
+    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": true}')::text")
+    site.submit([30.0] * 8)
+    await pair.until_cut_off()
+    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
+    await site.until_running(8)
+    await pair.fail_over()
+    # of the eight jobs that run this database says that they wait; nobody gets them before they are ended
+    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
+    await site.until(lambda: site.ledger.counts["started"] >= 16)
+    assert site.overlaps() == []
+    await site.until(lambda: site.value("SELECT NOT offers_wait FROM fetchwork.heartbeat"))
+    await site.until_done()
+    assert site.violations() == []
+    assert site.overlaps() == []
+
+
+async def test_host_that_is_silent_is_waited_for(pair: Pair) -> None:
+    site = pair.site
+    await site.add_host(slots=2, family=True, through_proxy=False)
+    silent = await site.add_host(slots=2, family=True, through_proxy=False)
+    await site.until(lambda: site.value("SELECT count(*) = 2 FROM fetchwork.host"))
+    await pair.until_cut_off()
+    site.submit([60.0] * 4)
+    await site.until_running(4)
+    silent.agent.signal(signal.SIGSTOP)
+    await pair.fail_over()
+    site.submit([0.1] * 4)
+    await site.until(lambda: site.rows("SELECT machine FROM fetchwork.unsettled") == [(silent.name,)])
+    assert site.value("SELECT count(*) FROM fetchwork.run") == 0
+    silent.agent.signal(signal.SIGCONT)
+    await site.until(lambda: site.value("SELECT count(*) = 4 FROM fetchwork.job_history"))
+    assert site.overlaps() == []

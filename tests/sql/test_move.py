@@ -1,0 +1,184 @@
+"""The database moves to another server: nothing is offered before it is known what runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.direct_queue import DirectQueue
+
+
+def move(queue: DirectQueue) -> None:
+    """As after a restore: the queue believes that it was on another server."""
+    queue.scalar("reap")
+    queue.connection.execute(
+        "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1'"
+    )
+
+
+def noticed(queue: DirectQueue) -> None:
+    """The move has been known for a while."""
+    queue.scalar("reap")
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s'")
+
+
+def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[dict[str, Any]]:
+    """What a fetch of an agent gets."""
+    wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
+    return queue.call(
+        "claim_many",
+        host_id=host_id,
+        autoclusters=[autocluster for autocluster, _ in wanted],
+        prios=[prio for _, prio in wanted],
+        hints=[0] * len(wanted),
+        slots=Jsonb([{"slot": slot, "exclusive": True, "choices": [1], "weights": 1}]),
+    )
+
+
+def beat(queue: DirectQueue, host_id: int, *alive: int) -> list[tuple[int, str]]:
+    rows = queue.call("beat", host_id=host_id, alive=list(alive))
+    return [(row["run_id"], row["action"]) for row in rows]
+
+
+def test_first_claim_after_a_move_gets_nothing_before_anybody_has_noticed_it(queue: DirectQueue) -> None:
+    host = queue.host()
+    queue.submit()
+    move(queue)
+    assert claimed(queue, host) == []
+    noticed(queue)
+    assert claimed(queue, host) == []
+    beat(queue, host)
+    queue.scalar("reap")
+    assert len(claimed(queue, host)) == 1
+
+
+def test_host_whose_first_hello_was_lost_has_time_to_say_it_again(queue: DirectQueue) -> None:
+    host = queue.host("h1")
+    queue.submit()
+    move(queue)
+    queue.scalar("reap")
+    beat(queue, host)
+    queue.scalar("reap")
+    assert claimed(queue, host) == []
+    forgotten = queue.host("h2")
+    assert beat(queue, forgotten, 4711) == [(4711, "gone")]
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s'")
+    queue.scalar("reap")
+    assert claimed(queue, host) == []
+    beat(queue, forgotten)
+    queue.scalar("reap")
+    assert len(claimed(queue, host)) == 1
+
+
+def test_same_server_keeps_nobody_waiting(queue: DirectQueue) -> None:
+    host = queue.host()
+    queue.submit()
+    queue.scalar("reap")
+    queue.scalar("reap")
+    assert len(claimed(queue, host)) == 1
+
+
+def test_offers_wait_until_each_host_has_said_what_it_runs(queue: DirectQueue) -> None:
+    first, second = queue.host("h1"), queue.host("h2")
+    queue.submit()
+    move(queue)
+    noticed(queue)
+    beat(queue, first)
+    queue.scalar("reap")
+    assert claimed(queue, first) == []
+    assert queue.rows("SELECT machine FROM fetchwork.unsettled") == [("h2",)]
+    beat(queue, second)
+    queue.scalar("reap")
+    assert queue.rows("SELECT machine FROM fetchwork.unsettled") == []
+    assert len(claimed(queue, first)) == 1
+
+
+def test_host_that_runs_what_the_database_does_not_know_has_to_end_it_first(queue: DirectQueue) -> None:
+    host = queue.host()
+    queue.submit()
+    move(queue)
+    noticed(queue)
+    assert beat(queue, host, 4711) == [(4711, "gone")]
+    queue.scalar("reap")
+    assert claimed(queue, host) == []
+    assert beat(queue, host) == []
+    queue.scalar("reap")
+    assert len(claimed(queue, host)) == 1
+
+
+def test_silent_host_is_waited_for_until_its_lease_is_over(queue: DirectQueue) -> None:
+    host = queue.host("h1")
+    queue.host("h2")
+    queue.submit()
+    move(queue)
+    noticed(queue)
+    beat(queue, host)
+    queue.scalar("reap")
+    assert claimed(queue, host) == []
+    queue.connection.execute(
+        "UPDATE fetchwork.host SET lease_until = clock_timestamp() - interval '1 s' WHERE name = 'h2'"
+    )
+    queue.reap()
+    assert len(claimed(queue, host)) == 1
+
+
+def test_hosts_in_direct_mode_are_waited_for_as_long_as_their_longest_lease(queue: DirectQueue) -> None:
+    host, direct = queue.host("h1"), queue.host("h2", agent=False)
+    queue.submit_many([{}, {}])
+    run = queue.claim("slot1@h2", host_id=direct, lease_s=7200)
+    assert run is not None
+    move(queue)
+    noticed(queue)
+    beat(queue, host)
+    queue.scalar("reap")
+    assert claimed(queue, host) == []
+    left = "SELECT extract(epoch FROM until_at - clock_timestamp()) FROM fetchwork.unsettled WHERE machine IS NULL"
+    assert 7100 < queue.value(left) <= 7200
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET offers_from = clock_timestamp()")
+    queue.reap()
+    assert len(claimed(queue, host)) == 1
+
+
+def test_administrator_ends_the_wait(queue: DirectQueue) -> None:
+    host = queue.host()
+    queue.submit()
+    move(queue)
+    noticed(queue)
+    assert queue.scalar("resume_offers") is True
+    assert queue.scalar("resume_offers") is False
+    assert len(claimed(queue, host)) == 1
+
+
+def test_reader_who_keeps_the_events_does_not_keep_the_move_from_being_noticed(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    """The events are put behind later; that needs a lock that any reader's transaction holds."""
+    host = queue.host()
+    queue.submit()
+    move(queue)
+    reader = another(autocommit=False)
+    reader.rows("SELECT * FROM fetchwork.events")  # 1. keeps the table of events
+    noticed(queue)  # 2. notices the move, and leaves the events for later
+    beat(queue, host)
+    queue.scalar("reap")
+    assert len(claimed(queue, host)) == 1
+    assert queue.value("SELECT xid_offset FROM fetchwork.event_floor") == 0
+    reader.connection.rollback()
+    queue.scalar("reap")  # 3. puts them behind
+    assert queue.value("SELECT xid_offset FROM fetchwork.event_floor") > 0
+
+
+@pytest.mark.parametrize("sequence", ["cluster_id", "run_id", "position"])
+def test_ids_of_lost_transactions_are_not_given_out_again(queue: DirectQueue, sequence: str) -> None:
+    before = queue.value(f"SELECT nextval('fetchwork.{sequence}')")
+    move(queue)
+    noticed(queue)
+    assert queue.value(f"SELECT nextval('fetchwork.{sequence}')") > before + 9000
+
+
+def test_ids_at_their_end_begin_anew(queue: DirectQueue) -> None:
+    queue.connection.execute("SELECT setval('fetchwork.cluster_id', 2147483640)")
+    move(queue)
+    noticed(queue)
+    assert queue.submit().split(".")[0] == "1"
