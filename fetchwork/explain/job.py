@@ -113,7 +113,7 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
         queue=prospects.queue,
     )
     analysis.reasons += _standing(job, prospects)
-    if database.query("SELECT FROM fetchwork.unsettled LIMIT 1"):
+    if database.query("SELECT EXISTS (SELECT FROM fetchwork.unsettled) AS waits")[0]["waits"]:
         analysis.reasons.append(
             "No job is offered now: the database has moved to another server and waits until each host has"
             " said what runs on it (`fetchwork db status`)."
