@@ -93,6 +93,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.note_submission,
     fetchwork.submitted_as,
     fetchwork.lacking_contents,
+    fetchwork.put_whole_contents,
     fetchwork.begin_content,
     fetchwork.put_content_chunk,
     fetchwork.end_content,
@@ -139,6 +140,7 @@ GRANT EXECUTE ON FUNCTION
     -- its files
     fetchwork.run_files,
     fetchwork.read_chunk,
+    fetchwork.put_whole_outputs,
     fetchwork.begin_output,
     fetchwork.put_output_chunk,
     fetchwork.keep_outputs,

@@ -94,6 +94,9 @@
 \ir functions/files/complete_content.sql
 \ir functions/files/delete_contents.sql
 \ir functions/files/lacking_contents.sql
+\ir functions/files/add_whole_contents.sql
+\ir functions/files/put_whole_contents.sql
+\ir functions/files/put_whole_outputs.sql
 \ir functions/files/begin_content.sql
 \ir functions/files/put_content_chunk.sql
 \ir functions/files/end_content.sql

@@ -62,6 +62,7 @@ def cli(
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json
     """
+    from fetchwork.cli.moving import moving
     from fetchwork.queue import descriptions, jobads, statements, submission
 
     text = descriptions.read_file(file)
@@ -93,7 +94,8 @@ def cli(
             output.echo(f"fetchwork: warning: not checked by the database: {error}", err=True)
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
         return
-    result = session.submit(description, owner=owner, extra=extra)
+    with moving("sending files") as progress:
+        result = session.submit(description, owner=owner, extra=extra, progress=progress)
     if as_json:
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 import psycopg
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.call import Call, Row
@@ -70,6 +71,12 @@ class Database:
     def run(self, call: Call[T], *, timeout_s: float | None = None) -> T:
         """The result of a call of a SQL function (``fetchwork.db.calls``)."""
         return call.read(self.query(*call.statement(), timeout_s=timeout_s))
+
+    def carry(self, call: Call[T]) -> T:
+        """As ``run``, for a call that carries or brings bytes: they travel as they are, not as text."""
+        with self._lock, translated():
+            cursor = psycopg.Cursor(self._open(), row_factory=dict_row)
+            return call.read(cursor.execute(*call.statement(), binary=True).fetchall())
 
     def query(self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""

@@ -19,6 +19,7 @@ from fetchwork.queue.synchronous import Queue
 from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
 if TYPE_CHECKING:
+    from fetchwork.queue.contents import Progress
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
     from fetchwork.queue.submission import Description, SubmitResult
 
@@ -56,12 +57,13 @@ class AsyncQueue:
         queue: str | None = None,
         *,
         owner: str | None = None,
+        progress: Progress | None = None,
     ) -> SubmitResult:
         """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions is not asynchronous."""
 
         def put() -> SubmitResult:
             with Queue(self._conninfo) as own:
-                return own.submit(description, count, spool, itemdata, queue, owner=owner)
+                return own.submit(description, count, spool, itemdata, queue, owner=owner, progress=progress)
 
         return await asyncio.to_thread(put)
 

@@ -31,14 +31,12 @@ from fetchwork.queue.views import Json
 # set by the queue for each job, whatever the ads say
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
 
-_NO_TRANSFER = "fetched work has no file transfer; jobs see the file system of the execute host"
 _MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
 _ONE_SLOT = "a fetched job runs in one slot"
 
 #: commands that fetched work does not honour and that leave no trace in the ad -> (values that ask for
 #: nothing, the reason)
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
-    "transfer_executable": (("false", "no", "0"), _NO_TRANSFER),
     "max_materialize": ((), _MATERIALIZE),
     "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
     "deferral_time": ((), "the clause that HTCondor adds to requirements is true in a schedd's queue only"),
@@ -90,6 +88,7 @@ _NO_MARK = {
     "submit_warn_duplicate_matches",
     "submit_warn_empty_matches",
     "transfer_error",
+    "transfer_executable",
     "transfer_input",
     "transfer_output",
 }

@@ -10,6 +10,7 @@ from fetchwork.client.link import SILENCE_S, Link, acting_owner, socket_path
 from fetchwork.client.wire import CHANGES, Json
 
 if TYPE_CHECKING:
+    from fetchwork.queue.contents import Progress
     from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
@@ -61,9 +62,10 @@ class RemoteSession:
         owner: str | None = None,
         extra: Mapping[str, object] | None = None,
         queue: str | None = None,
+        progress: Progress | None = None,
         key: str | None = None,
     ) -> SubmitResult:
-        """Put jobs into the queue as ``submission.put`` does.
+        """Put jobs into the queue as ``submission.put`` does; ``progress`` is the access point's own.
 
         Paths and programs of the description are those of this process's account, directory and environment.
         ``key`` names the submission: one that was made under it is not made again, and is the result.

@@ -16,6 +16,7 @@ from fetchwork.queue.ask import Ask, Ended, Evaluate, Found, Item, Memory, Quest
 
 if TYPE_CHECKING:
     from fetchwork.db.pool import AsyncDatabase
+    from fetchwork.queue.contents import Progress
     from fetchwork.queue.submission import Description, SubmitResult
 
 
@@ -80,6 +81,7 @@ class Session:
         owner: str | None = None,
         extra: Mapping[str, object] | None = None,
         queue: str | None = None,
+        progress: Progress | None = None,
     ) -> SubmitResult:
         """Put jobs into the queue (``submission.put``)."""
         from fetchwork.queue import submission
@@ -92,6 +94,7 @@ class Session:
             owner=owner,
             extra=extra,
             queue=queue,
+            progress=progress,
         )
 
     def check(

@@ -15,12 +15,14 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
 from fetchwork.db.database import Database
-from fetchwork.errors import SubmitError
-from fetchwork.queue import descriptions, jobads
+from fetchwork.errors import NotFound, SubmitError
+from fetchwork.queue import contents as stored
+from fetchwork.queue import descriptions, inputs, jobads
 from fetchwork.queue.views import Json
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import Submit
+    from fetchwork.queue.contents import Progress
 
 #: an ad of HTCondor's bindings, or one in HTCondor's JSON form
 Ad: TypeAlias = ClassAd | Json
@@ -30,6 +32,8 @@ Description: TypeAlias = "Submit | str | Ad | Sequence[Ad]"
 # the most that one call of submit_ads brings: the server parses it as one value
 MAX_JOBS = 5000
 MAX_BYTES = 4 * 1024 * 1024
+# a content may go while a submission is about to name it
+_TRIES = 3
 
 
 class SubmitResult:
@@ -78,10 +82,12 @@ def put(
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
+    progress: Progress | None = None,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
-    ``extra`` are attributes that every job gets.
+    ``extra`` are attributes that every job gets. The files that the jobs need are stored first; ``progress``
+    is told how many bytes of how many are sent.
     """
     with database.transaction():
         cluster = database.run(calls.reserve_cluster())
@@ -94,15 +100,39 @@ def put(
             extra=extra,
             queue=queue,
         )
-        (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
-        number = 0
-        for chunk in chunks(jobs.own):
-            # the first call makes the cluster
-            common = jobs.common if number == 0 else None
-            database.run(calls.submit_ads(common=common, procs=chunk, cluster=cluster))
-            number += len(chunk)
-        if not number:
-            raise SubmitError("nothing to submit: no jobs; allowed: one or more")
+        needs = inputs.needed(jobs, inputs.shared_directories())
+        if not needs.files:
+            return _put(database, cluster, needs, {})
+    # from here on the cluster is reserved: what the files take must not be one transaction with the rest
+    contents = stored.measured(needs.paths())
+    for left in reversed(range(_TRIES)):
+        stored.send(database, _owner_of(needs.jobs), needs, contents, progress=progress)
+        try:
+            with database.transaction():
+                return _put(database, cluster, needs, contents)
+        except NotFound:
+            # the last job that needed a content has just ended, and the content gone with it
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _put(
+    database: Database, cluster: int, needs: inputs.Needed, contents: Mapping[str, stored.Content]
+) -> SubmitResult:
+    """Put jobs and the list of their files into the queue, in the caller's transaction."""
+    jobs = needs.jobs
+    (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
+    number = 0
+    for chunk in chunks(jobs.own):
+        # the first call makes the cluster
+        common = jobs.common if number == 0 else None
+        database.run(calls.submit_ads(common=common, procs=chunk, cluster=cluster))
+        number += len(chunk)
+    if not number:
+        raise SubmitError("nothing to submit: no jobs; allowed: one or more")
+    for files in stored.described(needs, contents):
+        database.run(calls.add_job_files(cluster=cluster, files=files))
     state = JobStatus.HELD if jobs.common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     of_queue = {
         "ClusterId": cluster,
@@ -113,6 +143,14 @@ def put(
         "MyType": "Job",
     }
     return SubmitResult(cluster, number, jobs.common | of_queue)
+
+
+def _owner_of(jobs: jobads.Jobs) -> str:
+    """Whose files those of the jobs are; raises SubmitError where a cluster's jobs have several owners."""
+    owners = {str(ad.get("Owner")) for ad in ({**jobs.common, **own} for own in jobs.own)}
+    if len(owners) > 1:
+        raise SubmitError("jobs with files have several owners; allowed: one owner for each submission")
+    return owners.pop() if owners else ""
 
 
 class _Unwanted(Exception):
@@ -128,7 +166,11 @@ def check(
 ) -> None:
     """Raise what ``put`` would raise, and put nothing into the queue."""
     with contextlib.suppress(_Unwanted), database.transaction():
-        put(database, description, owner=owner, extra=extra)
+        cluster = database.run(calls.reserve_cluster())
+        jobs = prepared(description, cluster=cluster, owner=owner, extra=extra)
+        needs = inputs.needed(jobs, inputs.shared_directories())
+        stored.check_room(database, _owner_of(needs.jobs), needs, stored.measured(needs.paths()))
+        _put(database, cluster, inputs.Needed(needs.jobs, [], {}), {})
         raise _Unwanted
 
 

@@ -21,6 +21,7 @@ from fetchwork.queue.session import CONNINFO, Session
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
     from fetchwork.classad.values import ClassAd
+    from fetchwork.queue.contents import Progress
     from fetchwork.queue.events import JobEvent
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
     from fetchwork.queue.submission import Description, SubmitResult
@@ -72,18 +73,22 @@ class Queue:
         queue: str | None = None,
         *,
         owner: str | None = None,
+        progress: Progress | None = None,
     ) -> SubmitResult:
         """Put jobs into the queue as one cluster: all of them, or none.
 
         ``description`` is a ``Submit`` object or the text of a submit description, or an ad, or a list of ads
         (``ClassAd`` objects, or dicts in HTCondor's JSON form). ``owner`` is the account on the execute hosts
         that they run as; a description has none of its own, and runs as the caller's account by default.
-        ``queue`` are the arguments of a queue statement in place of the description's.
+        ``queue`` are the arguments of a queue statement in place of the description's. Input files are stored
+        first (files/FILES.md); ``progress`` is told how many bytes of how many are sent.
         Raises SubmitError for what can't be honoured.
         """
         if spool:
-            raise ValueError("spool: fetched work has no file transfer; jobs see the execute host's files")
-        return self._session.submit(description, count=count, itemdata=itemdata, owner=owner, queue=queue)
+            raise ValueError("spool: input files are stored in any case; say should_transfer_files = YES")
+        return self._session.submit(
+            description, count=count, itemdata=itemdata, owner=owner, queue=queue, progress=progress
+        )
 
     @overload
     def query(

@@ -100,6 +100,10 @@ _CONTEXT = {
     "gpus_m": "request_gpus = 1\n",
     "require_gpus": "request_gpus = 1\n",
     "cron_": "cron_minute = 5\n",
+    "transfer_input": "input = /etc/hostname\n",
+    "transfer_output": "output = /tmp/out\nshould_transfer_files = YES\n",
+    "transfer_error": "error = /tmp/err\n",
+    "when_to_transfer_output": "should_transfer_files = YES\n",
     "deferral_": "deferral_time = 1800000000\n",
     "container_service": "container_image = x.sif\n",
 }
@@ -123,16 +127,12 @@ HINTS = {
     "noop_job_exit_signal": "of noop_job, which is refused",
     "notification": "nothing is mailed; follow the events",
     "notify_user": "nothing is mailed; follow the events",
-    "skip_filechecks": "files are those of the execute host, so none is checked",
+    "skip_filechecks": "input files that are stored are read at submit, others are not looked at",
     "stack_size": "of the standard universe, which HTCondor has no more",
     "stream_error": "the job writes to the file itself",
     "stream_input": "the job reads the file itself",
     "stream_output": "the job writes to the file itself",
     "submit_event_notes_attrs": "the submit event has what submit_event_notes says",
-    "transfer_error": "the job writes to the file itself",
-    "transfer_input": "the job reads the file itself",
-    "transfer_output": "the job writes to the file itself",
-    "when_to_transfer_output": "nothing is transferred",
 }
 
 

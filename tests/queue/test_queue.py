@@ -104,7 +104,7 @@ def test_ads_go_in_as_objects_or_in_json_form(queue: Queue) -> None:
 
 
 def test_spooling_is_refused(queue: Queue) -> None:
-    with pytest.raises(ValueError, match="no file transfer"):
+    with pytest.raises(ValueError, match="input files are stored in any case"):
         queue.submit(SLEEP + "queue\n", spool=True)
 
 

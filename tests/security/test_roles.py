@@ -184,6 +184,7 @@ OF_SUBMITTERS = {
     "note_submission",
     "submitted_as",
     "lacking_contents",
+    "put_whole_contents",
     "begin_content",
     "put_content_chunk",
     "end_content",
@@ -201,7 +202,7 @@ OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",
     "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
-    "run_files", "read_chunk", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
+    "run_files", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

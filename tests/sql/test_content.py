@@ -160,6 +160,31 @@ def test_a_chunk_that_is_not_what_was_announced_is_refused(
     assert store(queue, data) != begun["content_id"]
 
 
+def test_small_contents_are_stored_in_one_call(queue: DirectQueue) -> None:
+    store(queue, b"known")
+    datas = [b"known", b"new", b"new", b"", os.urandom(CHUNK_BYTES)]
+    for _ in range(2):
+        queue.call("put_whole_contents", owner="alice", datas=datas)
+        assert contents(queue) == 4
+    asked = {"sha256s": list(map(sha256, datas)), "sizes": list(map(len, datas)), "job_bytes": 0}
+    assert queue.scalar("lacking_contents", owner="alice", **asked) == []
+    assert stored_bytes(queue) == 8 + CHUNK_BYTES
+    submit(queue, described("a", datas[4]), described("b", b"new"), described("c", b""))
+    run = queue.started()
+    files = plan(queue, run)
+    assert [read(queue, run, files[name]) for name in "abc"] == [datas[4], b"new", b""]
+    assert refused(queue, "put_whole_contents", owner="alice", datas=[b"x" * (CHUNK_BYTES + 1)])[0] == "FWINV"
+    assert queue.of(run, "put_whole_outputs", datas=datas) is True
+    manifest = [described(str(n), data) for n, data in enumerate(datas)]
+    assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
+    assert queue.of(run, "put_whole_outputs", datas=datas) is True
+    assert contents(queue) == 8
+    assert queue.finish(run) == "completed"
+    assert queue.of(run, "put_whole_outputs", datas=datas) is False
+    queue.set("max_owner_file_bytes", 1)
+    assert refused(queue, "put_whole_contents", owner="alice", datas=[b"xx"])[0] == "FWDEN"
+
+
 def test_an_empty_file_is_a_content_too(queue: DirectQueue) -> None:
     store(queue, b"")
     submit(queue, described("empty", b""))

@@ -97,6 +97,11 @@ def put_output_chunk(
     )
 
 
+def put_whole_outputs(*, run_id: int, token: str | UUID, datas: Sequence[bytes]) -> Call[bool]:
+    """Store contents of at most one chunk each that a live run leaves; False if the run is over."""
+    return value_of("put_whole_outputs", {"run_id": run_id, "token": proof(token), "datas": list(datas)})
+
+
 def keep_outputs(
     *, run_id: int, token: str | UUID, manifest: Sequence[JsonObject], spool: bool = False
 ) -> Call[str]:
@@ -155,6 +160,11 @@ def lacking_contents(
         "lacking_contents",
         {"owner": owner, "sha256s": list(sha256s), "sizes": list(sizes), "job_bytes": job_bytes},
     )
+
+
+def put_whole_contents(*, owner: str, datas: Sequence[bytes]) -> Call[None]:
+    """Store contents of at most one chunk each, those that are not there yet."""
+    return done("put_whole_contents", {"owner": owner, "datas": list(datas)})
 
 
 def begin_content(*, owner: str, sha256: str, size: int) -> Call[BegunContent]:

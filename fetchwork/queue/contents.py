@@ -1,0 +1,227 @@
+"""The contents of input files, into the database: each once, what is there is not sent again.
+
+A file is read twice: for its hash, and to be sent. Each chunk is compared with what the first reading saw, so
+a file that changes in between is noticed, and nothing is stored under a hash that is not its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol, TypeAlias
+
+from fetchwork.db import calls
+from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.database import Database
+from fetchwork.errors import SubmitError
+from fetchwork.queue.inputs import InputFile, Needed
+from fetchwork.queue.views import Json
+
+__all__ = ["Content", "Progress", "check_room", "described", "measured", "read_chunks", "send"]
+
+#: told how many bytes of how many are sent
+Progress: TypeAlias = Callable[[int, int], None]
+#: small contents travel together: so many bytes, so many of them
+_TOGETHER_BYTES = 4 * CHUNK_BYTES
+_TOGETHER = 500
+#: rows of job_file in one call
+_ROWS = 5000
+#: a content whose chunks do not make it is begun anew so often
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file held when it was read."""
+
+    path: str
+    size: int
+    #: in hex
+    sha256: str
+    #: of its chunks
+    chunks: tuple[bytes, ...]
+
+
+class Source(Protocol):
+    """Where the chunks of a file come from."""
+
+    def __call__(self, path: str, numbers: Sequence[int]) -> Iterator[bytes]: ...
+
+
+def measured(paths: Iterable[str]) -> dict[str, Content]:
+    """Read files for their hashes; raises SubmitError for one that can't be read."""
+    return {path: _measure(path) for path in paths}
+
+
+def _measure(path: str) -> Content:
+    whole = hashlib.sha256()
+    chunks = []
+    size = 0
+    try:
+        with _opened(path) as file:
+            while data := file.read(CHUNK_BYTES):
+                whole.update(data)
+                chunks.append(hashlib.sha256(data).digest())
+                size += len(data)
+    except OSError as error:
+        raise SubmitError(f"cannot open input '{path}': {error.strerror}") from None
+    return Content(path, size, whole.hexdigest(), tuple(chunks))
+
+
+def _opened(path: str) -> BinaryIO:
+    # a pipe that took the file's place must not stop the submission
+    return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: PTH123
+
+
+def read_chunks(path: str, numbers: Sequence[int]) -> Iterator[bytes]:
+    """Chunks of a file of this machine."""
+    try:
+        with _opened(path) as file:
+            for n in numbers:
+                file.seek(n * CHUNK_BYTES)
+                yield file.read(CHUNK_BYTES)
+    except OSError as error:
+        raise SubmitError(f"cannot open input '{path}': {error.strerror}") from None
+
+
+def send(
+    database: Database,
+    owner: str,
+    needs: Needed,
+    contents: Mapping[str, Content],
+    *,
+    source: Source = read_chunks,
+    progress: Progress | None = None,
+) -> None:
+    """Store the contents that the owner lacks. Outside of a transaction: what was sent stays sent.
+
+    Raises DatabaseRefused before a byte is sent where there is no room for them, SubmitError for a file that
+    changes while it is sent.
+    """
+    lacking = check_room(database, owner, needs, contents)
+    sending = _Sending(database, owner, source, sum(one.size for one in lacking), progress)
+    sending.whole([one for one in lacking if one.size <= CHUNK_BYTES])
+    for one in lacking:
+        if one.size > CHUNK_BYTES:
+            sending.in_chunks(one)
+
+
+def check_room(
+    database: Database, owner: str, needs: Needed, contents: Mapping[str, Content]
+) -> list[Content]:
+    """The contents that the owner lacks; raises DatabaseRefused where there is no room for them."""
+    unique = list({(one.sha256, one.size): one for one in contents.values()}.values())
+    if not unique:
+        return []
+    numbers = database.run(
+        calls.lacking_contents(
+            owner=owner,
+            sha256s=[one.sha256 for one in unique],
+            sizes=[one.size for one in unique],
+            job_bytes=_largest(needs, contents),
+        )
+    )
+    return [unique[n - 1] for n in numbers]
+
+
+def _largest(needs: Needed, contents: Mapping[str, Content]) -> int:
+    """Bytes of the files of the job with the most."""
+
+    def bytes_of(files: Sequence[InputFile]) -> int:
+        return sum(contents[one.path].size for one in files if one.path is not None and one.path in contents)
+
+    return bytes_of(needs.common) + max(map(bytes_of, needs.own.values()), default=0)
+
+
+def described(needs: Needed, contents: Mapping[str, Content]) -> Iterator[list[Json]]:
+    """The files of jobs as ``add_job_files`` takes them, in lists of a bounded length."""
+    rows: list[Json] = []
+    every: list[tuple[int | None, Sequence[InputFile]]] = [(None, needs.common), *needs.own.items()]
+    for proc, files in every:
+        for one in files:
+            row: Json = {"name": one.name, "mode": one.mode}
+            if proc is not None:
+                row["proc"] = proc
+            if one.url is not None:
+                row["url"] = one.url
+            if one.path is not None:
+                row["path"] = one.path
+                if one.path in contents and not one.name.endswith("/"):
+                    content = contents[one.path]
+                    row |= {"size": content.size, "sha256": content.sha256}
+            rows.append(row)
+            if len(rows) >= _ROWS:
+                yield rows
+                rows = []
+    if rows:
+        yield rows
+
+
+class _Sending:
+    def __init__(
+        self, database: Database, owner: str, source: Source, total: int, progress: Progress | None
+    ) -> None:
+        self._database = database
+        self._owner = owner
+        self._source = source
+        self._total = total
+        self._progress = progress
+        self._sent = 0
+
+    def whole(self, contents: Sequence[Content]) -> None:
+        """Send contents of one chunk, several in a call."""
+        together: list[bytes] = []
+        size = 0
+        for one in contents:
+            data = b"".join(self._chunks(one, range(len(one.chunks))))
+            if together and (size + len(data) > _TOGETHER_BYTES or len(together) >= _TOGETHER):
+                self._put(together, size)
+                together, size = [], 0
+            together.append(data)
+            size += len(data)
+        if together:
+            self._put(together, size)
+
+    def _put(self, datas: list[bytes], size: int) -> None:
+        self._database.carry(calls.put_whole_contents(owner=self._owner, datas=datas))
+        self._tell(size)
+
+    def in_chunks(self, content: Content) -> None:
+        """Send the chunks of a content that are not there."""
+        for _ in range(_TRIES):
+            begun = self._database.run(
+                calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
+            )
+            there = set(begun.chunks)
+            numbers = [n for n in range(len(content.chunks)) if n not in there]
+            if begun.complete:
+                numbers = []
+            self._tell(content.size - _bytes(content, numbers))
+            for n, data in zip(numbers, self._chunks(content, numbers), strict=True):
+                self._database.carry(
+                    calls.put_content_chunk(
+                        content_id=begun.content_id, n=n, data=data, sha256=content.chunks[n].hex()
+                    )
+                )
+                self._tell(len(data))
+            if self._database.run(calls.end_content(content_id=begun.content_id)):
+                return
+            self._sent -= content.size
+        raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
+
+    def _chunks(self, content: Content, numbers: Sequence[int]) -> Iterator[bytes]:
+        for n, data in zip(numbers, self._source(content.path, numbers), strict=True):
+            if hashlib.sha256(data).digest() != content.chunks[n]:
+                raise SubmitError(f"input '{content.path}' changed while it was sent")
+            yield data
+
+    def _tell(self, size: int) -> None:
+        self._sent += size
+        if self._progress is not None:
+            self._progress(self._sent, self._total)
+
+
+def _bytes(content: Content, numbers: Sequence[int]) -> int:
+    return sum(min(CHUNK_BYTES, content.size - n * CHUNK_BYTES) for n in numbers)

@@ -1,0 +1,332 @@
+"""Files that travel with jobs, from the submitter's side: which are stored, and how outputs come back."""
+
+import getpass
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.errors import DatabaseRefused, SubmitError
+from fetchwork.queue import Queue, inputs
+from fetchwork.queue import contents as stored
+from fetchwork.queue.jobads import Jobs
+from tests.direct_queue import DirectQueue
+
+ME = getpass.getuser() if os.geteuid() else "alice"
+KEEP = {"PreserveRelativePaths": True}
+YES = {"ShouldTransferFiles": "YES", "Cmd": "/bin/true", "TransferExecutable": False}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory with files in it, to be Iwd."""
+    (tmp_path / "d/sub").mkdir(parents=True)
+    (tmp_path / "d/sub").chmod(0o750)
+    for name in ("a", "b", "d/one", "d/sub/two"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "exe").write_text("#!/bin/sh\n")
+    (tmp_path / "exe").chmod(0o700)
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "linked").symlink_to("d")
+    os.mkfifo(tmp_path / "d/pipe")
+    return tmp_path
+
+
+def names(home: Path, **ad: Any) -> dict[str, str | None]:
+    """What a job needs, by its names: from which path of home, or which URL."""
+    found = inputs.needed(Jobs({"Iwd": str(home), **YES, **ad}, [{}]), ["/"])
+    return {one.name: one.url or os.path.relpath(str(one.path), home) for one in found.common}
+
+
+@pytest.mark.parametrize(
+    ("listed", "more", "expected"),
+    [
+        ("a, b", {}, {"a": "a", "b": "b"}),
+        ("d", {}, {"d/": "d", "d/one": "d/one", "d/sub/": "d/sub", "d/sub/two": "d/sub/two"}),
+        ("d/", {}, {"one": "d/one", "sub/": "d/sub", "sub/two": "d/sub/two"}),
+        ("d/sub", {}, {"sub/": "d/sub", "sub/two": "d/sub/two"}),
+        ("link", {}, {"link": "link"}),
+        ("linked/", {}, {"one": "linked/one", "sub/": "linked/sub", "sub/two": "linked/sub/two"}),
+        ("d/one, ./d/sub/../one", {}, {"one": "d/sub/../one"}),
+        ("https://h/x/y.dat?k=v#f", {}, {"y.dat": "https://h/x/y.dat?k=v#f"}),
+        (
+            "d/sub/two",
+            {"PreserveRelativePaths": True},
+            {"d/": "d", "d/sub/": "d/sub", "d/sub/two": "d/sub/two"},
+        ),
+        ("d/sub", {"PreserveRelativePaths": True}, {"d/": "d", "d/sub/": "d/sub", "d/sub/two": "d/sub/two"}),
+        ("d/sub/", {"PreserveRelativePaths": True}, {"d/": "d", "d/sub/": "d/sub", "d/sub/two": "d/sub/two"}),
+        ("", {"In": "a"}, {"a": "a"}),
+        ("", {"In": "/dev/null"}, {}),
+        ("", {"In": "a", "TransferIn": False}, {}),
+        (
+            "",
+            {"PublicInputFiles": "a", "TransferPlugins": "x=b;y = d/one"},
+            {"a": "a", "b": "b", "one": "d/one"},
+        ),
+        ("a", {"Cmd": "exe", "TransferExecutable": True}, {"a": "a", "exe": "exe"}),
+    ],
+)
+def test_inputs_are_those_of_htcondor_s_rules(
+    home: Path, listed: str, more: dict[str, Any], expected: dict[str, str]
+) -> None:
+    found = names(home, TransferInput=listed, **more)
+    assert {name: normal(path) for name, path in found.items()} == {
+        name: normal(path) for name, path in expected.items()
+    }
+
+
+def normal(path: str | None) -> str | None:
+    return path if path is None or "://" in path else os.path.normpath(path)
+
+
+def test_an_absolute_name_lands_under_its_last_part(home: Path) -> None:
+    assert names(home, TransferInput=f"{home}/d/one", PreserveRelativePaths=True) == {"one": "d/one"}
+
+
+def test_files_keep_their_modes_and_what_is_to_run_gets_one(home: Path) -> None:
+    (home / "a").chmod(0o640)
+    needs = inputs.needed(
+        Jobs(
+            {"Iwd": str(home), **YES, "Cmd": "exe", "TransferExecutable": True, "TransferInput": "a, d"}, [{}]
+        ),
+        ["/"],
+    )
+    modes = {one.name: one.mode for one in needs.common}
+    assert (modes["a"], modes["exe"], modes["d/sub/"]) == (0o640, 0o755, 0o750)
+
+
+@pytest.mark.parametrize(
+    ("ad", "problem"),
+    [
+        ({"TransferInput": "missing"}, "cannot open input '{home}/missing': No such file or directory"),
+        ({"In": "missing"}, "cannot open input '{home}/missing': No such file or directory"),
+        ({"TransferInput": "linked"}, "input '{home}/linked' is a link to a directory; allowed"),
+        ({"TransferInput": "../x", "PreserveRelativePaths": True}, "cannot open input"),
+        ({"TransferInput": "d/../a", "PreserveRelativePaths": True}, "input 'd/../a' leaves Iwd; allowed"),
+        ({"TransferInput": "https://h/"}, "input 'https://h/' has no file name"),
+        ({"TransferInput": "a/"}, "cannot open input '{home}/a/': Not a directory"),
+    ],
+)
+def test_an_input_that_cannot_be_kept_is_said_at_submit(home: Path, ad: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SubmitError) as caught:
+        names(home, **ad)
+    assert str(caught.value).startswith(problem.format(home=home))
+
+
+@pytest.mark.parametrize(
+    ("ad", "shared", "says", "kept"),
+    [
+        ({}, ["/"], None, 0),
+        ({"ShouldTransferFiles": "NO"}, [], None, 0),
+        ({"ShouldTransferFiles": "YES"}, ["/"], "sandbox", 1),
+        ({"ShouldTransferFiles": "IF_NEEDED"}, ["/"], None, 0),
+        ({"ShouldTransferFiles": "IF_NEEDED"}, [], "stored", 1),
+        ({}, ["/elsewhere"], "stored", 1),
+        ({}, ["{home}", "/data"], "shared:{home},/data", 0),
+        ({"Iwd": "/var"}, ["{home}"], "stored", 1),
+        ({}, ["{home}x"], "stored", 1),
+        # what lies at a URL lies under no directory
+        ({"TransferInput": "https://h/f"}, ["/"], "sandbox", 1),
+        ({"OutputDestination": "https://h/f"}, ["/"], "sandbox", 1),
+        ({"TransferOutputRemaps": "a=b;c=https://h/f"}, ["/"], "sandbox", 1),
+    ],
+)
+def test_a_job_says_what_matching_has_to_know_of_its_files(
+    home: Path, ad: dict[str, Any], shared: list[str], says: str | None, kept: int
+) -> None:
+    whole = {
+        "Iwd": str(home),
+        "Cmd": "/bin/true",
+        "TransferExecutable": False,
+        "TransferInput": f"{home}/a",
+        **ad,
+    }
+    needs = inputs.needed(Jobs(whole, [{}]), [one.format(home=home) for one in shared])
+    assert needs.jobs.common.get("FetchWorkFiles") == (None if says is None else says.format(home=home))
+    assert len(needs.common) == kept
+
+
+# Into the queue
+
+
+def description(home: Path, *lines: str, queue: str = "queue") -> str:
+    return "\n".join(
+        [f"initialdir = {home}", f"executable = {home}/exe", "should_transfer_files = YES", *lines, queue, ""]
+    )
+
+
+WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"
+
+
+def rows(slots: DirectQueue, cluster: int) -> dict[tuple[int, str], bytes | None]:
+    """The files of a cluster as they are stored: by proc and name, whole."""
+    return {
+        (proc, name): slots.value(
+            "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s",
+            content,
+        )
+        for proc, name, content in slots.rows(
+            "SELECT proc_id, name, content_id FROM fetchwork.job_file WHERE cluster_id = %s", cluster
+        )
+    }
+
+
+def test_a_description_s_files_are_stored_with_it(queue: Queue, slots: DirectQueue, home: Path) -> None:
+    large = os.urandom(2 * CHUNK_BYTES + 7)
+    (home / "large").write_bytes(large)
+    told: list[tuple[int, int]] = []
+    result = queue.submit(
+        description(
+            home,
+            "transfer_input_files = large, $(item), https://h/u",
+            "input = a",
+            queue="queue item in (b, d/one)",
+        ),
+        owner=ME,
+        progress=lambda sent, total: told.append((sent, total)),
+    )
+    assert rows(slots, result.cluster()) == {
+        (-1, "large"): large,
+        (-1, "exe"): b"#!/bin/sh\n",
+        (-1, "a"): b"a",
+        (-1, "u"): None,
+        (0, "b"): b"b",
+        (1, "one"): b"d/one",
+    }
+    assert queue.query(projection=["FetchWorkFiles"])[0]["FetchWorkFiles"] == "sandbox"
+    total = len(large) + len("#!/bin/sh\n" + "a" + "b" + "d/one")
+    assert told[-1] == (total, total)
+    assert [sent for sent, _ in told] == sorted(sent for sent, _ in told)
+
+
+def test_ten_thousand_jobs_with_one_input_store_and_read_it_once(
+    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    measure = stored._measure
+
+    def watched(path: str) -> stored.Content:
+        read.append(path)
+        return measure(path)
+
+    monkeypatch.setattr(stored, "_measure", watched)
+    result = queue.submit(
+        description(home, "transfer_input_files = a", "arguments = $(Process)", queue="queue 10000"), owner=ME
+    )
+    assert result.num_procs() == 10000
+    assert sorted(read) == [str(home / "a"), str(home / "exe")]
+    assert rows(slots, result.cluster()) == {(-1, "a"): b"a", (-1, "exe"): b"#!/bin/sh\n"}
+    queue.submit(description(home, "transfer_input_files = a"), owner=ME)
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 2
+
+
+def test_a_job_that_says_nothing_stores_nothing(
+    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = f"initialdir = {home}\nexecutable = exe\ntransfer_input_files = a\nqueue\n"
+    queue.submit(plain, owner=ME)
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ? 'FetchWorkFiles'") == 0
+    monkeypatch.setenv(inputs.VARIABLE, "")
+    monkeypatch.chdir(home)
+    result = queue.submit(plain, owner=ME)
+    assert rows(slots, result.cluster()) == {(-1, "a"): b"a", (-1, "exe"): b"#!/bin/sh\n"}
+
+
+def test_a_submission_that_is_refused_leaves_no_job_and_no_reservation(
+    queue: Queue, slots: DirectQueue, home: Path
+) -> None:
+    slots.set("max_file_bytes", 5)
+    with pytest.raises(DatabaseRefused, match="a file has 10 bytes; allowed: 5"):
+        queue.submit(description(home, "transfer_input_files = a"), owner=ME)
+    # nothing was sent
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    with pytest.raises(SubmitError, match="cannot open input"):
+        queue.submit(description(home, "transfer_input_files = missing"), owner=ME)
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+    assert slots.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 1
+
+
+def test_a_file_that_changes_while_it_is_sent_is_noticed(
+    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (10, CHUNK_BYTES + 10):
+        (home / "a").write_bytes(os.urandom(size))
+        send = stored.send
+
+        def change(*arguments: Any, **more: Any) -> None:
+            (home / "a").write_bytes(os.urandom(size))  # noqa: B023
+            send(*arguments, **more)  # noqa: B023
+
+        monkeypatch.setattr(stored, "send", change)
+        with pytest.raises(SubmitError, match="a' changed while it was sent"):
+            queue.submit(description(home, "transfer_input_files = a"), owner=ME)
+        monkeypatch.setattr(stored, "send", send)
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+
+
+def test_a_content_that_goes_before_it_is_named_is_sent_again(
+    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = stored.send
+    times = 0
+
+    def lose(*arguments: Any, **more: Any) -> None:
+        nonlocal times
+        send(*arguments, **more)
+        times += 1
+        if times == 1:
+            slots.connection.execute("DELETE FROM fetchwork.content")
+
+    monkeypatch.setattr(stored, "send", lose)
+    result = queue.submit(description(home, "transfer_input_files = a"), owner=ME)
+    assert (times, rows(slots, result.cluster())[-1, "a"]) == (2, b"a")
+
+
+def test_an_upload_that_was_killed_goes_on_where_it_was(
+    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = os.urandom(4 * CHUNK_BYTES)
+    (home / "large").write_bytes(large)
+
+    class Killed(Exception):
+        pass
+
+    def kill(sent: int, total: int) -> None:
+        if sent > 2 * CHUNK_BYTES:
+            raise Killed
+
+    with pytest.raises(Killed):
+        queue.submit(description(home, "transfer_input_files = large"), owner=ME, progress=kill)
+    there = slots.value(
+        "SELECT count(*) FROM fetchwork.content_chunk WHERE octet_length(data) = %s", CHUNK_BYTES
+    )
+    assert 0 < there < 4
+    read: list[int] = []
+    chunks = stored.read_chunks
+
+    def watched(path: str, numbers: Any) -> Any:
+        read.extend(numbers if path.endswith("large") else [])
+        return chunks(path, numbers)
+
+    monkeypatch.setattr(stored.send, "__kwdefaults__", {"source": watched, "progress": None})
+    result = queue.submit(description(home, "transfer_input_files = large"), owner=ME)
+    assert read == list(range(there, 4))
+    assert rows(slots, result.cluster())[-1, "large"] == large
+
+
+def test_the_command_submits_files_and_a_trial_sends_none(
+    fetchwork: Callable[..., Any], slots: DirectQueue, home: Path
+) -> None:
+    file = home / "job.sub"
+    file.write_text(description(home, "transfer_input_files = a, d"))
+    trial = fetchwork("submit", "--dry-run", "--owner", ME, str(file))
+    assert trial.status == 0, trial.err
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    told = fetchwork("submit", "--owner", ME, str(file))
+    assert (told.status, told.err) == (0, "")
+    assert len(rows(slots, 2)) == 6
