@@ -163,6 +163,18 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.act_for
 TO fetchwork_access_point;
 
+-- What an access point does with the scheduler-universe jobs that it runs, those of its own account or of
+-- all; the last five name a run by its id and its token.
+GRANT EXECUTE ON FUNCTION
+    fetchwork.claim_scheduler_job,
+    fetchwork.tend_scheduler_runs,
+    fetchwork.run_policy,
+    fetchwork.start,
+    fetchwork.refuse_start,
+    fetchwork.heartbeat,
+    fetchwork.finish
+TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
+
 -- What administrators do; each function asks once more.
 GRANT EXECUTE ON FUNCTION
     fetchwork.grant_owner,

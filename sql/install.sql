@@ -188,6 +188,13 @@
 \ir functions/runs/end_live_run.sql
 \ir functions/runs/end_live_runs.sql
 
+-- functions/scheduler: Jobs that an access point runs itself, and what goes with them when they are removed.
+\ir functions/scheduler/dag_of_others.sql
+\ir functions/scheduler/remove_others.sql
+\ir functions/scheduler/runs_jobs_of.sql
+\ir functions/scheduler/claim_scheduler_job.sql
+\ir functions/scheduler/tend_scheduler_runs.sql
+
 -- functions/hosts: Agents and their leases, slots, black holes.
 \ir functions/hosts/runs_elsewhere.sql
 \ir functions/hosts/note_start.sql

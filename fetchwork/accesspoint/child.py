@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.errors import FetchworkError, SubmitError
+from fetchwork.matchmaker import policy
 from fetchwork.queue import submission
 from fetchwork.queue.ask import Evaluate
 from fetchwork.queue.session import evaluated
@@ -126,6 +127,12 @@ def _evaluate(request: Json) -> Iterator[Json]:
     yield {"true": evaluated(Evaluate(request["constraint"], request["ads"]))}
 
 
+def _judge(request: Json) -> Iterator[Json]:
+    """What a job's policy makes of its end."""
+    verdict = policy.on_exit(request["ad"], request["report"])
+    yield {"verdict": None if verdict is None else verdict.to_json()}
+
+
 def _append(request: Json) -> Iterator[Json]:
     """Append entries to a log; with "check" those that its end does not have."""
     try:
@@ -192,5 +199,6 @@ def _present(descriptor: int) -> Counter[bytes]:
 _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
     "describe": (DESCRIBE_S, _describe),
     "evaluate": (EVALUATE_S, _evaluate),
+    "judge": (EVALUATE_S, _judge),
     "append": (APPEND_S, _append),
 }

@@ -142,14 +142,20 @@ class Children:
 
     async def _receive(self, link: socket.socket, account: Account) -> Json:
         try:
-            head = await _read(link, wire.HEAD)
-            return wire.decode(await _read(link, wire.length(head, wire.MAX_ANSWER)))
+            return await received(link)
         except (ConnectionError, EOFError):
             raise ChildEnded(
                 f"the process that does this for '{account.name}' ended: it took too long, or too much memory"
             ) from None
 
+    def supervisor(self, account: Account) -> socket.socket:
+        """The connection to a new supervisor for one job of an account (``supervisor``)."""
+        return self._forked(account, " job")
+
     def _fork(self, account: Account) -> _Child:
+        return _Child(self._forked(account))
+
+    def _forked(self, account: Account, what: str = "") -> socket.socket:
         if self._zygote is None or self._zygote.poll() is not None:
             if self._control is not None:
                 self._control.close()
@@ -159,10 +165,10 @@ class Children:
         groups = ",".join(map(str, account.groups))
         with theirs:
             socket.send_fds(
-                self._control, [f"{account.uid} {account.gid} {groups}".encode()], [theirs.fileno()]
+                self._control, [f"{account.uid} {account.gid} {groups}{what}".encode()], [theirs.fileno()]
             )
         ours.setblocking(False)
-        return _Child(ours)
+        return ours
 
 
 def _kept() -> dict[str, str]:
@@ -174,6 +180,12 @@ def _error(answer: Json) -> FetchworkError:
     error_class = getattr(errors, str(answer["error"]), FetchworkError)
     error: FetchworkError = error_class(str(answer["message"]))
     return error
+
+
+async def received(link: socket.socket) -> Json:
+    """The next frame of a connection; raises EOFError or ConnectionError at its end."""
+    head = await _read(link, wire.HEAD)
+    return wire.decode(await _read(link, wire.length(head, wire.MAX_ANSWER)))
 
 
 async def _read(link: socket.socket, size: int) -> bytes:

@@ -1,4 +1,8 @@
-"""Which event log each job of this access point has."""
+"""Which event logs each job of this access point has: its own, and the nodes log of its DAG.
+
+DAGMan follows its nodes by one log for all of them (``DAGManNodesLog``), which gets the events that it asks
+for (``DAGManNodesMask``: the numbers of their types).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,9 @@ from fetchwork.queue.events import JobEvent
 FOREIGN = 100_000
 
 _LOGS = """
-SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log
+SELECT
+    clusterid, procid, owner, ad ->> 'UserLog' AS log,
+    ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
 FROM fetchwork.{}
 WHERE clusterid = ANY(%s)
     AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
@@ -29,6 +35,22 @@ class Log:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class _OfJob:
+    """The logs of one job, and which events the nodes log gets; None: all."""
+
+    own: Log | None
+    nodes: Log | None
+    mask: frozenset[int] | None
+
+    def of(self, event_type: int) -> tuple[Log, ...]:
+        own = () if self.own is None else (self.own,)
+        if self.nodes in (None, self.own) or (self.mask is not None and event_type not in self.mask):
+            return own
+        assert self.nodes is not None
+        return (*own, self.nodes)
+
+
 class JobLogs:
     """The logs of the jobs whose events came by, by job."""
 
@@ -36,21 +58,22 @@ class JobLogs:
         self._database = database
         #: of this access point
         self._name = name
-        self._logs: dict[tuple[int, int], Log | None] = {}
+        self._logs: dict[tuple[int, int], _OfJob] = {}
         self._foreign: dict[int, None] = {}
 
-    def of(self, one: JobEvent) -> Log | None:
-        """The log of an event's job, if ``find`` found one."""
-        return self._logs.get((one.cluster, one.proc))
+    def of(self, one: JobEvent) -> tuple[Log, ...]:
+        """The logs that get an event, of those that ``find`` found."""
+        found = self._logs.get((one.cluster, one.proc))
+        return () if found is None else found.of(one.type_number)
 
     def forget(self, one: JobEvent) -> None:
-        """Forget the log of a job that has ended."""
+        """Forget the logs of a job that has ended."""
         self._logs.pop((one.cluster, one.proc), None)
 
     @property
     def any(self) -> bool:
         """Has any job that is known a log?"""
-        return any(self._logs.values())
+        return any(found.own or found.nodes for found in self._logs.values())
 
     async def find(self, events: Iterable[JobEvent]) -> None:
         """Look up the logs of these events' jobs that are not known yet."""
@@ -66,6 +89,18 @@ class JobLogs:
         while len(self._foreign) > FOREIGN:
             del self._foreign[next(iter(self._foreign))]
         for row in rows:
-            path = row["log"]
-            named = path and path != "/dev/null" and path.startswith("/")
-            self._logs[row["clusterid"], row["procid"]] = Log(row["owner"], path) if named else None
+            self._logs[row["clusterid"], row["procid"]] = _OfJob(
+                _log(row["owner"], row["log"]), _log(row["owner"], row["nodes_log"]), _mask(row["mask"])
+            )
+
+
+def _log(owner: str, path: str | None) -> Log | None:
+    if not path or path == "/dev/null" or not path.startswith("/"):
+        return None
+    return Log(owner, path)
+
+
+def _mask(text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    return frozenset(int(word) for word in text.split(",") if word.strip().isdecimal())

@@ -96,6 +96,7 @@ class LogKeeper:
         self._page_done = asyncio.Event()
         self._page_done.set()
         self._ready = asyncio.Event()
+        self._advanced = asyncio.Event()
         #: by the database's clock
         self._started_at = 0.0
 
@@ -176,9 +177,9 @@ class LogKeeper:
         try:
             by_owner: dict[str, dict[Log, list[JobEvent]]] = {}
             for one in events:
-                found = self._logs.of(one)
-                if found is not None and found not in behind:
-                    by_owner.setdefault(found.owner, {}).setdefault(found, []).append(one)
+                for found in self._logs.of(one):
+                    if found not in behind:
+                        by_owner.setdefault(found.owner, {}).setdefault(found, []).append(one)
                 if one.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
                     self._logs.forget(one)
             await asyncio.gather(*(self._write_owner(owner, logs) for owner, logs in by_owner.items()))
@@ -188,7 +189,7 @@ class LogKeeper:
 
     async def _write_owner(self, owner: str, logs: dict[Log, list[JobEvent]]) -> None:
         try:
-            account = await self._account(owner)
+            account = await self.account(owner)
         except FetchworkError as error:
             event(log, logging.WARNING, "log_not_written", owner=owner, problem=error)
             return
@@ -249,12 +250,12 @@ class LogKeeper:
 
     async def _catch_up_once(self, behind: Log, lag: Lag) -> None:
         """Write what a log lacks, up to where the stream is."""
-        account = await self._account(behind.owner)
+        account = await self.account(behind.owner)
         reader = Reader(after=str(lag.cursor), log=behind.path)
         while True:
             events = [JobEvent(line) for line in await self._session.run(_lines(reader))]
             await self._logs.find(events)
-            own = [one for one in events if self._logs.of(one) == behind]
+            own = [one for one in events if behind in self._logs.of(one)]
             async with self._files.turn(behind.owner):
                 # of what is ahead of the stream a submission may have written some, and the stream writes the
                 # rest
@@ -282,9 +283,9 @@ class LogKeeper:
         await self._logs.find(events)
         logs: dict[Log, list[JobEvent]] = {}
         for one in events:
-            found = self._logs.of(one)
-            if found is not None and found.owner == account.name:
-                logs.setdefault(found, []).append(one)
+            for found in self._logs.of(one):
+                if found.owner == account.name:
+                    logs.setdefault(found, []).append(one)
         problems = []
         for found, entries in logs.items():
             try:
@@ -320,7 +321,19 @@ class LogKeeper:
             raise Behind(self._files.problem(found) or f"'{found.path}' does not answer", sure=True)
         return self._files.problem(found)
 
-    async def _account(self, owner: str) -> Account:
+    async def drained(self) -> None:
+        """Return when every event up to now is in its log, or its log is behind; raises what is NOT_NOW.
+
+        Who is started now and reads a log finds there all that happened before.
+        """
+        await self.ready()
+        now = Cursor.parse(await self._session.run(Reader.now()))
+        while self._cursor is None or self._cursor < now:
+            self._advanced.clear()
+            await self._advanced.wait()
+
+    async def account(self, owner: str) -> Account:
+        """The account of an owner who is served here; raises FetchworkError for any other."""
         try:
             account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(owner)))
         except KeyError:
@@ -334,6 +347,7 @@ class LogKeeper:
         kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()})
         await asyncio.to_thread(self._state.save, kept)
         self._cursor = cursor
+        self._advanced.set()
 
 
 def _lines(reader: Reader) -> Steps[list[str]]:

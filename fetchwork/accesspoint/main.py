@@ -22,6 +22,7 @@ from fetchwork.accesspoint.answers import ActingSession, Answers, frames
 from fetchwork.accesspoint.budgets import MAX_WAITING_EACH
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.accesspoint.scheduler import SchedulerJobs
 from fetchwork.accesspoint.server import Channel, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client import wire
@@ -83,13 +84,22 @@ class AccessPoint:
         )
         # apart, so that no request can keep it waiting
         self._log_database = AsyncDatabase(
-            settings.conninfo, size=2, application_name="fetchwork access-point logs", timeout_s=QUESTION_S
+            settings.conninfo, size=4, application_name="fetchwork access-point logs", timeout_s=QUESTION_S
         )
         self._logs = LogKeeper(
             self._log_database, self._children, settings.state / "logs.json", settings.name, self._serves
         )
         self._submitting = Submitting(
             settings.conninfo, self._database, self._children, self._logs, settings.name
+        )
+        self._scheduler = SchedulerJobs(
+            self._log_database,
+            self._children,
+            self._logs,
+            name=settings.name,
+            state=settings.state,
+            access_point=settings.socket,
+            quiet=self._submitting.quiet,
         )
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
@@ -121,7 +131,10 @@ class AccessPoint:
                 socket=self.settings.socket,
                 name=self.settings.name,
             )
-            work = [asyncio.ensure_future(part) for part in (self._logs.keep(), self._sweep())]
+            work = [
+                asyncio.ensure_future(part)
+                for part in (self._logs.keep(), self._scheduler.keep(), self._sweep())
+            ]
             stop = asyncio.ensure_future(self._stopping.wait())
             try:
                 await asyncio.wait([stop, *work], return_when=asyncio.FIRST_COMPLETED)
@@ -129,6 +142,8 @@ class AccessPoint:
                     if part.done():
                         part.result()
             finally:
+                # while requests are still answered: jobs that end may have some
+                await self._scheduler.stop()
                 await self._server.stop(PATIENCE_S)
                 for one in (*work, stop):
                     one.cancel()
@@ -232,6 +247,8 @@ class AccessPoint:
                     lambda: self._limited(asker, op, request, channel),
                     channel.send,
                 )
+                if op in CHANGES:
+                    self._scheduler.look()
         except (FetchworkError, ValueError, TypeError) as error:
             if isinstance(error, TypeError):
                 # a name or a value that the operation does not take
@@ -281,6 +298,7 @@ class AccessPoint:
                 answer = await self._submitting.submit(asker.account, asker.owner is not None, request)
         finally:
             self._answers.changed(asker.owner)
+            self._scheduler.look()
         await channel.send(wire.encode({"done": answer}))
 
     def _session(self, asker: Asker) -> ActingSession:
@@ -320,4 +338,5 @@ class AccessPoint:
             "shared": self._answers.shared,
             "log_entries": self._logs.entries,
             "logs_behind": self._logs.owners_behind,
+            "scheduler_jobs": self._scheduler.running,
         }

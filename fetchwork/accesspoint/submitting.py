@@ -50,14 +50,32 @@ class Submitting:
         self._name = name
         self._free: list[Database] = []
         self._turn = asyncio.Semaphore(MOST)
+        #: submissions by owner
+        self._under_way: dict[str, set[asyncio.Future[None]]] = {}
 
     def close(self) -> None:
         """Close the connections."""
         while self._free:
             self._free.pop().close()
 
+    async def quiet(self, owner: str) -> None:
+        """Return when the submissions of an owner that have begun by now have ended."""
+        if under_way := set(self._under_way.get(owner, ())):
+            await asyncio.wait(under_way)
+
     async def submit(self, account: Account, acting: bool, request: Json) -> Json:
         """The cluster's id, number of jobs and common ad, and what went wrong with its logs."""
+        ended = asyncio.get_running_loop().create_future()
+        self._under_way.setdefault(account.name, set()).add(ended)
+        try:
+            return await self._submit(account, acting, request)
+        finally:
+            ended.set_result(None)
+            self._under_way[account.name].discard(ended)
+            if not self._under_way[account.name]:
+                del self._under_way[account.name]
+
+    async def _submit(self, account: Account, acting: bool, request: Json) -> Json:
         checked = _checked(request, self._name)
         owner = account.name
         as_owner = owner if acting else None

@@ -2,8 +2,9 @@
 
 Where the access point is root's, this is the only part of it that uses root's rights. It understands one
 request, a message on the socket FD, ``UID GID GROUP,GROUP...``, which brings one end of a socket pair: a
-child with these ids serves it (``fetchwork.accesspoint.child``). It holds nothing of the access point's,
-neither the connection string nor anybody's requests: it is a program with an environment of its own.
+child with these ids serves it (``fetchwork.accesspoint.child``), or, with the word ``job`` behind it,
+supervises a job of the scheduler universe (``supervisor``). It holds nothing of the access point's, neither
+the connection string nor anybody's requests: it is a program with an environment of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from fetchwork.accesspoint import child
+from fetchwork.accesspoint import child, supervisor
 
 _PR_SET_PDEATHSIG = 1
 #: what a child may take
@@ -50,7 +51,14 @@ def main(control: socket.socket, min_uid: int) -> None:
             try:
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 control.close()
-                _become(message.decode(), min_uid)
+                account, job, _ = message.decode().partition(" job")
+                _become(account, min_uid)
+                if job:
+                    # it outlives its access point for as long as it takes to end the job
+                    libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+                    supervisor.supervise(socket.socket(fileno=descriptors[0]))
+                    os._exit(0)
+                _bound()
                 # after the account: a change of it clears this
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 if os.getppid() == zygote:
@@ -66,7 +74,7 @@ def main(control: socket.socket, min_uid: int) -> None:
 
 
 def _become(message: str, min_uid: int) -> None:
-    """Take on the account of a request, for good, and bounds."""
+    """Take on the account of a request, for good."""
     os.setsid()
     if os.geteuid() == 0:
         uid, gid, groups = message.split()
@@ -78,6 +86,10 @@ def _become(message: str, min_uid: int) -> None:
     for default in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
         # what a submit description starts has the usual ones
         signal.signal(default, signal.SIG_DFL)
+
+
+def _bound() -> None:
+    """Take on the bounds of a child."""
     size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY_BYTES, size + _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -258,7 +258,8 @@ FROM unnest(ARRAY[
     'EC2SecretAccessKey', 'AWSRegion',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
-    'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames'
+    'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames',
+    'DAGManJobId', 'DAGManNodesLog', 'DAGManNodesMask', 'OtherJobRemoveRequirements'
 ]) AS a (name);
 
 -- Dropped at submit: fetchwork sets them where they mean something, and HTCondor's submit writes them into
@@ -405,6 +406,7 @@ CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     signature uuid NOT NULL,                    -- md5 of queue, submitter and ad, to find an equal row
     queue text NOT NULL REFERENCES fetchwork.queue (name),
+    access_point text,                          -- which runs its jobs (scheduler universe); null: slots do
     owner text NOT NULL,                        -- the account that its jobs run as
     submitter text NOT NULL,                    -- who is charged; its row may come later
     -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a
@@ -423,12 +425,15 @@ COMMENT ON TABLE fetchwork.autocluster IS
 -- Not unique: a submitter with the first such job must not wait for another's long transaction that has one
 -- too; two equal rows do no harm.
 CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
+CREATE INDEX autocluster_access_point ON fetchwork.autocluster (access_point) WHERE access_point IS NOT NULL;
 
 -- Hosts and slots -------------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.host (
     host_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,                  -- as its agent calls itself
+    -- no execute host, but an access point with the jobs of the scheduler universe that it runs
+    access_point boolean NOT NULL DEFAULT false,
     agent_version text,                         -- null: direct mode only
     agent_id uuid,                              -- the agent process that holds the lease
     agent_location text,                        -- where that runs, as it says, and its address
@@ -510,6 +515,10 @@ CREATE TABLE fetchwork.cluster (
 );
 
 COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept while a job of it is in queue or history';
+
+-- the nodes of a DAG, to remove them with it (functions/scheduler/remove_others.sql)
+CREATE INDEX cluster_nodes_log ON fetchwork.cluster ((ad ->> 'DAGManNodesLog')) WHERE ad ? 'DAGManNodesLog';
+CREATE INDEX cluster_dag ON fetchwork.cluster ((ad -> 'DAGManJobId')) WHERE ad ? 'DAGManJobId';
 
 CREATE TABLE fetchwork.cluster_reservation (
     cluster_id integer PRIMARY KEY,

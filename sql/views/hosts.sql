@@ -12,4 +12,5 @@ SELECT
     h.bad_reason,
     h.black_hole_since AS black_hole_since_at,
     h.next_probe_at
-FROM fetchwork.host AS h;
+FROM fetchwork.host AS h
+WHERE NOT h.access_point;

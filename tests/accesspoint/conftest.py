@@ -23,17 +23,17 @@ def conninfo(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture(scope="session")
-def _with_role() -> set[int]:
+def servers_with_role() -> set[int]:
     """Ports of the servers that have the role."""
     return set()
 
 
 @pytest.fixture
-def point_conninfo(postgres: PostgresServer, conninfo: str, _with_role: set[int]) -> str:
+def point_conninfo(postgres: PostgresServer, conninfo: str, servers_with_role: set[int]) -> str:
     """The access point's connection string: its role has no other rights."""
-    if postgres.port not in _with_role:
+    if postgres.port not in servers_with_role:
         postgres.query(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}' IN ROLE fetchwork_access_point")
-        _with_role.add(postgres.port)
+        servers_with_role.add(postgres.port)
     return postgres.conninfo("kept", user=ROLE, password=PASSWORD)
 
 

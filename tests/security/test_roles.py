@@ -197,6 +197,14 @@ OF_SUBMITTERS = {
     "remove",
     "vacate",
     "edit",
+    # the scheduler-universe jobs of its own account, for an access point that serves that alone
+    "claim_scheduler_job",
+    "tend_scheduler_runs",
+    "run_policy",
+    "start",
+    "refuse_start",
+    "heartbeat",
+    "finish",
 }
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",

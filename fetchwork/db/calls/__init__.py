@@ -127,6 +127,12 @@ from fetchwork.db.calls.runs import (
     starter_gone,
     withdraw,
 )
+from fetchwork.db.calls.scheduler import (
+    SchedulerClaim,
+    SchedulerRun,
+    claim_scheduler_job,
+    tend_scheduler_runs,
+)
 
 __all__ = [
     "CHUNK_BYTES",
@@ -156,6 +162,8 @@ __all__ = [
     "Row",
     "RunEdge",
     "RunFiles",
+    "SchedulerClaim",
+    "SchedulerRun",
     "SubmittedJob",
     "SubmitterShare",
     "UnwantedRun",
@@ -171,6 +179,7 @@ __all__ = [
     "candidates",
     "claim_many",
     "drop_outputs",
+    "claim_scheduler_job",
     "edit",
     "end_content",
     "event_window",
@@ -232,6 +241,7 @@ __all__ = [
     "submit_many",
     "submitted_as",
     "take_leader_task",
+    "tend_scheduler_runs",
     "vacate",
     "waiting_autoclusters",
     "withdraw",

@@ -29,12 +29,26 @@ BEGIN
                 ad -> 'Cmd'
             );
     END IF;
-    IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '12') THEN
+    IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '7', '12') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(
-                'attribute "JobUniverse" is %s; allowed: 5 (vanilla), 12 (local)',
+                'attribute "JobUniverse" is %s; allowed: 5 (vanilla), 7 (scheduler), 12 (local)',
                 ad -> 'JobUniverse'
+            );
+    END IF;
+    IF ad -> 'JobUniverse' = '7' AND coalesce(ad ->> 'FetchWorkAccessPoint', '') = '' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'attribute "FetchWorkAccessPoint" is missing in a job of the scheduler universe; '
+                'allowed: the name of the access point that runs it';
+    END IF;
+    IF ad ? 'OtherJobRemoveRequirements' AND fetchwork.dag_of_others(ad) IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "OtherJobRemoveRequirements" is %s; allowed: "DAGManJobId =?= $(Cluster)"',
+                left((ad -> 'OtherJobRemoveRequirements')::text, 100)
             );
     END IF;
     IF ad ->> 'Owner' IS NULL THEN

@@ -22,6 +22,13 @@ DECLARE
     first_rest double precision := fetchwork.setting_value('black_hole_rest');
     longest_rest double precision := fetchwork.setting_value('max_black_hole_rest');
 BEGIN
+    -- an access point runs what was submitted there, and is no black hole
+    IF EXISTS (
+        SELECT FROM fetchwork.host AS h
+        WHERE h.host_id = live.host_id AND h.access_point
+    ) THEN
+        RETURN;
+    END IF;
     IF good THEN
         UPDATE fetchwork.host AS h
         SET bad_starts = 0,

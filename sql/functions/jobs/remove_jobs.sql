@@ -77,5 +77,18 @@ BEGIN
     GROUP BY r.autocluster_id, r.batch_id, r.owner;
     -- of those that are still there, when they end
     PERFORM fetchwork.note_files_over(clusters, procs);
+
+    -- those of jobs that still run follow when these have ended (retire_job)
+    PERFORM fetchwork.remove_others(
+        ARRAY(
+            SELECT DISTINCT k.cluster_id
+            FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+            WHERE NOT EXISTS (
+                SELECT FROM fetchwork.job AS j
+                WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+            )
+        ),
+        remove_jobs.reason
+    );
 END
 $$;

@@ -51,5 +51,8 @@ BEGIN
         job.owner
     );
     PERFORM fetchwork.note_files_over(ARRAY[cluster], ARRAY[proc]);
+    IF status = 3 THEN
+        PERFORM fetchwork.remove_others(ARRAY[cluster], retire_job.reason);
+    END IF;
 END
 $$;

@@ -42,6 +42,7 @@ BEGIN ATOMIC
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     WHERE d.xid >= candidates.since
         AND a.queue = ANY (candidates.queues)
+        AND a.access_point IS NULL
         AND NOT q.paused
         AND (
             a.request_cpus IS NULL

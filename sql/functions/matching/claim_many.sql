@@ -90,7 +90,7 @@ BEGIN
             a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
             ORDER BY c.choice
         ),
-        array_agg(coalesce(q.paused, true) ORDER BY c.choice)
+        array_agg(a.access_point IS NOT NULL OR coalesce(q.paused, true) ORDER BY c.choice)
     INTO limited, closed
     FROM unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
     LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id

@@ -66,11 +66,13 @@ BEGIN
     END IF;
 
     INSERT INTO fetchwork.autocluster (
-        signature, queue, owner, submitter, request_cpus, request_memory_mib, request_disk_kib, request_gpus,
-        concurrency_limits, ad
+        signature, queue, access_point, owner, submitter,
+        request_cpus, request_memory_mib, request_disk_kib, request_gpus, concurrency_limits, ad
     )
     VALUES (
-        job_signature, job_queue, whole ->> 'Owner', job_submitter,
+        job_signature, job_queue,
+        CASE WHEN whole -> 'JobUniverse' = '7' THEN whole ->> 'FetchWorkAccessPoint' END,
+        whole ->> 'Owner', job_submitter,
         fetchwork.literal_number(whole, 'RequestCpus'), fetchwork.literal_number(whole, 'RequestMemory'),
         fetchwork.literal_number(whole, 'RequestDisk'), fetchwork.literal_number(whole, 'RequestGPUs'),
         nullif(lower(whole ->> 'ConcurrencyLimits'), ''),

@@ -1,6 +1,7 @@
 -- May one more run of this autocluster be claimed, by the concurrency limits and the maximum of its queue and
 -- of its submitter? Counted from the live runs. ConcurrencyLimits is HTCondor's "name:amount,name"; a name
 -- that no limit is set for is unlimited.
+-- Jobs of the scheduler universe take no slot and are not counted: a DAG must not stand in its nodes' way.
 --
 -- The caller has taken the turn (lock_limits), so that two claims can't both get the last unit.
 --
@@ -51,7 +52,7 @@ BEGIN
             SELECT count(*)
             FROM fetchwork.run AS r
             JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
-            WHERE a.queue = wanted_autocluster.queue
+            WHERE a.queue = wanted_autocluster.queue AND a.access_point IS NULL
         ) >= queue_maximum
     THEN
         RETURN false;
@@ -66,7 +67,7 @@ BEGIN
             SELECT count(*)
             FROM fetchwork.run AS r
             JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
-            WHERE a.submitter = wanted_autocluster.submitter
+            WHERE a.submitter = wanted_autocluster.submitter AND a.access_point IS NULL
         ) < submitter_maximum;
 END
 $$;

@@ -16,6 +16,7 @@ BEGIN
             'requirements', 'rank', 'concurrencylimits', 'owner', 'accountinggroup', 'acctgroup',
             'jobuniverse', 'fetchworkqueue'
         ]
+        || CASE WHEN ad -> 'JobUniverse' = '7' THEN ARRAY['fetchworkaccesspoint'] ELSE '{}' END
         || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s)
         || ARRAY(SELECT lower(e.key) FROM jsonb_object_keys(ad) AS e (key) WHERE lower(e.key) LIKE 'request%')
     INTO names;

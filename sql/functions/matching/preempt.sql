@@ -42,7 +42,7 @@ BEGIN
             AND NOT q.paused
             AND (q.preempt_ratio IS NOT NULL OR q.preempt_prio IS NOT NULL)
         JOIN fetchwork.shares() AS s ON s.submitter = a.submitter
-        WHERE EXISTS (
+        WHERE a.access_point IS NULL AND EXISTS (
             SELECT FROM fetchwork.waiting AS w
             WHERE w.autocluster_id = d.autocluster_id AND w.job_prio = d.job_prio
         )

@@ -28,6 +28,8 @@ BEGIN ATOMIC
                 AS used
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+        -- what an access point runs takes no slot
+        WHERE a.access_point IS NULL
         GROUP BY a.submitter
     ),
     ended AS (

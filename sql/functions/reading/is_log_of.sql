@@ -1,6 +1,6 @@
--- Is this file the event log (UserLog) of a job that is in the queue, or was? For readers of events by log,
--- and the jobs of the clusters that log_clusters names. Every role may ask, so it confirms a path
--- and reveals none.
+-- Is this file the event log (UserLog, or the nodes log of its DAG) of a job that is in the queue, or was?
+-- For readers of events by log, and the jobs of the clusters that log_clusters names. Every role may ask, so
+-- it confirms a path and reveals none.
 CREATE OR REPLACE FUNCTION fetchwork.is_log_of(path text, cluster integer, proc integer)
 RETURNS boolean
 LANGUAGE sql
@@ -8,7 +8,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT (c.ad || coalesce(
+    SELECT coalesce(c.ad ->> 'DAGManNodesLog' = is_log_of.path, false) OR (c.ad || coalesce(
         (
             SELECT j.ad
             FROM fetchwork.job AS j

@@ -1,6 +1,6 @@
--- The clusters with a job whose event log (UserLog) is this file, and perhaps others without one (is_log_of
--- decides for each job). Ids only, of all owners: the view events decides who sees what happened to them. For
--- readers of events by log; indexes on the expression make it a probe.
+-- The clusters with a job whose event log (UserLog, or the nodes log of its DAG) is this file, and perhaps
+-- others without one (is_log_of decides for each job). Ids only, of all owners: the view events decides who
+-- sees what happened to them. For readers of events by log; indexes on the expression make it a probe.
 CREATE OR REPLACE FUNCTION fetchwork.log_clusters(path text)
 RETURNS SETOF integer
 LANGUAGE sql
@@ -11,6 +11,10 @@ BEGIN ATOMIC
     SELECT c.cluster_id
     FROM fetchwork.cluster AS c
     WHERE c.ad ? 'UserLog' AND c.ad ->> 'UserLog' = log_clusters.path
+    UNION
+    SELECT c.cluster_id
+    FROM fetchwork.cluster AS c
+    WHERE c.ad ? 'DAGManNodesLog' AND c.ad ->> 'DAGManNodesLog' = log_clusters.path
     UNION
     SELECT j.cluster_id
     FROM fetchwork.job AS j

@@ -23,6 +23,7 @@ BEGIN ATOMIC
     WITH wanted AS (
         SELECT DISTINCT d.autocluster_id, d.job_prio
         FROM fetchwork.demand AS d
+        JOIN fetchwork.autocluster AS s ON s.autocluster_id = d.autocluster_id AND s.access_point IS NULL
     ),
     reader AS (
         SELECT

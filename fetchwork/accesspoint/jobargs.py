@@ -1,0 +1,70 @@
+"""What a job's ad says about how its program is started, in HTCondor's two syntaxes of each.
+
+V1 (``Args``, ``Env``) has no quoting: words are divided by blanks, assignments by semicolons. V2
+(``Arguments``, ``Environment``) divides by blanks; between single quotes a blank is itself, and two single
+quotes there are one (condor_utils/condor_arglist.cpp, env.cpp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fetchwork.errors import ClassAdError
+
+_BLANKS = " \t\r\n"
+
+
+def arguments(ad: Mapping[str, object]) -> list[str]:
+    """The arguments of the job's program; raises ClassAdError."""
+    text = ad.get("Arguments")
+    if isinstance(text, str):
+        return words(text, "Arguments")
+    text = ad.get("Args")
+    return text.split() if isinstance(text, str) else []
+
+
+def environment(ad: Mapping[str, object]) -> dict[str, str]:
+    """The environment that the job asks for; raises ClassAdError."""
+    text = ad.get("Environment")
+    if isinstance(text, str):
+        entries = words(text, "Environment")
+    else:
+        text = ad.get("Env")
+        entries = [entry for entry in text.split(";") if entry.strip()] if isinstance(text, str) else []
+    pairs = [entry.partition("=") for entry in entries]
+    return {name: value for name, equals, value in pairs if name and equals}
+
+
+def words(text: str, attribute: str) -> list[str]:
+    """The words of a V2 text; raises ClassAdError for a quote that is not closed."""
+    found: list[str] = []
+    word: list[str] | None = None
+    quoted = False
+    number = 0
+    while number < len(text):
+        letter = text[number]
+        number += 1
+        if quoted:
+            assert word is not None
+            if letter != "'":
+                word.append(letter)
+            elif text[number : number + 1] == "'":
+                word.append(letter)
+                number += 1
+            else:
+                quoted = False
+        elif letter == "'":
+            quoted = True
+            word = [] if word is None else word
+        elif letter in _BLANKS:
+            if word is not None:
+                found.append("".join(word))
+                word = None
+        else:
+            word = [] if word is None else word
+            word.append(letter)
+    if quoted:
+        raise ClassAdError(f"attribute '{attribute}' has a single quote that is not closed")
+    if word is not None:
+        found.append("".join(word))
+    return found

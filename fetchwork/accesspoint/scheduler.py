@@ -1,0 +1,402 @@
+"""Runs the jobs of the scheduler universe that were submitted here, condor_dagman above all.
+
+Theory of operation
+-------------------
+Such a job waits in the queue like any other, in an autocluster that no slot is offered. This access point
+claims it, which makes a run; a supervisor, a process of the job's owner, passes the fence (``start``) in its
+own name and starts the program; the run's lease is renewed for as long as the supervisor lives, and its end
+is told by ``finish``, with what the job's policy makes of it. What is held, removed or vacated meanwhile gets
+its own signal.
+
+The access point may end at any point. Its supervisors end their jobs then and leave the results behind. Its
+successor finds the runs that are still live in the database: one whose supervisor has gone is finished with
+the result that it left, or without one as evicted, so that the job runs again. Where the database is away for
+so long that the leases might be over, the jobs are ended here: another access point may run them then.
+
+A DAG's job reads the event log of its nodes. Before it starts, what its predecessor had begun to submit is
+over and every event is in the log, so that it finds each node that was submitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fetchwork.accesspoint import jobargs
+from fetchwork.accesspoint.children import Account, ChildEnded, Children, received
+from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.client import wire
+from fetchwork.condor import directory
+from fetchwork.dag import environment, programs
+from fetchwork.db import calls
+from fetchwork.db.calls import SchedulerClaim, SchedulerRun
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import NOT_NOW, FetchworkError, NotFound
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: of one owner so many run at a time, besides those that are nodes of DAGs
+MAX_EACH = 200
+LEASE_S = 600.0
+#: without the database for so long, jobs are ended: their leases may be over soon
+FENCE_S = 450.0
+#: between two looks at the queue, while a job runs here and while none does
+BUSY_S = 1.0
+IDLE_S = 5.0
+#: at the end of the access point its jobs have so long after their signals
+PATIENCE_S = 15.0
+#: for the policy of a job at its end
+JUDGE_S = 30.0
+#: hold codes of what can't be started
+FAILED_TO_START = 6
+
+Json = dict[str, Any]
+
+
+class _Refused(FetchworkError):
+    """The job can't be started here, now or ever."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run whose supervisor is this process's."""
+
+    claim: SchedulerClaim
+    link: socket.socket | None = None
+    #: of the job, once it runs
+    pid: int | None = None
+    kill_signal: int = signal.SIGTERM
+    #: the end that was asked for and signalled last
+    asked: str | None = None
+    #: the access point itself ends it
+    evicting: bool = False
+    changed: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def tell(self, number: int) -> None:
+        """Have the supervisor send the job a signal."""
+        if self.link is not None and self.pid is not None:
+            with contextlib.suppress(OSError):
+                self.link.send(wire.encode({"signal": number}))
+
+
+class SchedulerJobs:
+    """Those of one access point."""
+
+    def __init__(
+        self,
+        database: AsyncDatabase,
+        children: Children,
+        logs: LogKeeper,
+        *,
+        name: str,
+        state: Path,
+        access_point: Path,
+        quiet: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._children = children
+        self._logs = logs
+        self._name = name
+        #: results of jobs, by run
+        self._results = state / "results"
+        self._socket = access_point
+        self._quiet = quiet
+        self._runs: dict[int, _Run] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._work = asyncio.Event()
+        self._reached_at = time.monotonic()
+        self._stopping = False
+
+    @property
+    def running(self) -> int:
+        """How many jobs run here."""
+        return len(self._runs)
+
+    def look(self) -> None:
+        """Look at the queue now: something of it has changed."""
+        self._work.set()
+
+    async def keep(self) -> None:
+        """Run jobs for as long as the access point lives."""
+        self._results.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            try:
+                await self._tend()
+                self._reached_at = time.monotonic()
+                await self._claim()
+            except NOT_NOW as error:
+                event(log, logging.WARNING, "scheduler_waits", problem=error)
+                self._fence()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BUSY_S if self._tasks else IDLE_S):
+                    await self._work.wait()
+            self._work.clear()
+
+    async def stop(self) -> None:
+        """End the jobs, which go back to the queue; called when ``keep`` has ended."""
+        self._stopping = True
+        for run in self._runs.values():
+            self._evict(run)
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=PATIENCE_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- the queue
+
+    async def _tend(self) -> None:
+        live = await self._database.run(
+            calls.tend_scheduler_runs(access_point=self._name, alive=list(self._runs))
+        )
+        for row in live:
+            if row.run_id in self._tasks:
+                run = self._runs.get(row.run_id)
+                if run is not None and row.end_requested not in (None, run.asked):
+                    await self._end(run, row.end_requested)
+            else:
+                await self._left_behind(row)
+        known = {row.run_id for row in live}
+        for run_id, run in self._runs.items():
+            if run_id not in known and run.pid is not None and not run.evicting:
+                event(log, logging.WARNING, "run_lost", run=run_id)
+                run.evicting = True
+                run.tell(signal.SIGKILL)
+
+    async def _claim(self) -> None:
+        while not self._stopping:
+            claim = await self._database.run(
+                calls.claim_scheduler_job(access_point=self._name, max_each=MAX_EACH, lease_s=LEASE_S),
+                again=False,
+            )
+            if claim is None:
+                return
+            self._begin(claim)
+
+    def _begin(self, claim: SchedulerClaim) -> None:
+        task = asyncio.ensure_future(self._run(claim))
+        self._tasks[claim.run_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(claim.run_id, None))
+
+    async def _left_behind(self, row: SchedulerRun) -> None:
+        """A live run of a former process of this access point."""
+        if row.state != "running":
+            # it was claimed, and nothing of it started
+            ad = await self._database.run(calls.run_policy(run_id=row.run_id, token=row.token))
+            if ad is not None:
+                self._begin(SchedulerClaim(row.run_id, row.token, row.cluster_id, row.proc_id, row.owner, ad))
+            return
+        host, _, text = (row.starter or "").partition(" ")
+        if host != socket.gethostname():
+            # of an access point of this name on another host: until its lease is over the run is that one's
+            return
+        process = Process.parse(text)
+        if process is not None and process.alive:
+            return
+        self._tasks[row.run_id] = task = asyncio.ensure_future(self._report_left_behind(row))
+        task.add_done_callback(lambda _: self._tasks.pop(row.run_id, None))
+
+    async def _report_left_behind(self, row: SchedulerRun) -> None:
+        try:
+            result = json.loads((self._results / str(row.run_id)).read_text())
+        except (OSError, ValueError):
+            result = None
+        if result is None:
+            report, reason = {"JobPid": 0, "VacateReason": "its access point ended"}, "evict"
+        else:
+            report, reason = result, "exit" if "ExitBySignal" in result else "evict"
+        account = await self._logs.account(row.owner)
+        await self._finish(row, account, reason, report)
+        event(log, logging.INFO, "run_left_behind", job=f"{row.cluster_id}.{row.proc_id}", reported=reason)
+
+    # -- one job
+
+    async def _run(self, claim: SchedulerClaim) -> None:
+        job = f"{claim.cluster_id}.{claim.proc_id}"
+        try:
+            await self._started(claim)
+        except _Refused as problem:
+            event(log, logging.WARNING, "job_not_started", job=job, problem=problem)
+            await self._settled(
+                calls.refuse_start(
+                    run_id=claim.run_id, token=claim.token, reason=str(problem), code=FAILED_TO_START
+                )
+            )
+        except (FetchworkError, OSError) as problem:
+            # the offer ends by its own deadline
+            event(log, logging.WARNING, "job_waits", job=job, problem=problem)
+        finally:
+            run = self._runs.pop(claim.run_id, None)
+            if run is not None and run.link is not None:
+                run.link.close()
+            self._work.set()
+
+    async def _started(self, claim: SchedulerClaim) -> None:
+        try:
+            account = await self._logs.account(claim.owner)
+            request = self._request(claim)
+        except FetchworkError as problem:
+            if isinstance(problem, NOT_NOW):
+                raise
+            raise _Refused(str(problem)) from None
+        run = self._runs[claim.run_id] = _Run(claim)
+        if request["dagman"]:
+            await self._quiet(claim.owner)
+            await self._logs.drained()
+        run.kill_signal = request["kill_signal"]
+        run.link = self._children.supervisor(account)
+        hello = await received(run.link)
+        supervisor = Process.find(int(hello["pid"]))
+        refusal = await self._database.run(
+            calls.start(
+                run_id=claim.run_id, token=claim.token, starter=f"{socket.gethostname()} {supervisor}"
+            )
+        )
+        if refusal is not None or self._stopping:
+            event(log, logging.INFO, "job_not_started", run=claim.run_id, problem=refusal or "stopping")
+            if refusal is None:
+                await self._finish(claim, account, "evict", {"JobPid": 0})
+            return
+        path = self._results / str(claim.run_id)
+        with path.open("wb") as result:
+            loop = asyncio.get_running_loop()
+            socket.send_fds(run.link, [b"r"], [result.fileno()])
+            await loop.sock_sendall(run.link, wire.encode(request))
+        answer = await received(run.link)
+        if "problem" in answer:
+            # which counts as a try: the run ends without having run
+            await self._finish(claim, account, "exit", {"FetchWorkProblem": str(answer["problem"])})
+            return
+        run.pid = int(answer["started"])
+        event(log, logging.INFO, "job_started", job=f"{claim.cluster_id}.{claim.proc_id}", pid=run.pid)
+        if self._stopping:
+            self._evict(run)
+        try:
+            report = (await received(run.link))["ended"]
+        except (EOFError, ConnectionError):
+            report = {"JobPid": run.pid, "VacateReason": "its supervisor was killed"}
+        evicted = run.evicting or "ExitBySignal" not in report
+        if evicted:
+            report = {name: report[name] for name in report if not name.startswith("Exit")}
+        await self._finish(claim, account, "evict" if evicted else "exit", report)
+        event(log, logging.INFO, "job_ended", job=f"{claim.cluster_id}.{claim.proc_id}", evicted=evicted)
+
+    def _request(self, claim: SchedulerClaim) -> Json:
+        """What the supervisor starts; raises FetchworkError for an ad that says nothing that can be."""
+        ad = claim.ad
+        cwd = str(ad.get("Iwd") or "/")
+        command = str(ad.get("Cmd"))
+        arguments = jobargs.arguments(ad)
+        asked = jobargs.environment(ad)
+        dagman = environment.is_dagman(command)
+        if dagman:
+            if not os.path.exists(command):  # noqa: PTH110
+                raise _Refused(programs.missing(command))
+            asked = environment.of_dagman(asked, directory.made(), cwd)
+        starts = ad.get("NumJobStarts")
+        return {
+            "executable": os.path.join(cwd, command),  # noqa: PTH118 - unlike Path it keeps ".."
+            "name": os.path.basename(command),  # noqa: PTH119
+            "arguments": arguments,
+            "env": {
+                **asked,
+                "CONDOR_ID": f"{claim.cluster_id}.{claim.proc_id}",
+                "FETCHWORK_ACCESS_POINT": str(self._socket),
+            },
+            "cwd": cwd,
+            "in": str(ad.get("In") or os.devnull),
+            "out": str(ad.get("Out") or os.devnull),
+            "err": str(ad.get("Err") or os.devnull),
+            "fresh": not isinstance(starts, int) or starts == 0,
+            "kill_signal": _signal(ad.get("KillSig"), signal.SIGTERM),
+            "dagman": dagman,
+            "lock": environment.lock_file(arguments) if dagman else None,
+            "run": str(claim.run_id),
+        }
+
+    async def _end(self, run: _Run, requested: str) -> None:
+        """Send a job the signal for an end that was asked for."""
+        async with run.changed:
+            if run.pid is None or run.asked == requested:
+                return
+            beat = await self._database.run(
+                calls.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report={"JobPid": run.pid})
+            )
+            if beat.action == "end":
+                run.asked = requested
+                run.tell(_signal(beat.kill_sig, signal.SIGTERM))
+
+    def _evict(self, run: _Run) -> None:
+        run.evicting = True
+        run.tell(run.kill_signal)
+
+    def _fence(self) -> None:
+        """End what may soon be another's."""
+        if time.monotonic() - self._reached_at > FENCE_S:
+            for run in self._runs.values():
+                if not run.evicting:
+                    event(log, logging.WARNING, "job_fenced", run=run.claim.run_id)
+                    self._evict(run)
+
+    async def _finish(
+        self, run: SchedulerClaim | SchedulerRun, account: Account, reason: str, report: Json
+    ) -> None:
+        verdict = None
+        if reason == "exit" and "ExitBySignal" in report:
+            verdict = await self._verdict(run, account, report)
+        await self._settled(
+            calls.finish(
+                run_id=run.run_id, token=run.token, hook_reason=reason, report=report, verdict=verdict
+            )
+        )
+        (self._results / str(run.run_id)).unlink(missing_ok=True)
+        self._work.set()
+
+    async def _verdict(
+        self, run: SchedulerClaim | SchedulerRun, account: Account, report: Json
+    ) -> Json | None:
+        ad = await self._settled(calls.run_policy(run_id=run.run_id, token=run.token))
+        if ad is None or not any(name.lower() in ("onexithold", "onexitremove") for name in ad):
+            return None
+        request = {"do": "judge", "ad": ad, "report": report}
+        try:
+            answer = await self._children.ask(account, request, JUDGE_S)
+        except (TimeoutError, ChildEnded, FetchworkError) as problem:
+            return {"action": "hold", "reason": f"its policy can't be evaluated: {problem}", "code": 3}
+        verdict: Json | None = answer["verdict"]
+        return verdict
+
+    async def _settled(self, call: calls.Call[Any]) -> Any:
+        """The result of a call that has to be made, however long the database is away."""
+        while True:
+            try:
+                return await self._database.run(call)
+            except NOT_NOW as error:
+                event(log, logging.WARNING, "scheduler_waits", problem=error)
+                await asyncio.sleep(BUSY_S)
+            except NotFound:
+                # PostgreSQL forgot it in a crash
+                return None
+
+
+def _signal(named: object, default: int) -> int:
+    """The number of a signal, which an ad has by name or by number."""
+    text = str(named or "").strip()
+    if text.isdecimal() and 0 < int(text) < signal.NSIG:
+        return int(text)
+    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
+    found = signal.Signals.__members__.get(name)
+    return default if found is None else int(found)

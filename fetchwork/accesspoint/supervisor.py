@@ -1,0 +1,184 @@
+"""Supervises one job of the scheduler universe: starts its program, passes signals on, tells how it ended.
+
+It is a process of the job's owner, and the parent of the job. The access point holds the other end of its
+connection: first it gets the supervisor's pid, so that the fence is passed in its name; then it sends the
+descriptor of a file for the result, and the request. Where the access point ends, the supervisor ends its job
+and writes the result into that file, where the next access point finds it: a job that has ended is not run
+again because nobody heard of it.
+
+What a job leaves behind, its supervisor ends: as their subreaper it is the parent of all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from fetchwork.client import wire
+from fetchwork.dag import dagrun
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+#: where the access point has gone, a job has so long after its signal
+LAST_S = 20.0
+
+Json = dict[str, Any]
+
+
+def supervise(link: socket.socket) -> None:
+    """Run the job that the access point asks for, and return when it and all that it left have ended."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    link.sendall(wire.encode({"pid": os.getpid()}))
+    _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
+    request = _frame(link)
+    if request is None or not descriptors:
+        return
+    began = time.monotonic()
+    try:
+        job = _started(request, libc)
+    except (OSError, subprocess.SubprocessError, KeyError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        subject = getattr(error, "filename", None) or request["executable"]
+        _tell(link, {"problem": f"cannot start it: '{subject}': {reason}"})
+        return
+    _tell(link, {"started": job.pid})
+    result = _watched(link, job, int(request["kill_signal"]))
+    result["JobDuration"] = time.monotonic() - began
+    _end_all()
+    os.write(descriptors[0], json.dumps(result).encode() + b"\n")
+    with contextlib.suppress(OSError):
+        os.fsync(descriptors[0])
+    _tell(link, {"ended": result})
+
+
+def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
+    account = pwd.getpwuid(os.getuid())
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": account.pw_dir,
+        "USER": account.pw_name,
+        "LOGNAME": account.pw_name,
+        "SHELL": account.pw_shell,
+        **request["env"],
+    }
+    os.chdir(request["cwd"])
+    os.umask(0o022)
+    if request["lock"] is not None:
+        environment[dagrun.VARIABLE] = dagrun.of(Path(request["lock"]), request["run"])
+    fresh = os.O_TRUNC if request["fresh"] else 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with contextlib.ExitStack() as files:
+
+        def opened(path: str, flags: int) -> int:
+            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+            files.callback(os.close, descriptor)
+            return descriptor
+
+        def in_child() -> None:
+            # with a supervisor that was killed there is nobody who would hear of its end
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+        return subprocess.Popen(
+            [request["name"], *request["arguments"]],
+            executable=request["executable"],
+            stdin=opened(request["in"], os.O_RDONLY),
+            stdout=opened(request["out"], flags | fresh),
+            stderr=opened(request["err"], flags | fresh),
+            env=environment,
+            start_new_session=True,
+            # one thread alone
+            preexec_fn=in_child,  # noqa: PLW1509
+        )
+
+
+def _watched(link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int) -> Json:
+    """Pass signals on until the job has ended; what it ended with."""
+    handle = os.pidfd_open(job.pid)
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    poll.register(link, select.POLLIN)
+    last: float | None = None
+    abandoned = False
+    while True:
+        left = None if last is None else max(0.0, last - time.monotonic()) * 1000
+        ready = dict(poll.poll(left))
+        if handle in ready:
+            break
+        if link.fileno() in ready:
+            asked = _frame(link)
+            if asked is None:
+                # the access point has gone
+                poll.unregister(link)
+                abandoned = True
+                last = time.monotonic() + LAST_S
+                _send(handle, kill_signal)
+            else:
+                _send(handle, int(asked["signal"]))
+        elif last is not None:
+            _send(handle, signal.SIGKILL)
+            last = None
+    _, status, usage = os.wait4(job.pid, 0)
+    # Popen must not wait for it
+    job.returncode = os.waitstatus_to_exitcode(status)
+    os.close(handle)
+    used = {"JobPid": job.pid, "RemoteUserCpu": usage.ru_utime, "RemoteSysCpu": usage.ru_stime}
+    if abandoned:
+        # it did not end by itself
+        return {**used, "VacateReason": "its access point ended"}
+    if job.returncode < 0:
+        return {**used, "ExitBySignal": True, "ExitSignal": -job.returncode}
+    return {**used, "ExitBySignal": False, "ExitCode": job.returncode}
+
+
+def _send(handle: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(handle, number)
+
+
+def _end_all() -> None:
+    """End what the job has left: orphans become children of this process."""
+    while True:
+        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def _tell(link: socket.socket, what: Json) -> None:
+    with contextlib.suppress(OSError):
+        link.sendall(wire.encode(what))
+
+
+def _frame(link: socket.socket) -> Json | None:
+    """The next request; None when the access point has gone."""
+    try:
+        head = _bytes(link, wire.HEAD)
+        return wire.decode(_bytes(link, wire.length(head, wire.MAX_ANSWER)))
+    except (EOFError, ConnectionError):
+        return None
+
+
+def _bytes(link: socket.socket, size: int) -> bytes:
+    parts = []
+    while size > 0:
+        part = link.recv(size)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,58 @@
+"""Calls of an access point for the jobs of the scheduler universe, which it runs itself.
+
+A run is started, ended and reported by the calls of every run (``start``, ``heartbeat``, ``finish``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerClaim(Record):
+    """A job that was taken out of the queue for an access point, and its run."""
+
+    run_id: int
+    token: UUID
+    cluster_id: int
+    proc_id: int
+    owner: str
+    #: the whole job ad, in HTCondor's JSON form
+    ad: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRun(Record):
+    """A live run of an access point."""
+
+    run_id: int
+    token: UUID
+    cluster_id: int
+    proc_id: int
+    owner: str
+    #: a ``fetchwork.run_state``
+    state: str
+    #: the process that passed the fence
+    starter: str | None
+    #: how it shall end, if it shall: 'hold', 'remove' or 'vacate'
+    end_requested: str | None
+
+
+def claim_scheduler_job(*, access_point: str, max_each: int, lease_s: float) -> Call[SchedulerClaim | None]:
+    """Take the job that has waited longest; of one owner at most ``max_each`` run at a time."""
+    return first_of(
+        SchedulerClaim,
+        "claim_scheduler_job",
+        {"access_point": access_point, "max_each": max_each, "lease_s": lease_s},
+    )
+
+
+def tend_scheduler_runs(*, access_point: str, alive: Sequence[int]) -> Call[list[SchedulerRun]]:
+    """Renew the leases of the runs that are alive; all live runs of this access point."""
+    return records_of(
+        SchedulerRun, "tend_scheduler_runs", {"access_point": access_point, "alive": list(alive)}
+    )

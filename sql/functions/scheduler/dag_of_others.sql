@@ -1,0 +1,12 @@
+-- The N of an ad's OtherJobRemoveRequirements, "DAGManJobId =?= N": the jobs that have to go with this one
+-- when it is removed are those of DAG N. NULL if the ad has none, or one of another form.
+CREATE OR REPLACE FUNCTION fetchwork.dag_of_others(ad jsonb)
+RETURNS integer
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN substring(
+    lower(ad ->> 'OtherJobRemoveRequirements')
+    FROM '^(?:/expr\()?\s*\(*\s*dagmanjobid\s*(?:=\?=|==|is)\s*([0-9]{1,9})\s*\)*/?$'
+)::integer;

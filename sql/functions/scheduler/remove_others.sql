@@ -1,0 +1,43 @@
+-- What OtherJobRemoveRequirements asks for, of clusters with a job that has just been removed: the jobs of
+-- that DAG are removed too, if they are the same Owner's. So a DAG that is removed while it is held, or whose
+-- access point is away, leaves no nodes behind.
+-- Locks: those jobs, in their order.
+CREATE OR REPLACE FUNCTION fetchwork.remove_others(clusters integer [], reason text)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    other_clusters integer[];
+    other_procs integer[];
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = ANY (clusters) AND c.ad ? 'OtherJobRemoveRequirements'
+    ) THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(o.cluster_id), array_agg(o.proc_id)
+    INTO other_clusters, other_procs
+    FROM (
+        SELECT j.cluster_id, j.proc_id
+        FROM fetchwork.cluster AS c
+        JOIN fetchwork.cluster AS n ON n.ad ? 'DAGManJobId'
+            AND n.ad -> 'DAGManJobId' = to_jsonb(fetchwork.dag_of_others(c.ad))
+        JOIN fetchwork.job AS j ON j.cluster_id = n.cluster_id
+        WHERE c.cluster_id = ANY (clusters)
+            AND c.ad ? 'OtherJobRemoveRequirements'
+            AND j.owner = c.ad ->> 'Owner'
+            AND j.job_status <> 3
+            AND j.cluster_id <> ALL (clusters)
+        ORDER BY j.cluster_id, j.proc_id
+        FOR UPDATE OF j
+    ) AS o;
+    IF other_clusters IS NOT NULL THEN
+        PERFORM fetchwork.remove_jobs(other_clusters, other_procs, remove_others.reason);
+    END IF;
+END
+$$;

@@ -1,0 +1,10 @@
+-- May this role run the scheduler-universe jobs of an owner? An access point that serves everybody may those
+-- of all, any other role those of the Owners that it may name.
+CREATE OR REPLACE FUNCTION fetchwork.runs_jobs_of(role name, owner text)
+RETURNS boolean
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN (
+    pg_has_role(role, 'fetchwork_access_point', 'USAGE') AND fetchwork.acting_for(role) IS NULL
+) OR owner = ANY (fetchwork.own_owners(role));

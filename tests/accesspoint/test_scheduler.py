@@ -1,0 +1,242 @@
+"""Jobs of the scheduler universe: the access point runs them as their owners, and once each."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.client.link import Link
+from fetchwork.process import Process
+from tests.accesspoint.point import AccessPoint, request
+from tests.direct_queue import DirectQueue
+from tests.waiting import until
+
+# waits for the file "go", and says what happens to it
+PROGRAM = """\
+#!/bin/sh
+cd {directory}
+echo "start $(id -un) $CONDOR_ID $1 $GREETING" >> said
+trap 'echo usr1 >> said; exit 2' USR1
+trap 'echo term >> said; exit 3' TERM
+echo $$ > pid
+sleep 1000 &
+echo $! > left
+until [ -e go ]; do sleep 0.05; done
+exit "$(cat go)"
+"""
+DESCRIPTION = """\
+universe = scheduler
+executable = {directory}/program
+arguments = "'one word'"
+environment = "GREETING='good day'"
+remove_kill_sig = SIGUSR1
+log = {directory}/log
+{more}
+queue
+"""
+
+
+class Program:
+    """A job whose program waits, and what it said."""
+
+    def __init__(self, point: AccessPoint, directory: Path, slots: DirectQueue) -> None:
+        self.point = point
+        self.slots = slots
+        self.directory = directory / "of-nobody"
+        self.directory.mkdir()
+        program = self.directory / "program"
+        program.write_text(PROGRAM.format(directory=self.directory))
+        program.chmod(0o755)
+        for path in (self.directory, program):
+            os.chown(path, 65534, 65534)
+        self.cluster = 0
+
+    def ask(self, op: str, **arguments: Any) -> Any:
+        with Link(str(self.point.socket), patience_s=100) as link:
+            asked: dict[str, Any] = {"as": "nobody", **arguments}
+            return link.ask(op, again=op == "submit", **asked)
+
+    def submit(self, more: str = "") -> str:
+        text = DESCRIPTION.format(directory=self.directory, more=more)
+        answer = self.ask("submit", **request(text, key=os.urandom(8).hex(), cwd=str(self.directory)))
+        self.cluster = answer["cluster"]
+        return f"{self.cluster}.0"
+
+    def act(self, action: str) -> None:
+        changed = self.ask("change", action=action, spec=[f"{self.cluster}.0"])
+        assert changed["changed"] == 1, changed
+
+    def said(self) -> list[str]:
+        path = self.directory / "said"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def go(self, status: int) -> None:
+        path = self.directory / "go.new"
+        path.write_text(f"{status}\n")
+        path.rename(self.directory / "go")
+
+    def wait_for_starts(self, number: int) -> Process:
+        def all_started() -> bool:
+            return sum(line.startswith("start") for line in self.said()) == number
+
+        until(all_started, f"start {number}")
+        job = f"{self.cluster}.0"
+        until(lambda: self.slots.status(job) == 2, "Running")
+        until((self.directory / "left").exists)
+        process = Process.find(int((self.directory / "pid").read_text()))
+        assert process is not None
+        return process
+
+    def wait_for_end(self) -> tuple[int, int | None]:
+        """JobStatus and ExitCode in the history."""
+        found: list[Any] = []
+
+        def ended() -> bool:
+            found[:] = self.slots.rows(
+                "SELECT job_status, exit_code FROM fetchwork.job_history WHERE cluster_id = %s", self.cluster
+            )
+            return bool(found)
+
+        until(ended, "the job's end")
+        return found[0]
+
+
+@pytest.fixture
+def program(point: AccessPoint, directory: Path, slots: DirectQueue) -> Program:
+    return Program(point, directory, slots)
+
+
+def test_it_runs_as_its_owner_takes_no_slot_and_leaves_nothing_behind(program: Program) -> None:
+    program.submit()
+    host = program.slots.host("h1")
+    program.wait_for_starts(1)
+    assert program.said() == [f"start nobody {program.cluster}.0 one word good day"]
+    assert program.slots.candidates(host) == []
+    left = Process.find(int((program.directory / "left").read_text()))
+    assert left is not None
+    program.go(7)
+    assert program.wait_for_end() == (4, 7)
+    until(lambda: not left.alive, "the end of what the job left")
+    until(lambda: "return value 7" in (program.directory / "log").read_text(), "the event log")
+    assert program.slots.events(f"{program.cluster}.0") == [0, 1, 5]
+
+
+def test_a_slot_gets_no_scheduler_job_even_if_it_asks_for_it_by_its_autocluster(
+    directory: Path, slots: DirectQueue
+) -> None:
+    slots.submit(JobUniverse=7, FetchWorkAccessPoint="elsewhere")
+    autocluster = slots.value("SELECT autocluster_id FROM fetchwork.waiting")
+    host = slots.host("h1")
+    rows = slots.call(
+        "claim_many",
+        host_id=host,
+        autoclusters=[autocluster],
+        prios=[0],
+        hints=[0],
+        slots='[{"slot": "slot1", "exclusive": true, "choices": [1], "weights": 1}]',
+    )
+    assert rows == []
+    assert slots.candidates(host) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "sign", "status"), [("Remove", "usr1", 3), ("Hold", "term", 5), ("Vacate", "term", 1)]
+)
+def test_each_end_sends_the_signal_of_its_own(program: Program, action: str, sign: str, status: int) -> None:
+    job = program.submit()
+    process = program.wait_for_starts(1)
+    program.act(action)
+    until(lambda: sign in program.said(), "the signal")
+    until(lambda: not process.alive)
+    if action == "Remove":
+        assert program.wait_for_end() == (3, None)
+        return
+    if action == "Hold":
+        until(lambda: program.slots.events(job)[-1] == 12, "HELD")
+        assert program.slots.status(job) == status
+        program.act("Release")
+    program.wait_for_starts(2)
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+
+
+def test_its_policy_says_whether_it_runs_again(program: Program) -> None:
+    program.submit("on_exit_remove = ExitCode =!= 9 && !ExitBySignal")
+    process = program.wait_for_starts(1)
+    process.signal(signal.SIGKILL)
+    process = program.wait_for_starts(2)
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+
+
+def test_after_a_crash_of_its_supervisor_it_runs_again(program: Program) -> None:
+    program.submit()
+    process = program.wait_for_starts(1)
+    supervisor = process.parent
+    assert supervisor is not None
+    supervisor.signal(signal.SIGKILL)
+    until(lambda: not process.alive, "the job's end")
+    program.wait_for_starts(2)
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_after_an_end_of_the_access_point_it_runs_again_and_never_twice_at_once(
+    program: Program, how: str
+) -> None:
+    job = program.submit()
+    process = program.wait_for_starts(1)
+    getattr(program.point, how)()
+    program.point.start()
+    program.wait_for_starts(2)
+    assert not process.alive
+    assert program.said().count("term") == 1
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+    assert program.slots.events(job) == [0, 1, 4, 1, 5]
+
+
+def test_an_end_that_nobody_heard_of_is_the_jobs_end(program: Program) -> None:
+    """The job ends by itself while its access point is away: it is not run again."""
+    job = program.submit()
+    process = program.wait_for_starts(1)
+    supervisor = process.parent
+    assert supervisor is not None
+    supervisor.signal(signal.SIGSTOP)
+    program.go(5)
+    until(lambda: not process.alive, "the job's end")
+    program.point.kill()
+    supervisor.signal(signal.SIGCONT)
+    until(lambda: not supervisor.alive, "the supervisor's end")
+    program.point.start()
+    assert program.wait_for_end() == (4, 5)
+    assert program.slots.events(job) == [0, 1, 5]
+
+
+def test_what_cannot_be_started_is_held_with_the_reason(program: Program) -> None:
+    (program.directory / "program").chmod(0o644)
+    program.slots.set("retry_delay", 0)
+    job = program.submit("hold = true")
+    program.act("Release")
+    until(lambda: program.slots.status(job) == 5, "Held")
+    assert "Permission denied" in program.slots.column("hold_reason", job)
+
+
+def test_a_removed_job_takes_the_jobs_of_its_dag_with_it_also_while_it_is_held(slots: DirectQueue) -> None:
+    def submit(**common: Any) -> str:
+        return slots.submit_many([{}], {"Cmd": "/bin/true", "Iwd": "/", "Owner": "alice", **common})[0]
+
+    of_all = {"JobUniverse": 7, "FetchWorkAccessPoint": "p"}
+    cluster = int(submit().partition(".")[0]) + 1
+    manager = submit(**of_all, OtherJobRemoveRequirements=f"DAGManJobId =?= {cluster}")
+    assert manager == f"{cluster}.0"
+    node = submit(DAGManJobId=cluster)
+    other = submit(DAGManJobId=cluster + 1)
+    foreign = submit(DAGManJobId=cluster, Owner="bob")
+    slots.act("hold", manager)
+    slots.act("remove", manager)
+    assert slots.status(node) == 3
+    assert (slots.status(other), slots.status(foreign)) == (1, 1)
