@@ -47,7 +47,7 @@ test-lowest: postgres
 	@$(PYTHON) tests/write_lowest.py > .venv-lowest/lowest.txt
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check -r .venv-lowest/lowest.txt hatchling editables
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/faults tests
+	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/dag --ignore tests/faults tests
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff format --check

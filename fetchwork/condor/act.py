@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.patience import patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
 
 
@@ -257,11 +258,14 @@ def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
     else:
         which = f" matching constraint ({shown})"
     try:
-        number = run.session.perform(
-            "change_jobs",
-            action=action.name,
-            spec=" && ".join(conditions) or "true",
-            reason=asked.reason,
+        number = patiently(
+            run.environment,
+            lambda: run.session.perform(
+                "change_jobs",
+                action=action.name,
+                spec=" && ".join(conditions) or "true",
+                reason=asked.reason,
+            ),
         )
     except ClassAdError:
         run.complain("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n")

@@ -24,6 +24,7 @@ COMMANDS = {
         "act",
     ),
     "condor_submit": "submit",
+    "condor_submit_dag": "submitdag",
     "condor_prio": "prio",
     "condor_qedit": "qedit",
     "condor_wait": "wait",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, is_option
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.patience import patiently
+from fetchwork.dag import dagrun
 from fetchwork.errors import FetchworkError, SubmitError, one_line
 
 if TYPE_CHECKING:
@@ -81,16 +83,17 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     from fetchwork.queue.remote import RemoteSession
 
     # with @= a line that begins so may be part of a text
-    plain = (
-        "@=" not in text
-        and options.dry_run is None
-        and options.most is None
-        and options.queue is None
-        and not options.lines
-    )
-    if plain and _QUEUE.search(text) and isinstance(run.session, RemoteSession):
+    plain = "@=" not in text and options.dry_run is None and options.most is None and options.queue is None
+    session = run.session
+    if plain and _QUEUE.search(text) and isinstance(session, RemoteSession):
         # nothing of it is read here, and nothing imported that could
-        answer = run.session.submit_text("\n".join([*options.macros, text]))
+        if options.lines:
+            from fetchwork.queue.statements import with_commands
+
+            text = with_commands(text, options.lines)
+        whole = "\n".join([*options.macros, text])
+        key = _key(run, options)
+        answer = patiently(run.environment, lambda: session.submit_text(whole, key=key))
         _say_submitted(run, options, answer["cluster"], answer["count"])
         return
     from fetchwork.queue import statements
@@ -115,10 +118,18 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
             raise Usage(f"\nERROR: Number of submitted jobs would exceed -maxjobs ({options.most})")
     if options.queue is not None:
         text = f"{text}\nqueue {options.queue}\n"
-    session = run.session
     # an access point knows who asks
     made = session.submit(text, owner=run.user if isinstance(session, Session) else None)
     _say_submitted(run, options, made.cluster(), made.num_procs())
+
+
+def _key(run: Invocation, options: _Options) -> str | None:
+    """By which a submission of DAGMan's is known, so that the same try of a node is not submitted twice."""
+    dag = run.environment.get(dagrun.VARIABLE)
+    macros = dict(macro.split(" = ", 1) for macro in options.macros)
+    if dag is None or "JOB" not in macros or "RETRY" not in macros:
+        return None
+    return dagrun.key(dag, macros["JOB"], macros["RETRY"])
 
 
 def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int) -> None:

@@ -78,10 +78,10 @@ class RemoteSession:
         result.problems = answer["problems"]
         return result
 
-    def submit_text(self, text: str) -> Json:
+    def submit_text(self, text: str, *, key: str | None = None) -> Json:
         """Submit a description's text, without what a program does with the result: cluster, count."""
         what = {"description": text, "count": 0, "itemdata": None, "queue": None}
-        answer: Json = self._send(what, None, None, key=os.urandom(16).hex())
+        answer: Json = self._send(what, None, None, key=key or os.urandom(16).hex())
         return answer
 
     def check(

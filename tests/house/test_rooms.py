@@ -36,12 +36,16 @@ ROOMS: dict[str, set[str]] = {
     "following": {"queue"},
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
-    "dag": {"queue", "classad"},
-    "condor": {"queue", "explain", "classad"},
+    "dag": set(),
+    "condor": {"queue", "explain", "classad", "dag"},
     # the directory for PYTHONPATH: the bindings' names over the queue
     "modules": {"queue", "following", "classad", "client"},
     # what a submit host runs
-    "accesspoint": {"queue", "client", "db", "agent.listening", "agent.peer"},
+    "accesspoint": {
+        *("queue", "client", "db", "dag", "process", "agent.listening", "agent.peer"),
+        # what a job's policy makes of its end; where HTCondor's commands are, for DAGs
+        *("matchmaker.policy", "condor.directory"),
+    },
     # what an execute host runs
     "handlers": {
         *("matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail", "sandbox"),
@@ -76,7 +80,6 @@ ROOMS: dict[str, set[str]] = {
             "client",
             "config",
             "condor",
-            "dag",
             "db",
             "deploy",
             "doctor",

@@ -1,0 +1,1 @@
+"""DAGs: what HTCondor's own condor_dagman needs to run them over this queue."""

@@ -1,0 +1,49 @@
+"""HTCondor's own programs for DAGs on this host."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from fetchwork.errors import FetchworkError
+
+_USUAL = "/usr/local/bin:/usr/bin:/bin:/usr/sbin"
+
+
+def program(name: str, environment: Mapping[str, str]) -> Path:
+    """HTCondor's program of that name, passing over fetchwork's own; raises FetchworkError."""
+    for folder in f"{environment.get('PATH', '')}:{_USUAL}".split(os.pathsep):
+        candidate = Path(folder or ".") / name
+        if not candidate.is_file() or not os.access(candidate, os.X_OK):
+            continue
+        if candidate.resolve().name != "condor-command":
+            return candidate
+    raise FetchworkError(missing(name))
+
+
+def missing(name: str) -> str:
+    """What to say where one is not there."""
+    return (
+        f"'{name}' is not on this host: DAGs are run by HTCondor's condor_dagman;"
+        " install HTCondor's package here (Debian: condor, RPM: condor)"
+    )
+
+
+def major_version(environment: Mapping[str, str]) -> int:
+    """The major version of condor_dagman here; raises FetchworkError."""
+    dagman = program("condor_dagman", environment)
+    ended = subprocess.run(
+        [dagman, "-version"],
+        env={**environment, "CONDOR_CONFIG": environment.get("CONDOR_CONFIG", "ONLY_ENV")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    found = re.search(r"\$CondorVersion: (\d+)\.", ended.stdout)
+    if found is None:
+        raise FetchworkError(f"'{dagman} -version' does not say its version: {ended.stdout[:200]!r}")
+    return int(found[1])

@@ -1,0 +1,71 @@
+"""One pool for DAGs: slots that fetch alice's jobs from the queue, and slots of a schedd for bob's.
+
+HTCondor's condor_dagman runs over both. Alice's access point runs beside the daemons, with the programs of
+the same HTCondor.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork.errors import HTCondorUnavailable
+from fetchwork.pool import PersonalPool
+from tests.conftest import NOT_TESTED
+from tests.dag.sides import Point, Queue, Schedd
+
+CONFIG = """
+DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
+ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
+START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID <= 4, "alice", "bob")
+NEGOTIATOR_INTERVAL = 1
+NEGOTIATOR_MIN_INTERVAL = 1
+NEGOTIATOR_CYCLE_DELAY = 1
+SCHEDD_INTERVAL = 1
+SCHEDD_MIN_INTERVAL = 1
+SEC_DEFAULT_AUTHENTICATION_METHODS = FS, CLAIMTOBE
+SEC_CLIENT_AUTHENTICATION_METHODS = FS, CLAIMTOBE
+DAGMAN_USER_LOG_SCAN_INTERVAL = 1
+DAGMAN_USE_DIRECT_SUBMIT = False
+DAGMAN_AVOID_SLASH_TMP = False
+DAGMAN_HOLD_CLAIM_TIME = 0
+"""
+
+
+@pytest.fixture(scope="session")
+def pool(public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
+    """The pool."""
+    started = PersonalPool(
+        public_directory() / "pool",
+        suite="trixie",
+        slots=8,
+        config=CONFIG,
+        host={"slots": {"fetched_only": False}},
+    )
+    try:
+        started.start()
+    except HTCondorUnavailable as reason:
+        pytest.skip(f"{NOT_TESTED}: {reason}")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def point(pool: PersonalPool) -> Iterator[Point]:
+    """An access point on the pool's machine."""
+    point = Point(pool).start()
+    yield point
+    point.stop()
+    assert "Traceback" not in point.log(), point.log()
+
+
+@pytest.fixture(scope="session")
+def queue(pool: PersonalPool, point: Point) -> Queue:
+    """DAGs over the queue."""
+    return Queue(pool, point)
+
+
+@pytest.fixture(scope="session")
+def schedd(pool: PersonalPool) -> Schedd:
+    """DAGs over a schedd."""
+    return Schedd(pool)

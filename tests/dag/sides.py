@@ -1,0 +1,241 @@
+"""DAGs over the queue and over a schedd: written into directories of their own, submitted, and looked at."""
+
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from fetchwork.client.link import Link
+from fetchwork.pool import PersonalPool
+from tests.waiting import until
+
+ROLE = "dag_access_point"
+PASSWORD = "of-the-tests"
+# notes that a node ran, and ends as its arguments say
+NODE = """\
+#!/bin/sh
+echo "$1" >> "${3:-order}"
+exit "${2:-0}"
+"""
+# a script of a node: notes its words, and ends with the first
+SCRIPT = """\
+#!/bin/sh
+status=$1
+shift
+echo "$@" >> order
+exit "$status"
+"""
+SUBMIT = """\
+executable = $(program:node)
+arguments = $(name:$(JOB)) $(status:0)
+transfer_executable = false
+should_transfer_files = IF_NEEDED
+queue $(jobs:1)
+"""
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+class Point:
+    """An access point inside the pool's machine, as root's."""
+
+    def __init__(self, pool: PersonalPool) -> None:
+        self.pool = pool
+        self.socket = pool.directory / "tmp" / "dags.sock"
+        self._log = pool.directory / "tmp" / "dags.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        pool.postgres.query(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}' IN ROLE fetchwork_access_point")
+
+    def start(self) -> "Point":
+        pool = self.pool
+        dsn = psycopg.conninfo.make_conninfo(pool.conninfo, user=ROLE, password=PASSWORD)
+        python = str(pool.machine.venv / "bin/python")
+        words = [python, "-m", "fetchwork", "access-point", "--socket", "/tmp/dags.sock", "--name", "dags"]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *pool.machine.inside(pool.condor.master),
+                    *words,
+                    "--state",
+                    "/var/lib/dags",
+                    "--min-uid",
+                    "1000",
+                ],
+                env={
+                    "PATH": PATH,
+                    "FETCHWORK_DSN": dsn,
+                    "PYTHONPATH": "/opt/fetchwork/src",
+                    # the environment that fetchwork is installed in can't be written to
+                    "XDG_DATA_HOME": "/tmp/data",
+                },
+                stderr=log,
+            )
+        until(self._answers, "the access point")
+        return self
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log()
+        try:
+            with Link(str(self.socket), patience_s=0) as link:
+                return bool(link.ask("status"))
+        except Exception:
+            return False
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+
+
+class Side:
+    """Where DAGs run: the queue, or a schedd."""
+
+    user: str
+    _numbers = itertools.count(1)
+
+    def __init__(self, pool: PersonalPool) -> None:
+        self.pool = pool
+        self.environment = {"PATH": PATH}
+        self.ids = pool.machine.root.account_ids(self.user)  # type: ignore[attr-defined]
+
+    def run(self, directory: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as the DAGs' owner in a directory of /tmp."""
+        named = [f"{name}={value}" for name, value in {**self.environment, **environment}.items()]
+        inside = f"/tmp/{directory.relative_to(self.pool.directory / 'tmp')}"
+        script = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", inside, *words]
+        return self.pool.run_command(["env", *named, *script], user=self.user, check=False)
+
+    def write(self, text: str, files: dict[str, str] | None = None) -> Path:
+        """A directory with the DAG ``x.dag``, the programs ``node`` and ``script``, and ``node.sub``."""
+        directory = self.pool.directory / "tmp" / f"{self.user}{next(self._numbers)}"
+        directory.mkdir()
+        written = {"x.dag": text, "node": NODE, "script": SCRIPT, "node.sub": SUBMIT, **(files or {})}
+        for name, content in written.items():
+            path = directory / name
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_text(content)
+            path.chmod(0o755)
+        for path in (directory, *directory.rglob("*")):
+            os.chown(path, *self.ids)
+        return directory
+
+    def submit(self, directory: Path, *options: str) -> "Dag":
+        ended = self.run(directory, "condor_submit_dag", *options, "x.dag")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        cluster = int(ended.stdout.split("submitted to cluster ")[1].split(".")[0])
+        return Dag(self, directory, cluster)
+
+    def start(self, text: str, *options: str, files: dict[str, str] | None = None) -> "Dag":
+        return self.submit(self.write(text, files), *options)
+
+    def end(self, cluster: int) -> int | None:
+        """The exit status of a DAG that has ended; -1 if it was removed, None while it goes on."""
+        raise NotImplementedError
+
+
+class Queue(Side):
+    """Ours: alice's, by way of the access point."""
+
+    user = "alice"
+
+    def __init__(self, pool: PersonalPool, point: Point) -> None:
+        super().__init__(pool)
+        self.point = point
+        self.environment = {
+            "PATH": f"/tmp/data/fetchwork/condor:{PATH}",
+            "FETCHWORK_ACCESS_POINT": "/tmp/dags.sock",
+            "XDG_DATA_HOME": "/tmp/data",
+        }
+        python = str(pool.machine.venv / "bin/python")
+        made = "from fetchwork.condor.directory import made; made()"
+        program = ["env", "XDG_DATA_HOME=/tmp/data", "PYTHONPATH=/opt/fetchwork/src", python, "-c", made]
+        ended = pool.run_command(program, check=False)
+        assert ended.returncode == 0, ended.stderr
+
+    def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.pool.conninfo) as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def end(self, cluster: int) -> int | None:
+        found = self.rows(
+            "SELECT job_status, exit_code FROM fetchwork.job_history WHERE cluster_id = %s", cluster
+        )
+        if not found:
+            return None
+        return -1 if found[0][0] == 3 else found[0][1]
+
+    def nodes(self, cluster: int) -> list[str]:
+        """The nodes of a DAG whose jobs were submitted, once for each."""
+        return [
+            name
+            for (name,) in self.rows(
+                "SELECT ad ->> 'DAGNodeName' FROM fetchwork.cluster"
+                " WHERE ad -> 'DAGManJobId' = %s::text::jsonb ORDER BY cluster_id",
+                str(cluster),
+            )
+        ]
+
+
+class Schedd(Side):
+    """The oracle: bob's, with HTCondor's own commands alone."""
+
+    user = "bob"
+
+    def end(self, cluster: int) -> int | None:
+        words = ["condor_history", str(cluster), "-json", "-limit", "1"]
+        ended = self.pool.run_command(["env", f"PATH={PATH}", *words], user=self.user, check=False)
+        ads = json.loads(ended.stdout or "[]")
+        if not ads:
+            return None
+        return -1 if ads[0]["JobStatus"] == 3 else ads[0].get("ExitCode")
+
+
+class Dag:
+    """One that was submitted."""
+
+    def __init__(self, side: Side, directory: Path, cluster: int) -> None:
+        self.side = side
+        self.directory = directory
+        self.cluster = cluster
+
+    def wait(self) -> int | None:
+        """Its exit status, once it has ended."""
+        found: list[int] = []
+
+        def ended() -> bool:
+            status = self.side.end(self.cluster)
+            found[:] = [] if status is None else [status]
+            return bool(found)
+
+        until(ended, f"the end of {self.directory}: {self.tail}", every_s=0.25)
+        return found[0]
+
+    @property
+    def tail(self) -> str:
+        path = self.directory / "x.dag.dagman.out"
+        return path.read_text()[-3000:] if path.exists() else "no dagman.out"
+
+    def noted(self, name: str = "order") -> list[str]:
+        """What its nodes and scripts noted."""
+        path = self.directory / name
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def rescue(self, number: int = 1) -> list[str] | None:
+        """The commands of a rescue file."""
+        path = self.directory / f"x.dag.rescue{number:03}"
+        if not path.exists():
+            return None
+        return [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
