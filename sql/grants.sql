@@ -80,7 +80,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.run_edge,
     fetchwork.waiting_autoclusters,
     fetchwork.prospects,
-    fetchwork.first_idle
+    fetchwork.first_idle,
+    fetchwork.watch_output
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- What people do with jobs; each function asks which Owners the caller may name.
@@ -145,6 +146,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.put_output_chunk,
     fetchwork.keep_outputs,
     fetchwork.note_transfer,
+    fetchwork.watched_output,
+    fetchwork.ship_output,
     -- what one does for all
     fetchwork.take_leader_task,
     fetchwork.policy_jobs,

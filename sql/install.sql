@@ -185,6 +185,8 @@
 \ir functions/runs/report_runs.sql
 \ir functions/runs/starter_gone.sql
 \ir functions/runs/tell_end.sql
+\ir functions/runs/watched_output.sql
+\ir functions/runs/ship_output.sql
 \ir functions/runs/end_live_run.sql
 \ir functions/runs/end_live_runs.sql
 
@@ -212,6 +214,7 @@
 \ir functions/maintenance/take_leader_task.sql
 \ir functions/maintenance/take_turn.sql
 \ir functions/maintenance/sweep_demand.sql
+\ir functions/maintenance/sweep_output.sql
 \ir functions/maintenance/server_identity.sql
 \ir functions/maintenance/note_move.sql
 \ir functions/maintenance/go_on_offering.sql
@@ -269,6 +272,7 @@
 \ir functions/reading/waiting_autoclusters.sql
 \ir functions/reading/prospects.sql
 \ir functions/reading/first_idle.sql
+\ir functions/reading/watch_output.sql
 
 -- grants: which role may do what.
 \ir grants.sql

@@ -31,6 +31,8 @@ from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.leader import Leader
 from fetchwork.agent.lease import ROUND_S, Lease
+from fetchwork.agent.liveoutput import ROUND_S as OUTPUT_S
+from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.notifications import WorkNotifications
@@ -97,8 +99,12 @@ class Agent:
         self.leases = [
             Lease(context, self.runs, self.agent_id, self.waiting_fetches.wake) for context in contexts
         ]
+        self.live_outputs = {
+            session: LiveOutputs(session, self.runs, open_as_user) for session in self.sessions
+        }
         self.notifications = {
-            lease.session: WorkNotifications(lease, self.waiting_fetches) for lease in self.leases
+            lease.session: WorkNotifications(lease, self.waiting_fetches, self.live_outputs[lease.session])
+            for lease in self.leases
         }
         self._turns = Turns()
         self._stopping = asyncio.Event()
@@ -145,6 +151,7 @@ class Agent:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.files.close()
             await self.runs.close()
+            await asyncio.gather(*(output.close() for output in self.live_outputs.values()))
             await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
             me.close()
             event(log, logging.INFO, "agent_stopped")
@@ -313,9 +320,11 @@ class Agent:
             work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
         for lease in self.leases:
             notifications = self.notifications[lease.session]
+            output = self.live_outputs[lease.session]
             work += [
                 every(ROUND_S, lease.keep, lease.soon),
                 every(ROUND_S, lease.look_after_runs),
+                every(OUTPUT_S, output.round, output.soon),
                 notifications.listen(),
                 notifications.wake(),
                 *self._upkeep(lease.session),

@@ -15,6 +15,7 @@ import random
 import time
 
 from fetchwork.agent.lease import Lease
+from fetchwork.agent.liveoutput import LiveOutputs
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.errors import FetchworkError
 from fetchwork.log import event
@@ -30,10 +31,11 @@ POLL_S = 1.0
 class WorkNotifications:
     """The notifications of new work from one database."""
 
-    def __init__(self, lease: Lease, waiting: WaitingFetches) -> None:
+    def __init__(self, lease: Lease, waiting: WaitingFetches, outputs: LiveOutputs) -> None:
         self.listening = False
         self._lease = lease
         self._waiting = waiting
+        self._outputs = outputs
         self._next: asyncio.TimerHandle | None = None
 
     async def listen(self) -> None:
@@ -49,9 +51,9 @@ class WorkNotifications:
                         demand.forget()
                         self._wake_in(0.0)
                         continue
-                    if note.startswith('["!"'):
+                    if note.startswith(('["!"', '["o"')):
                         if self._is_for_us(note):
-                            self._lease.beat_soon()
+                            self._lease.beat_soon() if note[2] == "!" else self._outputs.watched()
                         continue
                     seconds = demand.heard(note, time.monotonic())
                     if seconds is not None:
@@ -66,7 +68,10 @@ class WorkNotifications:
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
     def _is_for_us(self, note: str) -> bool:
-        """Whether a notification of runs that shall end (sql/functions/runs/tell_end.sql) names this host."""
+        """Whether a notification of this host's runs names this host.
+
+        Of those that shall end (sql/functions/runs/tell_end.sql), or whose output somebody watches.
+        """
         greeting = self._lease.session.greeting
         try:
             return greeting is not None and json.loads(note)[1:] == [greeting.host_id]

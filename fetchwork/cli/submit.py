@@ -102,10 +102,9 @@ def cli(
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
         cluster = result.cluster()
         if output.on_terminal():
-            output.echo(
-                f"what next:  fetchwork q {cluster}   fetchwork wait {cluster}   fetchwork rm {cluster}",
-                err=True,
-            )
+            commands = (f"q {cluster}", f"wait {cluster}", f"tail -f {cluster}.0", f"rm {cluster}")
+            words = "   ".join(f"fetchwork {command}" for command in commands)
+            output.echo(f"what next:  {words}", err=True)
         for problem in result.problems:
             output.echo(f"fetchwork: warning: {problem}", err=True)
         if result.access_point is None and "UserLog" in result.clusterad():

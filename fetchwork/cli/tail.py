@@ -1,50 +1,74 @@
-"""``fetchwork tail``: the end of a job's output."""
+"""``fetchwork tail``: the end of a job's output, and what it writes while it runs."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.errors import NotFound
-from fetchwork.queue.session import Session
+from fetchwork.queue.remote import AnySession
 
 
 @click.command()
 @click.argument("job", metavar="JOB", type=options.JOB_ID)
+@click.option("--follow", "-f", is_flag=True, help="Show what the running job writes, until it has ended.")
 @click.option("--stdout/--stderr", "only_stdout", default=None, help="Show only one of the two.")
 @click.option(
     "--run", "run_id", type=int, metavar="RUN", help="The run to show.  [default: the last one with output]"
 )
 @options.json_option
-@options.connected
-def cli(session: Session, job: str, only_stdout: bool | None, run_id: int | None, as_json: bool) -> None:
-    """Show the end of a job's stdout and stderr, as it was when its run ended.
+@options.performing
+def cli(
+    session: AnySession, job: str, follow: bool, only_stdout: bool | None, run_id: int | None, as_json: bool
+) -> None:
+    """Show the end of a job's stdout and stderr, as it was when its run ended; with -f, as it comes.
 
-    It is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each.
+    The end is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each. What a
+    running job writes its host ships while somebody looks, with no word of that at submit: the last bytes at
+    first, then 64 KiB of each a second at most.
 
     \b
     Example:
+      fetchwork tail -f 42.0
       fetchwork submit sleep.sub -a '+FetchWorkTailBytes = 4096'
       fetchwork tail 42.0
     """
-    from fetchwork.queue.output import kept_output
     from fetchwork.queue.selecting import id_of
 
     cluster, proc = id_of(job)
-    kept = session.run(kept_output(cluster, proc or 0, run_id))
+    if follow:
+        if as_json or run_id is not None:
+            raise click.UsageError("--follow goes with neither --json nor --run")
+        _follow(session, cluster, proc or 0, only_stdout)
+        return
+    kept = session.perform("kept_output", cluster=cluster, proc=proc or 0, run_id=run_id)
     if kept is None:
         raise NotFound(
             f"no output is kept for job {job}: the job did not ask for that (+FetchWorkTailBytes), or none"
-            " of its runs has ended"
+            f" of its runs has ended; 'fetchwork tail -f {job}' shows what it writes while it runs"
         )
     if as_json:
-        output.print_json(
-            {name: value for name, value in dataclasses.asdict(kept).items() if value is not None}
-        )
+        output.print_json({name: value for name, value in kept.items() if value is not None})
         return
-    for text, err in ((kept.stdout, False), (kept.stderr, True)):
+    for text, err in ((kept["stdout"], False), (kept["stderr"], True)):
         wanted = only_stdout is None or only_stdout != err
         if wanted and text:
             output.echo(text, nl=not text.endswith("\n"), err=err)
+
+
+def _follow(session: AnySession, cluster: int, proc: int, only_stdout: bool | None) -> None:
+    import sys
+
+    from fetchwork.following.liveoutput import follow_output
+
+    for piece in follow_output(session, cluster, proc):
+        if not piece.stream:
+            output.echo(f"fetchwork: {piece.text}", err=True)
+            continue
+        err = piece.stream == 2
+        if only_stdout is not None and only_stdout == err:
+            continue
+        if piece.skipped:
+            output.echo(f"fetchwork: {piece.skipped} bytes are left out", err=True)
+        output.echo(piece.text, nl=False, err=err)
+        (sys.stderr if err else sys.stdout).flush()

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fetchwork.classad.constraint import joined
@@ -21,6 +21,8 @@ from fetchwork.page.workers import Workers
 PAGE = 50
 #: bytes of a form
 MAX_FORM = 1 << 20
+#: what the script that follows a job's output was told the last time
+OUTPUT_POSITIONS = ("run", "stdout_at", "stderr_at")
 STATES = {"idle": 1, "running": 2, "removed": 3, "held": 5, "suspended": 7}
 
 
@@ -42,6 +44,7 @@ class Pages:
             Route("/jobs/act", self.act, methods=["POST"]),
             Route("/jobs/{job}", self.job),
             Route("/jobs/{job}/why", self.why),
+            Route("/jobs/{job}/output", self.output),
             Route("/history", self.history),
             Route("/slots", self.slots),
             Route("/queues", self.queues),
@@ -103,6 +106,29 @@ class Pages:
             request.state.person, questions.why, job=request.path_params["job"]
         )
         return self.render(request, "why.html", analysis=analysis, verdicts=VERDICTS)
+
+    async def output(self, request: Request) -> Response:
+        """What a running job writes: a page with what there is, and JSON for the script that goes on."""
+        given = request.query_params
+        try:
+            run, stdout_at, stderr_at = (
+                int(given[name]) if given.get(name) else None for name in OUTPUT_POSITIONS
+            )
+        except ValueError:
+            raise Problem(400, "bad request", f"{', '.join(OUTPUT_POSITIONS)} are whole numbers") from None
+        job = request.path_params["job"]
+        answer = await self._workers.ask(
+            request.state.person,
+            questions.live_output,
+            notes=True,
+            job=job,
+            run=run,
+            stdout_at=stdout_at,
+            stderr_at=stderr_at,
+        )
+        if "application/json" in request.headers.get("accept", ""):
+            return JSONResponse(answer)
+        return self.render(request, "output.html", job=job, output=answer)
 
     async def history(self, request: Request) -> Response:
         """The jobs that left the queue last."""

@@ -81,6 +81,14 @@ def job(session: ActingSession, *, job: str) -> Json:
     }
 
 
+def live_output(
+    session: ActingSession, *, job: str, run: int | None, stdout_at: int | None, stderr_at: int | None
+) -> Json | None:
+    """What a running job has written since; its host is asked for it for some seconds."""
+    cluster, proc = _one(job)
+    return session.run(output.live_output(cluster, proc, run, stdout_at, stderr_at))
+
+
 def why(session: ActingSession, *, job: str) -> Json:
     """Why an idle job does not run."""
     return analyze(session.database, *_one(job)).to_json()

@@ -14,13 +14,14 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem, problem_of
 
 Answer = TypeVar("Answer")
+Mode: TypeAlias = Literal["read", "note", "write"]
 
 #: worker processes
 WORKERS = 4
@@ -56,11 +57,13 @@ class Workers:
         question: Callable[..., Answer],
         *,
         writes: bool = False,
+        notes: bool = False,
         **arguments: object,
     ) -> Answer:
         """The answer of ``question(session, **arguments)``; raises Problem.
 
-        ``writes``: it changes something, and may take longer.
+        ``writes``: it changes something, and may take longer. ``notes``: it only writes down that somebody
+        looks, which whoever may see may do.
         """
         if self._free is None:
             self._free = asyncio.LifoQueue()
@@ -74,7 +77,8 @@ class Workers:
             async with turn:
                 number = await self._free.get()
                 try:
-                    return await self._ask(number, person, question, writes, arguments)
+                    mode: Mode = "write" if writes else "note" if notes else "read"
+                    return await self._ask(number, person, question, mode, arguments)
                 finally:
                     self._free.put_nowait(number)
         finally:
@@ -88,14 +92,14 @@ class Workers:
         number: int,
         person: Person,
         question: Callable[..., Answer],
-        writes: bool,
+        mode: Mode,
         arguments: Mapping[str, object],
     ) -> Answer:
-        limit_s = WRITE_S if writes else READ_S
+        limit_s = WRITE_S if mode == "write" else READ_S
         loop = asyncio.get_running_loop()
         try:
             answer = await loop.run_in_executor(
-                self._pools[number], _answer, person, writes, limit_s, question, dict(arguments)
+                self._pools[number], _answer, person, mode, limit_s, question, dict(arguments)
             )
         except BrokenExecutor:
             self._pools[number].shutdown(wait=False)
@@ -133,7 +137,7 @@ def _begin(conninfo: str) -> None:
 
 def _answer(
     person: Person,
-    writes: bool,
+    mode: Mode,
     limit_s: float,
     question: Callable[..., Answer],
     arguments: Mapping[str, object],
@@ -143,8 +147,8 @@ def _answer(
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     _session.account = person.account
     try:
-        if not writes:
-            with _session.reading():
+        if mode != "write":
+            with _session.reading() if mode == "read" else _session.writing():
                 return question(_session, **arguments)
         if not person.may_write:
             raise Problem(403, "not allowed", "this service shows jobs and changes none")

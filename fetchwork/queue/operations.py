@@ -133,12 +133,27 @@ def location(memory: Memory) -> Steps[Json]:
     return summaries.location()
 
 
-def kept_output(memory: Memory, *, cluster: int, proc: int) -> Steps[Json | None]:
+def kept_output(memory: Memory, *, cluster: int, proc: int, run_id: int | None = None) -> Steps[Json | None]:
     """The end of a job's output, where one is kept."""
     from fetchwork.queue import output
 
-    kept = yield from output.kept_output(cluster, proc)
+    kept = yield from output.kept_output(cluster, proc, run_id)
     return None if kept is None else dataclasses.asdict(kept)
+
+
+def live_output(
+    memory: Memory,
+    *,
+    cluster: int,
+    proc: int,
+    run_id: int | None = None,
+    stdout_at: int | None = None,
+    stderr_at: int | None = None,
+) -> Steps[Json | None]:
+    """What a running job has written since."""
+    from fetchwork.queue import output
+
+    return output.live_output(cluster, proc, run_id, stdout_at, stderr_at)
 
 
 def act(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
@@ -168,7 +183,7 @@ def _action(name: str) -> JobAction:
 STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     function.__name__: function
     for function in (
-        *(cursor, logs, totals, batches, summary, ended, location, kept_output, standing),
+        *(cursor, logs, totals, batches, summary, ended, location, kept_output, live_output, standing),
         *(change, change_jobs, act, edit, reschedule),
     )
 }

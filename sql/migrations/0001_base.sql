@@ -589,6 +589,31 @@ COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, written by every claim; en
 
 CREATE INDEX run_slot ON fetchwork.run (host_id, slot);
 
+-- Output of running jobs, while somebody watches. Unlogged: after a crash who watches asks again.
+CREATE UNLOGGED TABLE fetchwork.output_watch (
+    run_id bigint PRIMARY KEY,                  -- the run may have ended
+    cluster_id integer NOT NULL,
+    proc_id integer NOT NULL,
+    owner text NOT NULL,
+    host_id integer NOT NULL,
+    token uuid NOT NULL,                        -- the run's
+    watched_until timestamptz NOT NULL,
+    ended boolean NOT NULL DEFAULT false,       -- nothing more will be shipped
+    problem text                                -- why nothing is shipped
+);
+
+COMMENT ON TABLE fetchwork.output_watch IS 'runs whose output somebody watches';
+
+CREATE UNLOGGED TABLE fetchwork.output_chunk (
+    run_id bigint NOT NULL,
+    stream smallint NOT NULL CONSTRAINT output_chunk_stream_is_known CHECK (stream IN (1, 2)),
+    starts_at bigint NOT NULL,                  -- position of its first byte in the file
+    content bytea NOT NULL CONSTRAINT output_chunk_is_short CHECK (octet_length(content) <= 65536),
+    PRIMARY KEY (run_id, stream, starts_at)
+);
+
+COMMENT ON TABLE fetchwork.output_chunk IS 'what running jobs wrote last, of those that are watched';
+
 CREATE TABLE fetchwork.job (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL CONSTRAINT job_proc_id_not_negative CHECK (proc_id >= 0),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.agent.lease import Lease
+from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
@@ -228,7 +229,9 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
     # neither an update nor a beat is due within the test
     updates = updates_of(agent, tmp_path, 3600.0)
     lease = Lease(agent.context, runs, "", lambda session: None)
-    notifications = WorkNotifications(lease, WaitingFetches(1))
+    notifications = WorkNotifications(
+        lease, WaitingFetches(1), LiveOutputs(agent.context.session, runs, open_as_user)
+    )
     (job,) = [job_process(Process.of_key(run.starter)) for run in runs]  # type: ignore[arg-type]
     await lease.keep()
     lease._beat_due = float("inf")

@@ -51,6 +51,36 @@ def test_the_overview_counts_jobs(page: TestClient, queue: Queue) -> None:
     assert "<strong>1</strong> held" in text
 
 
+def test_output_of_a_running_job_is_shown_as_it_comes(serve: Serve, busy: DirectQueue) -> None:
+    # who sees a job may watch it, where nobody may change any
+    theirs = serve(header="X-User")
+    alice = {"X-User": "alice"}
+    json = {**alice, "Accept": "application/json"}
+    assert 'data-follow="/jobs/1.1/output"' in theirs.get("/jobs/1.1", headers=alice).text
+    assert "data-follow" not in theirs.get("/jobs/1.2", headers=alice).text
+    assert "Nothing has come" in theirs.get("/jobs/1.1/output", headers=alice).text
+    ((run_id, token),) = busy.rows("SELECT run_id, token FROM fetchwork.output_watch")
+    shipped = {"run_id": run_id, "token": token, "stderr_at": None, "stderr": None}
+    busy.call("ship_output", **shipped, stdout_at=100, stdout="<b>grün\n".encode())
+    assert '<pre tabindex="0">&lt;b&gt;grün\n</pre>' in theirs.get("/jobs/1.1/output", headers=alice).text
+    answer = theirs.get("/jobs/1.1/output", headers=json).json()
+    assert answer == {
+        "run": run_id,
+        "running": True,
+        "problem": None,
+        "stdout_at": 109,
+        "stderr_at": None,
+        "pieces": [[1, 100, "<b>grün\n"]],
+    }
+    busy.call("ship_output", **shipped, stdout_at=110, stdout=b"more")
+    at = {"run": run_id, "stdout_at": 109, "stderr_at": ""}
+    assert theirs.get("/jobs/1.1/output", params=at, headers=json).json()["pieces"] == [[1, 1, "more"]]
+    assert theirs.get("/jobs/1.2/output", headers=json).json() is None
+    assert "It does not run now." in theirs.get("/jobs/1.2/output", headers=alice).text
+    assert theirs.get("/jobs/2.1/output", headers=json).status_code == 404
+    assert theirs.get("/jobs/1.1/output?run=x", headers=json).status_code == 400
+
+
 def test_the_charts_have_starts_ends_running_jobs_and_waits(page: TestClient, busy: DirectQueue) -> None:
     empty = page.get("/charts", params={"token": "x"}, follow_redirects=False)
     assert empty.status_code == 303

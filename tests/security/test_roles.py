@@ -173,7 +173,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "default_attributes", "value_type",
-    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle",
+    "can_be_undefined", "event_window", "log_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit",
@@ -208,7 +208,7 @@ OF_SUBMITTERS = {
 }
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start",
-    "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "host_runs", "policy_jobs", "apply_policy",
+    "withdraw", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "run_files", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
 }  # fmt: skip

@@ -103,6 +103,7 @@ from fetchwork.db.calls.reading import (
     HistoryEdge,
     JobEdge,
     NamedJobs,
+    OutputChunk,
     RunEdge,
     event_window,
     first_idle,
@@ -110,10 +111,12 @@ from fetchwork.db.calls.reading import (
     job_edge,
     named_jobs,
     run_edge,
+    watch_output,
 )
 from fetchwork.db.calls.runs import (
     Beat,
     Reported,
+    WatchedOutput,
     accept,
     fail_inputs,
     finish,
@@ -123,8 +126,10 @@ from fetchwork.db.calls.runs import (
     report_runs,
     run_owner,
     run_policy,
+    ship_output,
     start,
     starter_gone,
+    watched_output,
     withdraw,
 )
 from fetchwork.db.calls.scheduler import (
@@ -154,6 +159,7 @@ __all__ = [
     "JsonObject",
     "Lead",
     "NamedJobs",
+    "OutputChunk",
     "PolicyJob",
     "Prospects",
     "QueueMaintenance",
@@ -168,6 +174,7 @@ __all__ = [
     "SubmitterShare",
     "UnwantedRun",
     "WaitingAutocluster",
+    "WatchedOutput",
     "accept",
     "act_for",
     "add_job_files",
@@ -234,6 +241,7 @@ __all__ = [
     "set_setting",
     "set_submitter",
     "shares",
+    "ship_output",
     "slot_is_free",
     "start",
     "starter_gone",
@@ -244,5 +252,7 @@ __all__ = [
     "tend_scheduler_runs",
     "vacate",
     "waiting_autoclusters",
+    "watch_output",
+    "watched_output",
     "withdraw",
 ]

@@ -66,6 +66,41 @@ def first_idle(*, at_most: int) -> Call[list[FirstIdle]]:
     return records_of(FirstIdle, "first_idle", {"at_most": at_most})
 
 
+@dataclass(frozen=True, slots=True)
+class OutputChunk(Record):
+    """A part of what a run wrote; without a stream only how the run is."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"run_id": "run"}
+
+    run_id: int
+    #: more may come
+    running: bool
+    #: why nothing comes
+    problem: str | None
+    #: 1: stdout, 2: stderr
+    stream: int | None
+    #: the position of its first byte in the file
+    at: int | None
+    content: bytes | None
+
+
+def watch_output(
+    *, cluster: int, proc: int, run_id: int | None, stdout_at: int | None, stderr_at: int | None
+) -> Call[list[OutputChunk]]:
+    """Watch a job's output for some seconds; what is there behind two positions, nothing if it never ran."""
+    return records_of(
+        OutputChunk,
+        "watch_output",
+        {
+            "cluster": cluster,
+            "proc": proc,
+            "run_id": run_id,
+            "stdout_at": stdout_at,
+            "stderr_at": stderr_at,
+        },
+    )
+
+
 def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> Call[EventWindow]:
     """How far the events behind a cursor can be read now, ``most`` of them if given."""
     return one_of(EventWindow, "event_window", {"after_xid": after_xid, "after_id": after_id, "most": most})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, records_of, value_of
 
 
 def proof(token: str | UUID) -> str:
@@ -175,3 +175,44 @@ def finish(
 def starter_gone(*, run_id: int, token: str | UUID) -> Call[bool]:
     """The starter ended without a report: the run is lost; False if it was over."""
     return value_of("starter_gone", {"run_id": run_id, "token": proof(token)})
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedOutput(Record):
+    """A run whose output is watched, and the position behind what was shipped; None where nothing was."""
+
+    run_id: int
+    stdout_at: int | None
+    stderr_at: int | None
+
+
+def watched_output(*, host_id: int) -> Call[list[WatchedOutput]]:
+    """The runs of a host whose output somebody watches."""
+    return records_of(WatchedOutput, "watched_output", {"host_id": host_id})
+
+
+def ship_output(
+    *,
+    run_id: int,
+    token: str | UUID,
+    stdout_at: int | None = None,
+    stdout: bytes | None = None,
+    stderr_at: int | None = None,
+    stderr: bytes | None = None,
+    ended: bool = False,
+    problem: str | None = None,
+) -> Call[bool]:
+    """What a run has written since, 64 KiB of each stream at most; whether somebody still watches."""
+    return value_of(
+        "ship_output",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "stdout_at": stdout_at,
+            "stdout": stdout,
+            "stderr_at": stderr_at,
+            "stderr": stderr,
+            "ended": ended,
+            "problem": problem,
+        },
+    )

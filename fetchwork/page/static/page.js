@@ -71,7 +71,49 @@ async function refresh() {
   }
 }
 
+// what a running job writes: asked for while somebody looks, the last part of it is shown
+const SHOWN = 200000;
+
+async function follow(place) {
+  const said = place.querySelector("[data-said]");
+  let at = {};
+  for (;;) {
+    if (!document.hidden) {
+      try {
+        const given = Object.entries(at).filter(([, value]) => value !== null);
+        const address = `${place.dataset.follow}?${new URLSearchParams(given)}`;
+        const answer = await fetch(address, {
+          credentials: "same-origin", headers: { Accept: "application/json" },
+        });
+        if (answer.status === 404) return;
+        if (!answer.ok) throw new Error(`${answer.status}`);
+        const output = await answer.json();
+        if (output === null) {
+          said.textContent = "it does not run now";
+          at = {};
+        } else {
+          for (const [stream, skipped, text] of output.pieces) {
+            const shown = place.querySelector(`[data-stream="${stream}"]`);
+            const atEnd = shown.scrollTop + shown.clientHeight >= shown.scrollHeight - 4;
+            const left = skipped ? `[${skipped} bytes left out]\n` : "";
+            shown.textContent = (shown.textContent + left + text).slice(-SHOWN);
+            shown.hidden = false;
+            if (atEnd) shown.scrollTop = shown.scrollHeight;
+          }
+          at = { run: output.run, stdout_at: output.stdout_at, stderr_at: output.stderr_at };
+          said.textContent = output.problem || (output.running ? "live" : "ended");
+          if (!output.running && !output.pieces.length) return;
+        }
+      } catch {
+        said.textContent = "the service does not answer";
+      }
+    }
+    await new Promise((resolve) => { setTimeout(resolve, 1000); });
+  }
+}
+
 document.querySelectorAll("[data-load]").forEach(load);
+document.querySelectorAll("[data-follow]").forEach(follow);
 goOn();
 if (document.querySelector("[data-live]")) {
   const changes = new EventSource("/live");

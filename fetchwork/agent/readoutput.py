@@ -1,0 +1,93 @@
+"""Reads what a job writes, as the job's user: a program that the agent starts for each job that is watched.
+
+    python -IS readoutput.py PID [UID GID GROUP,...]
+
+Started by root it first becomes the account that is named, for which the interpreter need not be executable.
+It opens what the job's process has as stdout and stderr, if these are files, by its own rights, and keeps
+them open: what a job wrote last is read after its end. Standard input has a line "STDOUT_AT STDERR_AT MOST"
+for each question: positions (-1: begin with the last 16 KiB), and how many bytes of each stream. The answer
+is a line of JSON: for each stream with something new [position, base64], in whole UTF-8 characters if it has
+any.
+"""
+
+import base64
+import json
+import os
+import stat
+import sys
+
+FIRST = 16 * 1024
+#: whoever writes more than that between two questions has the rest left out
+MOST_BEHIND = 192 * 1024
+
+
+def opened(pid: int) -> dict[int, int]:
+    """The descriptors of stdout (1) and stderr (2) that are files; of the same file the first."""
+    found: dict[int, int] = {}
+    seen = set()
+    for stream in (1, 2):
+        try:
+            fd = os.open(f"/proc/{pid}/fd/{stream}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except OSError:
+            continue
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            found[stream] = fd
+        else:
+            os.close(fd)
+    return found
+
+
+def read(fd: int, at: int, most: int) -> tuple[int, bytes]:
+    """What a file has at a position, or further on where too much is behind; the position of it."""
+    size = os.fstat(fd).st_size
+    if at < 0:
+        at = max(0, size - FIRST)
+    elif size - at > MOST_BEHIND:
+        at = size - FIRST
+    data = os.pread(fd, most, at) if size > at else b""
+    # not from the middle of a character, nor to it
+    skip = 0
+    while at and skip < min(3, len(data)) and data[skip] & 0xC0 == 0x80:
+        skip += 1
+    return at + skip, whole(data[skip:])
+
+
+def whole(data: bytes) -> bytes:
+    """Without the beginning of a character at the end, unless that is all there is."""
+    for back in range(1, min(4, len(data))):
+        byte = data[-back]
+        if byte & 0xC0 == 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if back < length else data
+        if byte < 0x80:
+            break
+    return data
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    pid, *account = sys.argv[1:]
+    if account:
+        uid, gid, groups = account
+        os.setgroups([int(group) for group in groups.split(",")])
+        os.setresgid(int(gid), int(gid), int(gid))
+        os.setresuid(int(uid), int(uid), int(uid))
+    files = opened(int(pid))
+    print(json.dumps(sorted(files)), flush=True)
+    for line in sys.stdin:
+        *positions, most = map(int, line.split())
+        answer = {}
+        for stream, fd in files.items():
+            try:
+                at, data = read(fd, positions[stream - 1], most)
+            except OSError:
+                continue
+            if data:
+                answer[stream] = [at, base64.b64encode(data).decode()]
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+-- Drops what was shipped of output that nobody watches any more. Locks the rows of output_watch that it
+-- drops, and waits for nobody.
+CREATE OR REPLACE FUNCTION fetchwork.sweep_output()
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone bigint[];
+BEGIN
+    SELECT array_agg(u.run_id)
+    INTO gone
+    FROM (
+        SELECT w.run_id
+        FROM fetchwork.output_watch AS w
+        WHERE w.watched_until < clock_timestamp() - interval '30 s'
+        LIMIT 100
+        FOR UPDATE SKIP LOCKED
+    ) AS u;
+    IF gone IS NOT NULL THEN
+        DELETE FROM fetchwork.output_chunk AS c
+        WHERE c.run_id = ANY (gone);
+        DELETE FROM fetchwork.output_watch AS w
+        WHERE w.run_id = ANY (gone);
+    END IF;
+END
+$$;

@@ -1,0 +1,210 @@
+"""What the agent ships of running jobs' output: from a real process's files to the database."""
+
+import asyncio
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork.agent import liveoutput as shipping
+from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db import calls
+from fetchwork.db.database import Database
+from fetchwork.process import Process
+from tests.waiting import PATIENCE_S, until
+
+from .conftest import Hooks, Submit
+
+#: as a starter: a job with files as its output
+STARTER = """
+import subprocess, sys
+out, err, user, *command = sys.argv[1:]
+with open(out, "ab") as stdout, open(err, "ab") as stderr:
+    subprocess.Popen(command, stdout=stdout, stderr=stderr, stdin=subprocess.PIPE,
+        user=user or None, group=0 if not user else 65534, extra_groups=[] if user else None).wait()
+"""
+#: a job that ends when its starter's file says so
+JOB = ["sh", "-c", 'echo begun; while [ ! -e "$0" ]; do sleep 0.05; done; echo over; echo why >&2']
+
+StartRun = Callable[..., Awaitable[Process]]
+
+
+async def _nothing() -> None:
+    pass
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    runs = WatchedRuns(_nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs)
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+@pytest.fixture
+async def outputs(agent: Hooks) -> AsyncIterator[LiveOutputs]:
+    outputs = LiveOutputs(agent.context.session, agent.runs, open_as_user)
+    yield outputs
+    await outputs.close()
+
+
+@pytest.fixture
+def folder(public_directory: Callable[[], Path]) -> Path:
+    folder = public_directory()
+    folder.chmod(0o777)
+    return folder
+
+
+@pytest.fixture
+def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
+    """A job that runs, and writes to out and err of the folder until there is a file "end"; its process."""
+    started = []
+
+    async def start(command: list[str] = JOB, user: str = "") -> Process:
+        submit()
+        words = [str(folder / "out"), str(folder / "err"), user, *command, str(folder / "end")]
+        process = subprocess.Popen([sys.executable, "-c", STARTER, *words], start_new_session=True)
+        started.append(process)
+        starter = Process.find(process.pid)
+        assert starter is not None
+        job = await agent.fetch()
+        await agent.reply("accept", job)
+        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        until(lambda: (folder / "out").exists() and (folder / "out").stat().st_size > 0)
+        (child,) = starter.children()
+        return child
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def seen(database: Database) -> dict[int, str]:
+    """What somebody who watches job 1.0 is shown of each stream."""
+    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    text: dict[int, str] = {}
+    for row in rows:
+        if row.stream is not None and row.content is not None:
+            text[row.stream] = text.get(row.stream, "") + row.content.decode()
+    return text
+
+
+def problem(database: Database) -> str | None:
+    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    return rows[0].problem
+
+
+async def test_nothing_is_read_until_somebody_watches(
+    outputs: LiveOutputs, running: StartRun, database: Database
+) -> None:
+    await running()
+    await outputs.round()
+    assert outputs._readers == {}
+    assert seen(database) == {}
+    # one that did not hear of it looks now and then
+    await outputs.round()
+    assert outputs._readers == {}
+    outputs.watched()
+    await outputs.round()
+    assert seen(database) == {1: "begun\n"}
+
+
+async def test_what_a_job_writes_last_is_shipped_after_its_end(
+    outputs: LiveOutputs, running: StartRun, database: Database, folder: Path
+) -> None:
+    job = await running()
+    seen(database)
+    outputs.watched()
+    await outputs.round()
+    (folder / "end").touch()
+    await asyncio.to_thread(until, lambda: not job.alive)
+    await outputs.round()
+    assert seen(database) == {1: "begun\nover\n", 2: "why\n"}
+    assert outputs._readers == {}
+    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    assert not rows[-1].running
+
+
+async def test_reading_ends_when_nobody_watches_any_more(
+    outputs: LiveOutputs, running: StartRun, database: Database
+) -> None:
+    await running()
+    seen(database)
+    outputs.watched()
+    await outputs.round()
+    (known,) = outputs._readers.values()
+    program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
+    assert program is not None and program.alive
+    database.query("UPDATE fetchwork.output_watch SET watched_until = now() - interval '1 s'")
+    await outputs.round()
+    assert outputs._readers == {} and not program.alive
+
+
+async def test_an_agent_that_may_not_read_says_so(
+    agent: Hooks, running: StartRun, database: Database
+) -> None:
+    async def refuses(job: Process) -> shipping.OutputReader:
+        raise Unreadable("it may not")
+
+    await running()
+    seen(database)
+    outputs = LiveOutputs(agent.context.session, agent.runs, refuses)
+    await outputs.round()
+    assert problem(database) == "it may not"
+    # it is not tried again each second
+    assert database.run(calls.watched_output(host_id=1)) == []
+
+
+async def test_output_that_goes_nowhere_is_said(
+    outputs: LiveOutputs, running: StartRun, database: Database
+) -> None:
+    await running(["sh", "-c", "echo begun; exec sleep 60 > /dev/null 2>&1"])
+    seen(database)
+    async with asyncio.timeout(PATIENCE_S):
+        while problem(database) is None:
+            outputs.watched()
+            await outputs.round()
+            if outputs._readers:
+                # between echo and exec
+                await outputs.close()
+            await asyncio.sleep(0.05)
+    assert "neither stdout nor stderr of the job is a file" in (problem(database) or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+async def test_root_reads_as_the_job_s_account_and_no_more(
+    outputs: LiveOutputs, running: StartRun, database: Database, folder: Path
+) -> None:
+    job = await running(user="nobody")
+    assert job.owner == pwd.getpwnam("nobody").pw_uid
+    seen(database)
+    outputs.watched()
+    # what that account may not read, nobody reads for it
+    (folder / "out").chmod(0o200)
+    (folder / "err").chmod(0o600)
+    os.chown(folder / "err", 0, 0)
+    await outputs.round()
+    assert seen(database) == {}
+    assert "is a file that its account may read" in (problem(database) or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+async def test_root_s_reader_is_the_job_s_account(
+    outputs: LiveOutputs, running: StartRun, database: Database
+) -> None:
+    await running(user="nobody")
+    seen(database)
+    outputs.watched()
+    await outputs.round()
+    assert seen(database) == {1: "begun\n"}
+    (known,) = outputs._readers.values()
+    program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
+    assert program is not None and program.owner == pwd.getpwnam("nobody").pw_uid
