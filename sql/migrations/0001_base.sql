@@ -40,6 +40,8 @@ BEGIN
         'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader',
         'fetchwork_access_point'
     ] LOOP
+        -- where an administrator has made them, no right to make roles is needed
+        CONTINUE WHEN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = wanted);
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
         EXCEPTION

@@ -282,6 +282,33 @@ def test_who_may_not_make_a_schema_is_told_which_file_failed(empty_database: Mak
     assert schema.status(conninfo).installed == ()
 
 
+def test_role_without_any_attribute_may_own_a_queue_that_works(empty_database: MakeDatabase) -> None:
+    """As where a provider keeps the superuser: the roles are there, and the owner may create schemas."""
+    conninfo, owner = empty_database(), f"queue_owner_{os.getpid()}"
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {owner} LOGIN PASSWORD 'x' NOCREATEROLE NOSUPERUSER")
+        try:
+            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {owner}")
+            ordinary = make_conninfo(conninfo, user=owner, password="x")
+            assert schema.init(ordinary) == list(schema.status(conninfo).known)
+            assert schema.upgrade(ordinary) == []
+            with psycopg.connect(ordinary, autocommit=True) as own:
+                queue = DirectQueue(own)
+                job = queue.submit()
+                run = queue.started()
+                queue.call("maintain_queue")
+                assert queue.finish(run) == "completed"
+                assert queue.status(job) == 4
+                queue.act("remove", queue.submit())
+                queue.call("maintain_tables")
+                queue.scalar("after_restore")
+                assert queue.events(job)[-1] == 5
+        finally:
+            connection.execute("DROP SCHEMA IF EXISTS fetchwork CASCADE")
+            connection.execute(f"DROP OWNED BY {owner}")
+            connection.execute(f"DROP ROLE {owner}")
+
+
 def test_a_file_that_fails_takes_all_before_it_back(
     empty_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
