@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.client.link import Link
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 class AccessPoint:
@@ -69,7 +69,7 @@ class AccessPoint:
         """SIGTERM; its exit status."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 def as_account(name: str, function: Callable[[], Any]) -> Any:

@@ -13,12 +13,12 @@ from fetchwork.client import wire
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.accesspoint.test_access_point import ask, items, submit
 from tests.direct_queue import DirectQueue
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 def connected(point: AccessPoint) -> socket.socket:
     link = socket.socket(socket.AF_UNIX)
-    link.settimeout(60)
+    link.settimeout(PATIENCE_S)
     link.connect(str(point.socket))
     return link
 
@@ -143,7 +143,7 @@ def test_waiting_for_events_is_bounded_and_in_nobody_s_way(point: AccessPoint) -
         for link in links:
             link.sendall(wire.encode({"op": "events", "after": "now"}))
         # six of them are told at once, whichever were read last
-        refused, _, _ = select.select(links, [], [], 60)
+        refused, _, _ = select.select(links, [], [], PATIENCE_S)
         assert ask(point, "totals")[0]["jobs"] == 0
         return refused[0].recv(65536).decode()
 

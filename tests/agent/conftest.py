@@ -23,6 +23,7 @@ from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar
 from tests.kept import kept_database
+from tests.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
@@ -71,7 +72,7 @@ class Waiting(WaitingFetches):
 
     async def until(self, number: int) -> None:
         """Wait until so many fetches have looked and wait."""
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(PATIENCE_S):
             while self.waits < number:
                 await asyncio.sleep(0.01)
 

@@ -11,6 +11,7 @@ from fetchwork.hook.wire import HOOKS
 from fetchwork.matching.autoclusters import Autoclusters
 from tests.agent.conftest import ADS, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
+from tests.waiting import PATIENCE_S
 
 VERSIONS = ("23.9.6", "25.14.1")
 
@@ -198,7 +199,7 @@ async def test_only_the_startds_account_may_fetch(hooks: Hooks, submit: Submit) 
 
 
 async def test_database_that_is_away_is_unavailable_within_the_deadline(no_database: Hooks) -> None:
-    answer = await asyncio.wait_for(no_database.ask("fetch_work", slot_ad(), seconds=1.5), 3)
+    answer = await asyncio.wait_for(no_database.ask("fetch_work", slot_ad(), seconds=1.5), PATIENCE_S)
     assert answer.reply.code == "unavailable"
 
 

@@ -28,7 +28,7 @@ def test_the_manual_s_example_runs_on_real_slots(pool: PersonalPool) -> None:
         env=environment(pool),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.stdout, done.stderr) == ("Job terminated normally with return value 0.\n", "")
 

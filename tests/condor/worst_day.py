@@ -70,7 +70,9 @@ class WorstDay:
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
         """A connection of the administrator."""
-        with psycopg.connect(self.pool.conninfo, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(
+            self.pool.conninfo, autocommit=True, connect_timeout=int(PATIENCE_S)
+        ) as connection:
             yield connection
 
     def rows(self, statement: str, *params: object) -> list[tuple[Any, ...]]:

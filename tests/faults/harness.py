@@ -222,7 +222,7 @@ class Site:
     @contextlib.contextmanager
     def connection(self) -> Any:
         """A connection of the superuser."""
-        with psycopg.connect(self.conninfo, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(self.conninfo, autocommit=True, connect_timeout=int(PATIENCE_S)) as connection:
             yield connection
 
     def value(self, statement: str, *params: Any) -> Any:

@@ -42,7 +42,7 @@ maintenance.MAINTAIN_QUEUE_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_TABL
 
 async def _sprung(trap: Trap) -> None:
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await trap.sprung.wait()
     except TimeoutError:
         raise AssertionError(f"'{trap.function}' was not called, so nothing broke {trap.side} it") from None

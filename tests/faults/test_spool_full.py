@@ -15,6 +15,7 @@ from fetchwork.errors import FetchworkError
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.faults.harness import Site
+from tests.waiting import PATIENCE_S
 
 SIZE = 256 * 1024
 REPORT = Request("job_exit", b"ExitCode = 3\n" + b"A = 1\n" * 2000, keyword="FETCHWORK", arg="exit")
@@ -68,7 +69,9 @@ def test_hook_without_agent_and_without_space_fails_aloud(small_disk: Path) -> N
         python=sys.executable,
     )
     _fill(small_disk)
-    ended = subprocess.run([hooks / "job_exit", "exit"], input=REPORT.body, capture_output=True, timeout=30)
+    ended = subprocess.run(
+        [hooks / "job_exit", "exit"], input=REPORT.body, capture_output=True, timeout=PATIENCE_S
+    )
     assert ended.returncode == 1
     assert b"No space left on device" in ended.stderr
     assert ended.stderr.count(b"\n") == 1

@@ -16,6 +16,7 @@ import pytest
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
 from tests.conftest import WITHOUT_COMPILER
+from tests.waiting import PATIENCE_S
 
 #: an error that a sanitizer finds makes the hook print much text, which no test takes
 SANITIZED = (
@@ -79,7 +80,7 @@ class StandIn:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for thread in [self._main, *self._threads]:
-            thread.join(10)
+            thread.join(PATIENCE_S)
 
 
 Behave = Callable[[StandIn, socket.socket], None]
@@ -129,7 +130,7 @@ class Hooks:
             self.command(name, *args, closed=closed),
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             cwd=more.pop("cwd", self.home),
             **more,
         )

@@ -17,6 +17,7 @@ from fetchwork.errors import ProtocolError
 from fetchwork.hook.jobcheck import find_problem
 from fetchwork.hook.wire import Reply, ReplyReader, encode_reply
 from tests.conftest import WITHOUT_COMPILER
+from tests.waiting import PATIENCE_S
 
 from .conftest import ADS, SANITIZED
 
@@ -74,7 +75,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[bytes]], Sa
 
     def say(cases: list[bytes]) -> Said:
         stdin = b"".join(b"%d\n%b" % (len(case), case) for case in cases)
-        done = subprocess.run([program], input=stdin, capture_output=True, timeout=300)
+        done = subprocess.run([program], input=stdin, capture_output=True, timeout=PATIENCE_S)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr[-2000:].decode()
         said = []
         for line in done.stdout.decode().splitlines():

@@ -13,6 +13,7 @@ import pytest
 
 from fetchwork.hook.wire import HOOKS, Reply, encode_reply
 from tests.hooks.conftest import Hooks, StandIn, StartAgent
+from tests.waiting import PATIENCE_S
 
 from .conftest import ADS
 
@@ -293,7 +294,7 @@ def test_job_exit_ends_after_the_update_beside_it_unless_that_hangs(
         stdout=subprocess.PIPE,
         text=True,
     ) as starter:
-        told = starter.communicate(timeout=60)[0]
+        told = starter.communicate(timeout=PATIENCE_S)[0]
     assert told == ("over\n" if holds_s < 1 else "running\n")
     stand_in.over.set()
 

@@ -12,6 +12,7 @@ import pytest
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS, Reply
 from tests.hooks.conftest import Behave, Done, Hooks, StandIn, StartAgent
+from tests.waiting import PATIENCE_S
 
 from .conftest import ADS
 
@@ -170,7 +171,9 @@ def test_a_stdin_that_never_ends_is_given_up(hooks: Hooks, name: str) -> None:
 
 def test_a_stdin_without_bound_is_given_up(hooks: Hooks) -> None:
     with open("/dev/zero", "rb") as zero:
-        run = subprocess.run(hooks.command("update_job_info"), stdin=zero, capture_output=True, timeout=60)
+        run = subprocess.run(
+            hooks.command("update_job_info"), stdin=zero, capture_output=True, timeout=PATIENCE_S
+        )
     assert run.returncode == 1
     assert run.stderr == b"fetchwork update_job_info: stdin is larger than 16777216 bytes\n"
 
@@ -204,7 +207,9 @@ def test_a_stderr_that_nobody_reads_does_not_hold_a_hook_up(hooks: Hooks) -> Non
             os.write(write, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(write, True)
-    run = subprocess.run(hooks.command("fetch_work"), stdin=subprocess.DEVNULL, stderr=write, timeout=60)
+    run = subprocess.run(
+        hooks.command("fetch_work"), stdin=subprocess.DEVNULL, stderr=write, timeout=PATIENCE_S
+    )
     assert run.returncode == 0
     os.close(read)
     os.close(write)

@@ -19,6 +19,7 @@ from fetchwork.queue.paging import Position
 from fetchwork.queue.synchronous import session_of
 from tests.by_name import call
 from tests.direct_queue import DirectQueue
+from tests.waiting import PATIENCE_S
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"
 
@@ -448,7 +449,9 @@ def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQue
 def test_reschedule_wakes_who_waits_for_work(queue: Queue, slots: DirectQueue) -> None:
     slots.connection.execute("LISTEN fetchwork_work")
     queue.reschedule()
-    assert [note.channel for note in slots.connection.notifies(timeout=5, stop_after=1)] == ["fetchwork_work"]
+    assert [note.channel for note in slots.connection.notifies(timeout=PATIENCE_S, stop_after=1)] == [
+        "fetchwork_work"
+    ]
 
 
 # -- what the ads have ---------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """claim_many: many slots in one call, each with a run of its own, and what may not be claimed after all."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
+from tests.waiting import PATIENCE_S
 
 
 def claim(
@@ -195,9 +197,19 @@ def test_autocluster_that_was_forgotten_is_passed_over(queue: DirectQueue) -> No
     assert [row["choice"] for row in rows] == [2]
 
 
-def notes(connection: psycopg.Connection) -> list[str]:
-    """What was notified since the last call, without waiting for more than there is."""
-    return [note.payload for note in connection.notifies(timeout=0.2)]
+_words = itertools.count()
+
+
+def notes(listener: psycopg.Connection, speaker: psycopg.Connection) -> list[str]:
+    """What was notified since the last call; the speaker's last word comes after all that it did."""
+    last = f"that was all {next(_words)}"
+    speaker.execute("SELECT pg_notify('fetchwork_work', %s)", [last])
+    told: list[str] = []
+    for note in listener.notifies(timeout=PATIENCE_S):
+        if note.payload == last:
+            return told
+        told.append(note.payload)
+    raise AssertionError(f"waited in vain for the end of {told}")
 
 
 def test_news_says_what_came_and_what_was_taken(queue: DirectQueue, conninfo: str) -> None:
@@ -210,13 +222,13 @@ def test_news_says_what_came_and_what_was_taken(queue: DirectQueue, conninfo: st
         its.submit_many([{"RequestCpus": 2, "RequestMemory": 100} for _ in range(3)])
         (pair,) = pairs(its)
         number = pair[0]
-        assert notes(listener) == [f'["+", {number}, 0, 3, "default", 2, 100, null, null]']
+        assert notes(listener, connection) == [f'["+", {number}, 0, 3, "default", 2, 100, null, null]']
         claim(its, names(2), [pair])
-        assert notes(listener) == []
+        assert notes(listener, connection) == []
         claim(its, ["slot3@h1"], [pair])
-        assert notes(listener) == [f'["~", {number}, 0]']
+        assert notes(listener, connection) == [f'["~", {number}, 0]']
         claim(its, ["slot3@h1"], [pair])
-        assert notes(listener) == [f'["-", {number}, 0]']
+        assert notes(listener, connection) == [f'["-", {number}, 0]']
 
 
 def test_transaction_with_many_autoclusters_is_no_flood(conninfo: str) -> None:
@@ -226,10 +238,10 @@ def test_transaction_with_many_autoclusters_is_no_flood(conninfo: str) -> None:
     ):
         listener.execute("LISTEN fetchwork_work")
         DirectQueue(connection).submit_many([{"RequestMemory": n} for n in range(1, 501)])
-        told = notes(listener)
+        told = notes(listener, connection)
         assert len(told) == 65
         assert told.count("") == 1
         assert max(map(len, told)) < 200
         # the next transaction tells again
         DirectQueue(connection).submit_many([{}])
-        assert len(notes(listener)) == 1
+        assert len(notes(listener, connection)) == 1

@@ -13,6 +13,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, NotFound
 from fetchwork.handlers import reports
 from fetchwork.handlers.reports import RunReports
+from tests.waiting import PATIENCE_S
 
 TOKEN = str(UUID(int=7))
 EXIT = {"ExitCode": 0}
@@ -63,16 +64,16 @@ def gathered(database: FakeDatabase) -> RunReports:
 
 
 def start(gathered: RunReports, run_id: int, starter: str = "1:1") -> Any:
-    return gathered.start(run_id=run_id, token=TOKEN, starter=starter, slot="slot1", timeout_s=5.0)
+    return gathered.start(run_id=run_id, token=TOKEN, starter=starter, slot="slot1", timeout_s=PATIENCE_S)
 
 
-def finish(gathered: RunReports, run_id: int, timeout_s: float = 5.0, **arguments: Any) -> Any:
+def finish(gathered: RunReports, run_id: int, timeout_s: float = PATIENCE_S, **arguments: Any) -> Any:
     asked = {"hook_reason": "exit", "report": EXIT, "verdict": None, **arguments}
     return gathered.finish(run_id=run_id, token=TOKEN, timeout_s=timeout_s, **asked)
 
 
 async def test_what_comes_at_once_goes_in_one_call(database: FakeDatabase, gathered: RunReports) -> None:
-    update = gathered.update(run_id=3, token=TOKEN, report={"JobState": "Running"}, timeout_s=5.0)
+    update = gathered.update(run_id=3, token=TOKEN, report={"JobState": "Running"}, timeout_s=PATIENCE_S)
     started, ended, beat = await asyncio.gather(start(gathered, 1), finish(gathered, 2), update)
     assert (started, ended, beat.action) == (None, "completed", None)
     ((function, sent),) = database.calls
@@ -211,7 +212,7 @@ async def test_an_accept_in_an_outage_is_tried_again(
     database.error = DatabaseUnavailable("gone")
     gathered.accepted(1, TOKEN)
     begin = time.monotonic()
-    while len(database.calls) < 2 and time.monotonic() < begin + 60:
+    while len(database.calls) < 2 and time.monotonic() < begin + PATIENCE_S:
         await asyncio.sleep(0.005)
     database.error = None
     while database.named("report_runs")[-1]["accept_ids"] == [1] and gathered._accepts:
