@@ -1,0 +1,85 @@
+"""Whether a job runs in a sandbox on a host, where it may be offered, and what its ad is then."""
+
+import pytest
+
+from fetchwork.sandbox.offered import has_sandbox, may_run, offered
+
+AD = {
+    "Cmd": "/home/alice/job.sh",
+    "Iwd": "/home/alice",
+    "In": "data/in.txt",
+    "Out": "/home/alice/out",
+    "Err": "err",
+    "TransferInput": "a,b",
+    "TransferOutputRemaps": "x=y",
+    "Arguments": "1 2",
+}
+
+
+def test_the_offered_ad_has_nothing_that_the_starter_would_look_for_on_the_host() -> None:
+    assert offered(AD) == {
+        "Cmd": "condor_exec.exe",
+        "In": "in.txt",
+        "Out": "_condor_stdout",
+        "Err": "_condor_stderr",
+        "Arguments": "1 2",
+        "FetchWorkSandbox": True,
+    }
+
+
+def test_what_does_not_travel_stays_as_it_is() -> None:
+    ad = offered(
+        {**AD, "TransferExecutable": False, "TransferIn": False, "TransferOut": False, "Err": "/dev/null"}
+    )
+    assert (ad["Cmd"], ad["In"], ad["Out"], ad["Err"]) == (
+        "/home/alice/job.sh",
+        "data/in.txt",
+        "/home/alice/out",
+        "/dev/null",
+    )
+
+
+def test_output_and_errors_in_one_file_stay_in_one() -> None:
+    ad = offered({**AD, "Err": AD["Out"]})
+    assert ad["Out"] == ad["Err"] == "_condor_stdout"
+
+
+def test_stdin_by_a_url_has_the_url_s_name() -> None:
+    assert offered({**AD, "In": "http://host/data?x=1"})["In"] == "data"
+
+
+@pytest.mark.parametrize(
+    ("files", "shared", "sandbox"),
+    [
+        ("sandbox", ["/"], True),
+        ("stored", ["/"], False),
+        ("stored", ["/home"], False),
+        ("stored", ["/data"], True),
+        ("stored", ["/home/ali"], True),
+        ("stored", [], True),
+        ("shared:/home", ["/home"], False),
+        (None, [], False),
+    ],
+)
+def test_a_job_has_a_sandbox_where_its_files_are_not(
+    files: str | None, shared: list[str], sandbox: bool
+) -> None:
+    assert has_sandbox({**AD, "FetchWorkFiles": files}, shared) is sandbox
+
+
+@pytest.mark.parametrize(
+    ("files", "shared", "agent", "may"),
+    [
+        (None, [], False, True),
+        ("sandbox", [], True, True),
+        ("sandbox", ["/"], False, False),
+        ("stored", [], True, True),
+        ("shared:/home", ["/home"], False, True),
+        ("shared:/home,/data", ["/home"], True, False),
+        ("shared:/home", [], True, False),
+        ("shared:/", ["/"], False, True),
+        ("shared:/", ["/home"], True, False),
+    ],
+)
+def test_where_a_job_may_be_offered(files: str | None, shared: list[str], agent: bool, may: bool) -> None:
+    assert may_run(files, shared, has_agent=agent) is may

@@ -1,0 +1,147 @@
+"""Transfer plugins: asked what they move, and kept within bounds when they misbehave as curl_plugin does."""
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from fetchwork.sandbox import plugins
+from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
+
+#: a plugin for several files: what it does with each is what its URL's path begins with
+MULTIPLE = r"""#!/usr/bin/python3
+import re, sys, time
+if sys.argv[1] == "-classad":
+    print('MultipleFileSupport = true\nPluginVersion = "0.1"\nPluginType = "FileTransfer"')
+    print('SupportedMethods = "toy, TOYS"')
+    sys.exit(0)
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+upload = "-upload" in sys.argv
+with open(words["-infile"]) as stream:
+    pairs = re.findall(r'LocalFileName = "([^"]*)"; Url = "([^"]*)"', stream.read())
+with open(words["-outfile"], "w") as out:
+    for path, url in pairs:
+        action = url.split("//")[1].split("/")[0]
+        if action == "hang":
+            time.sleep(600)
+        if action == "crash":
+            sys.exit(3)
+        if action == "fail":
+            open(path, "w").close()
+            print('[ TransferSuccess = false; TransferError = "no \"such\" thing"; '
+                  f'TransferUrl = "{url}"; DeveloperData = [ TransferUrl = "x"; Tries = 2 ] ]', file=out)
+            sys.exit(1)
+        if not upload:
+            open(path, "w").write(url)
+        print(f'[ TransferFileBytes = {len(url)}; TransferSuccess = true; TransferUrl = "{url}" ]', file=out)
+"""
+SINGLE = """#!/bin/sh
+[ "$1" = -classad ] && { echo 'SupportedMethods = "one"'; exit 0; }
+case "$1" in *bad*) echo it is bad >&2; exit 7;; esac
+echo "$1" > "$2"
+"""
+
+
+def program(directory: Path, text: str) -> str:
+    path = directory / "toy_plugin"
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Plugin:
+    plugin = plugins.ask(program(tmp_path, MULTIPLE))
+    assert plugin is not None
+    return plugin
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Path:
+    (tmp_path / "sandbox").mkdir()
+    return tmp_path / "sandbox"
+
+
+def move(
+    plugin: Plugin, sandbox: Path, *urls: str, limit_s: float = 60.0, upload: bool = False
+) -> list[Moved]:
+    runner = Runner(dict.fromkeys(plugin.schemes, plugin), str(sandbox), limit_s)
+    moves = [Move(url, str(sandbox / f"file{number}")) for number, url in enumerate(urls)]
+    return sorted(runner.move(moves, upload=upload), key=lambda one: one.move.path)
+
+
+def test_a_plugin_says_what_it_moves(toy: Plugin) -> None:
+    assert (toy.schemes, toy.multiple) == ({"toy", "toys"}, True)
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho hello\n", "not a program"])
+def test_what_does_not_answer_as_a_plugin_is_none(tmp_path: Path, text: str) -> None:
+    assert plugins.ask(program(tmp_path, text)) is None
+    assert plugins.ask(str(tmp_path / "none")) is None
+
+
+def test_files_come_and_their_bytes_are_told(toy: Plugin, sandbox: Path) -> None:
+    moved = move(toy, sandbox, "toy://ok/a", "toys://ok/b")
+    assert [one.failure for one in moved] == [None, None]
+    assert (sandbox / "file1").read_text() == "toys://ok/b"
+    assert [one.bytes for one in moved] == [10, 11]
+    # nothing of how it was done is left in the sandbox
+    assert {path.name for path in sandbox.iterdir()} == {"file0", "file1"}
+
+
+def test_after_its_first_failure_a_plugin_is_asked_for_the_rest(toy: Plugin, sandbox: Path) -> None:
+    moved = move(toy, sandbox, "toy://ok/a", "toy://fail/b", "toy://ok/c")
+    assert [one.failure is None for one in moved] == [True, False, True]
+    failure = moved[1].failure
+    assert failure is not None
+    assert failure.subcode == 1 << 8
+    assert 'using protocol toy. Details: no "such" thing ( URL file = toy://fail/b )' in failure.details
+    # no empty file stays where one failed
+    assert {path.name for path in sandbox.iterdir()} == {"file0", "file2"}
+
+
+def test_a_plugin_that_crashes_is_not_asked_for_ever(toy: Plugin, sandbox: Path) -> None:
+    moved = move(toy, sandbox, "toy://crash/a", "toy://crash/b")
+    assert [one.failure is not None and one.failure.subcode for one in moved] == [3 << 8, 3 << 8]
+
+
+def test_a_plugin_that_hangs_is_ended_with_its_children(toy: Plugin, sandbox: Path) -> None:
+    began = time.monotonic()
+    [moved] = move(toy, sandbox, "toy://hang/a", limit_s=1.0)
+    assert moved.failure is not None
+    assert moved.failure.subcode == plugins.TIMED_OUT
+    assert "did not end in time" in moved.failure.details
+    assert time.monotonic() - began < 300
+
+
+def test_a_scheme_that_nobody_moves_is_told(toy: Plugin, sandbox: Path) -> None:
+    [moved] = move(toy, sandbox, "osdf://host/a")
+    assert moved.failure is not None
+    assert moved.failure.subcode == plugins.NO_PLUGIN
+    assert "no file transfer plugin of this host moves osdf:// URLs" in moved.failure.details
+
+
+def test_a_plugin_for_single_files_is_run_once_for_each(tmp_path: Path, sandbox: Path) -> None:
+    plugin = plugins.ask(program(tmp_path, SINGLE))
+    assert plugin is not None
+    assert not plugin.multiple
+    moved = move(plugin, sandbox, "one://a", "one://bad", "one://c")
+    assert [one.failure is None for one in moved] == [True, False, True]
+    assert moved[1].failure is not None
+    assert moved[1].failure.subcode == 7 << 8
+    assert "it is bad" in moved[1].failure.details
+    assert (sandbox / "file2").read_text() == "one://c\n"
+
+
+def test_plugins_of_a_job_are_in_its_sandbox() -> None:
+    brought = plugins.of_job("a, B=dir/p.py; c=/abs/q;", "/box")
+    assert brought == {"a": "/box/p.py", "b": "/box/p.py", "c": "/box/q"}
+
+
+def test_ads_in_new_syntax_are_read_whatever_is_in_them() -> None:
+    text = '[ A = "x;]\\"y"; B = 3; C = [ A = "inner"; D = {1,2} ]; ]\n[ A = "2" ]   '
+    first, second = plugins.read_ads(text)
+    assert (first["a"], first["b"], second) == ('x;]"y', "3", {"a": "2"})
+    assert plugins.read_ads("[ A = 1") == [{}]
+    assert plugins.read_ads("no ad") == []
