@@ -4,12 +4,19 @@ The cases and expectations are those of HTCondor's own tests of file transfer, w
 fetched.
 """
 
+import http.server
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from fetchwork.agent.client import status
 from fetchwork.db.database import Database
+from fetchwork.errors import FetchworkError
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
 from tests.sandboxes import kept_files, submit_with_files
@@ -231,7 +238,7 @@ def test_on_success_sends_the_output_of_a_success_and_else_the_failure_files(
 def running(jobs: FileJobs, job: str) -> None:
     until(
         lambda: jobs.row(
-            "SELECT FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
+            "SELECT 1 AS x FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
             " AND outcome IS NULL",
             job,
         ),
@@ -258,7 +265,7 @@ def test_what_a_removed_job_has_written_is_gone(jobs: FileJobs) -> None:
     running(jobs, job)
     scalar(jobs.database, "remove", jobs=[job])
     until(
-        lambda: jobs.row("SELECT FROM fetchwork.history WHERE jobid = %s AND jobstatus = 3", job),
+        lambda: jobs.row("SELECT 1 AS x FROM fetchwork.history WHERE jobid = %s AND jobstatus = 3", job),
         f"job {job} Removed",
     )
     assert jobs.outputs(job) == {}
@@ -282,13 +289,177 @@ def test_a_job_whose_files_are_not_stored_is_not_offered_where_nothing_is_shared
 
 def test_links_and_other_names_of_files_are_sent_as_what_they_are(jobs: FileJobs) -> None:
     job = jobs.submit(
-        "echo real > real; ln -s real link; ln real other; ln -s /etc/shadow secret; ln -s /tmp away; mkfifo pipe;"
-        " ln -s nowhere broken"
+        "echo real > real; ln -s real link; ln real other; ln -s /tmp away; mkfifo pipe; ln -s nowhere broken"
     )
-    done = jobs.completed(job)
-    assert done["exitcode"] == 0
+    jobs.completed(job)
     outputs = {name: value for name, value in jobs.outputs(job).items() if not name.startswith("_")}
-    # what the job's user can't read, nobody reads in its stead
-    secret = outputs.pop("secret", None)
-    assert secret is None
     assert outputs == {"real": b"real\n", "link": b"real\n", "other": b"real\n"}
+
+
+def test_what_the_job_s_account_may_not_read_is_read_by_nobody_for_it(jobs: FileJobs) -> None:
+    job = jobs.submit("ln -s /etc/shadow secret")
+    held = jobs.held(job)
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (12, 13)
+    assert "secret: (errno 13) Permission denied" in held["holdreason"]
+
+
+# ---- URLs, by HTCondor's own curl_plugin
+
+
+class Shelf(http.server.BaseHTTPRequestHandler):
+    """A server that keeps what is PUT, and gives it back."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def do_GET(self) -> None:
+        data = self.kept.get(self.path.partition("?")[0])
+        self.send_response(404 if data is None else 200)
+        self.send_header("Content-Length", str(len(data or b"")))
+        self.end_headers()
+        self.wfile.write(data or b"")
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        refused = self.path.startswith("/refused")
+        if not refused:
+            self.kept[self.path] = data
+        self.send_response(403 if refused else 201)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[str]:
+    """The beginning of the URLs of a server."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shelf)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_urls_are_inputs_by_curl_plugin(jobs: FileJobs, shelf: str) -> None:
+    Shelf.kept |= {"/a/one": b"1\n", "/two": b"2\n"}
+    job = jobs.submit(
+        "cat one two local", {"one": f"{shelf}/a/one", "two": f"{shelf}/two?x=y", "local": b"3\n"}
+    )
+    jobs.completed(job)
+    assert jobs.outputs(job) == {"_condor_stdout": b"1\n2\n3\n", "_condor_stderr": b""}
+
+
+def test_a_url_that_is_not_there_holds_the_job_with_13(jobs: FileJobs, shelf: str) -> None:
+    job = jobs.submit("true", {"none": f"{shelf}/none"})
+    held = jobs.held(job)
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (13, 1 << 8)
+    assert "using protocol http. Details: The requested URL returned error: 404" in held["holdreason"]
+    assert f"URL file = {shelf}/none" in held["holdreason"]
+
+
+def test_a_scheme_that_the_host_has_no_plugin_for_holds_the_job(jobs: FileJobs) -> None:
+    held = jobs.held(jobs.submit("true", {"x": "nosuch://host/x"}))
+    assert held["holdreasoncode"] == 13
+    assert "no file transfer plugin of this host moves nosuch:// URLs" in held["holdreason"]
+
+
+def test_outputs_go_to_urls_by_remap_and_by_destination(jobs: FileJobs, shelf: str) -> None:
+    by_remap = jobs.submit("echo r > new; echo s > other", TransferOutputRemaps=f"new={shelf}/remapped")
+    to_destination = jobs.submit(
+        "mkdir d; echo f > d/f; echo n > n; echo out", TransferOutput="d, n", OutputDestination=f"{shelf}/box"
+    )
+    jobs.completed(by_remap)
+    jobs.completed(to_destination)
+    assert (Shelf.kept["/remapped"], Shelf.kept["/box/d/f"], Shelf.kept["/box/n"]) == (b"r\n", b"f\n", b"n\n")
+    assert jobs.outputs(by_remap) == {
+        "_condor_stdout": b"",
+        "_condor_stderr": b"",
+        "new": f"{shelf}/remapped",
+        "other": b"s\n",
+    }
+    assert jobs.outputs(to_destination)["_condor_stdout"] == b"out\n"
+
+
+def test_an_upload_that_is_refused_holds_the_job_with_12(jobs: FileJobs, shelf: str) -> None:
+    job = jobs.submit("echo r > new", TransferOutputRemaps=f"new={shelf}/refused/new")
+    held = jobs.held(job)
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (12, 1 << 8)
+    assert "The requested URL returned error: 403" in held["holdreason"]
+
+
+# ---- what breaks
+
+
+def agent_of(pool: PersonalPool) -> int:
+    """The number of the agent's process, once there is one that answers."""
+    found: list[int] = []
+
+    def answers() -> bool:
+        try:
+            found[:] = [int(status(pool.directory / "run/agent.sock")["pid"])]
+        except FetchworkError:
+            return False
+        return True
+
+    until(answers, "the agent")
+    return found[0]
+
+
+def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(jobs: FileJobs) -> None:
+    pool = jobs.pool
+    go = pool.directory / "tmp/go"
+    go.unlink(missing_ok=True)
+    parked = pool.directory / "run/spool.outputs"
+    job = jobs.submit(f"until [ -f {go} ]; do sleep 0.1; done; echo x > new")
+    running(jobs, job)
+    jobs.database.close()
+    pool.postgres.stop("immediate")
+    try:
+        go.touch()
+        until(lambda: list(parked.glob("*/manifest")), "the outputs to be parked")
+        os.kill(agent_of(pool), signal.SIGKILL)
+    finally:
+        pool.postgres.start()
+    agent_of(pool)
+    with Database(pool.conninfo) as database:
+        again = FileJobs(pool, database)
+        again.completed(job)
+        assert again.outputs(job)["new"] == b"x\n"
+        assert again.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+    until(lambda: not list(parked.glob("*/manifest")), "the directory to go")
+
+
+def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_again(jobs: FileJobs) -> None:
+    agent = agent_of(jobs.pool)
+    job = jobs.submit("cat data | wc -c; ls", {"data": b"x" * (3 << 20)})
+    killed: list[int] = []
+
+    def kill_one() -> bool:
+        for hook in hooks_called("prepare_job"):
+            os.kill(agent, signal.SIGSTOP)
+            os.kill(hook, signal.SIGKILL)
+            os.kill(agent, signal.SIGCONT)
+            killed.append(hook)
+        return bool(killed)
+
+    until(kill_one, "a PREPARE_JOB to kill", every_s=0.001)
+    jobs.completed(job)
+    stdout = jobs.outputs(job)["_condor_stdout"]
+    assert isinstance(stdout, bytes)
+    assert stdout.split() == [b"3145728", b"_condor_stderr", b"_condor_stdout", b"condor_exec.exe", b"data"]
+
+
+def hooks_called(name: str) -> list[int]:
+    """The processes that run a hook."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.endswith(b"/" + name.encode()) for word in words[:3]):
+            found.append(int(path.parent.name))
+    return found
