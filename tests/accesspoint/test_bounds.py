@@ -104,13 +104,17 @@ def test_a_constraint_that_takes_for_ever_holds_up_nobody_else(point: AccessPoin
         chain = f"(({chain}) || ({chain}))" if n < 8 else chain
     told: list[Any] = []
 
-    def asks(constraint: str) -> None:
+    submit(point, "bin", "executable = /bin/true\nqueue 20\n")
+
+    # of two accounts, so that their time is over at the same time
+    def asks(name: str, constraint: str) -> None:
         try:
-            told.append(items(point, "jobs", constraint=constraint, **{"as": "nobody"}))
+            told.append(items(point, "jobs", constraint=constraint, **{"as": name}))
         except Exception as error:
             told.append(str(error))
 
-    threads = [threading.Thread(target=asks, args=(text,)) for text in (forever, chain) for _ in range(3)]
+    asked = (("nobody", forever), ("bin", chain))
+    threads = [threading.Thread(target=asks, args=one) for one in asked for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(10):

@@ -8,6 +8,15 @@ from tests.faults.harness import SimulatedHost, Site
 from tests.waiting import PATIENCE_S
 
 SLOTS = 12
+#: an offer that nobody heard of runs out within a test's time
+SHORT_OFFERS = """
+from fetchwork.agent import leader
+from fetchwork.handlers import maintenance, offer
+offer.OFFER_S = 5.0
+leader.LEAD_S = 0.0
+leader.SHORTEST_ASK_S = leader.LONGEST_ASK_S = 0.3
+maintenance.MAINTAIN_QUEUE_S = 0.3
+"""
 
 
 async def _waiting(host: SimulatedHost, number: int) -> None:
@@ -64,7 +73,7 @@ async def test_jobs_of_a_claim_whose_agent_died_are_another_hosts(site: Site) ->
 
 
 async def test_jobs_of_a_claim_whose_answer_was_lost_are_offered_again(site: Site) -> None:
-    host = await site.add_host("deaf", slots=SLOTS)
+    host = await site.add_host("deaf", slots=SLOTS, prelude=SHORT_OFFERS)
 
     async def nothing() -> None:
         """The connection breaks, that is all."""

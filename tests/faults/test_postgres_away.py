@@ -37,10 +37,11 @@ async def test_fetch_without_a_database_is_answered_with_no_work(site: Site) -> 
         if step.hook == "fetch_work" and step.phase == "answered":
             answered.append(step.slot)
 
-    await site.add_host(slots=4, watch=watch)
+    await site.add_host(slots=2, watch=watch)
     await asyncio.to_thread(site.server.stop, "immediate")
     answered.clear()
-    await site.until(lambda: len(answered) >= 8)
+    # each slot, and one of them again: an answer takes the agent some seconds
+    await site.until(lambda: len(set(answered)) == 2 and len(answered) >= 3)
     assert site.ledger.counts["accept"] == 0
 
 
