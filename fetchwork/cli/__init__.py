@@ -33,10 +33,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "edit": "Change attributes of jobs.",
         "runs": "Show every run of a job.",
         "tail": "Show the end of a job's stdout and stderr.",
+        "transfer-data": "Bring the output files of ended jobs to where the jobs were submitted.",
     },
     "Following": {
         "watch": "Show the queue and keep it up to date.",
-        "wait": "Wait until jobs have ended.",
+        "wait": "Wait until jobs have ended, and bring their output files back.",
         "events": "Show what happened to jobs.",
         "userlog": "Write HTCondor job event logs from the events.",
     },

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.cli.transfer_data import retrieved, say
 from fetchwork.following.progress import Progress, follow
 from fetchwork.queue.remote import AnySession
 
@@ -46,10 +47,10 @@ def cli(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Wait until jobs have ended.
+    """Wait until jobs have ended, and bring their output files back.
 
-    The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, 124 if the
-    timeout came first.
+    The exit status is 0 if all of them ended with exit code 0, 1 if one failed or was removed, or its files
+    could not be written, 124 if the timeout came first.
 
     \b
     Example:
@@ -66,6 +67,8 @@ def cli(
         done = progress.ended + stuck >= min(enough or progress.total, progress.total)
         if done:
             break
+    # an access point brings what its jobs leave by itself
+    brought = [] if progress.ended == 0 else retrieved(session, words)
     counts = progress.counts()
     summary = {
         "jobs": progress.total,
@@ -78,9 +81,11 @@ def cli(
         output.print_json(summary)
     elif not quiet:
         output.echo(", ".join(f"{number} {name}" for name, number in summary.items() if number))
+    unwritten = [one for one in brought if one["problem"]]
+    say(unwritten if quiet or as_json else brought)
     if not done:
         context.exit(TIME_IS_OVER)
-    if progress.failed or progress.removed or (held and counts["held"]):
+    if progress.failed or progress.removed or unwritten or (held and counts["held"]):
         context.exit(1)
 
 

@@ -1,20 +1,52 @@
-"""condor_transfer_data: refused, as fetched work spools no files."""
+"""condor_transfer_data: what ended jobs have left, to where they were submitted."""
 
 from __future__ import annotations
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import is_option
+from fetchwork.condor.arguments import is_option, job_id
 from fetchwork.condor.invocation import Invocation
+from fetchwork.errors import FetchworkError, one_line
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = run.argv[1:]
-    if not words:
+    words = list(run.argv[1:])
+    jobs: list[str] = []
+    everything = False
+    number = -1
+    while number + 1 < len(words):
+        number += 1
+        word = words[number]
+        if is_option(word, "help", 1):
+            run.say(texts.help_of(run.name))
+            return 0
+        if is_option(word, "version", 1):
+            run.say(texts.version())
+            return 0
+        if any(is_option(word, name, 1) for name in ("name", "pool", "addr")):
+            number += 1
+        elif is_option(word, "all", 2):
+            everything = True
+        elif is_option(word, "debug", 1):
+            continue
+        elif is_option(word, "constraint", 1):
+            run.complain(f"{run.name}: -constraint is not supported: name the jobs, or say -all\n")
+            return 1
+        elif word.startswith("-") or job_id(word) is None:
+            run.complain(f"Unrecognized argument: {word}\n" + texts.help_of(run.name))
+            return 1
+        else:
+            jobs.append(word)
+    if not jobs and not everything:
         run.complain("You did not specify any jobs\n" + texts.help_of(run.name))
         return 1
-    if any(is_option(word, "version", 1) for word in words):
-        run.say(texts.version())
-        return 0
-    run.complain(f"{run.name}: no job has spooled files: fetched work has no file transfer\n")
-    return 1
+    run.say("Fetching data files...\n")
+    try:
+        brought = run.session.retrieve(None if everything else jobs)
+    except FetchworkError as problem:
+        run.complain(f"Failed to spool job files.\n{one_line(str(problem))}\n")
+        return 1
+    failed = [one for one in brought if one["problem"] is not None]
+    for one in failed:
+        run.complain(f"Job {one['job']}: {one_line(str(one['problem']))}\n")
+    return 1 if failed else 0

@@ -67,6 +67,15 @@ class AsyncQueue:
 
         return await asyncio.to_thread(put)
 
+    async def retrieve(self, job_spec: JobSpec | None = None, *, progress: Progress | None = None) -> int:
+        """As ``Queue.retrieve``; in a thread, because it writes files."""
+
+        def bring() -> int:
+            with Queue(self._conninfo) as own:
+                return own.retrieve(job_spec, progress=progress)
+
+        return await asyncio.to_thread(bring)
+
     @overload
     async def query(
         self,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: how long a submission may take: its description may run programs
 SUBMIT_S = 900.0
+#: how long the bringing of outputs may take without a word
+RETRIEVE_S = 3600.0
 
 
 class RemoteSession:
@@ -77,6 +79,19 @@ class RemoteSession:
         result = SubmitResult(answer["cluster"], answer["count"], answer["common"])
         result.problems = answer["problems"]
         return result
+
+    def retrieve(
+        self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None
+    ) -> list[Json]:
+        """Have the access point bring outputs of jobs, or of all, to where they belong, as their owner."""
+        answer: list[Json] = self._link.ask(
+            "retrieve",
+            again=True,
+            silence_s=RETRIEVE_S,
+            **self._who(),
+            jobs=None if jobs is None else list(jobs),
+        )
+        return answer
 
     def submit_text(self, text: str, *, key: str | None = None) -> Json:
         """Submit a description's text, without what a program does with the result: cluster, count."""

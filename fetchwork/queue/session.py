@@ -13,6 +13,7 @@ from fetchwork.db.calls import Call
 from fetchwork.db.database import Database
 from fetchwork.queue import operations
 from fetchwork.queue.ask import Ask, Ended, Evaluate, Found, Item, Memory, Question, Result, Steps, Stream
+from fetchwork.queue.views import Json
 
 if TYPE_CHECKING:
     from fetchwork.db.pool import AsyncDatabase
@@ -96,6 +97,12 @@ class Session:
             queue=queue,
             progress=progress,
         )
+
+    def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:
+        """Bring outputs of jobs, or of all, to where they belong (``retrieving.retrieve``)."""
+        from fetchwork.queue import retrieving
+
+        return list(retrieving.retrieve(self.database, jobs, progress=progress))
 
     def check(
         self,

@@ -1,0 +1,113 @@
+"""Outputs out of the database, to where they belong: for who asks it himself, without an access point."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+from collections.abc import Iterator, Sequence
+
+from fetchwork.db import calls
+from fetchwork.db.calls import JobOutputs
+from fetchwork.db.database import Database
+from fetchwork.errors import FetchworkError
+from fetchwork.queue.bringing import bring
+from fetchwork.queue.contents import Progress
+from fetchwork.queue.destinations import TransferFailed
+from fetchwork.queue.views import Json
+
+__all__ = ["report", "retrieve"]
+
+#: so many jobs are asked for at once
+_PAGE = 100
+
+
+def retrieve(
+    database: Database, jobs: Sequence[str] | None, *, progress: Progress | None = None
+) -> Iterator[Json]:
+    """Bring what jobs left, and acknowledge it: a report for each job (``report``).
+
+    ``jobs`` are ids, "42.0" or "42"; None: all that there are. Who does it twice, or was killed in between,
+    gets the same result. Root writes each job's files as the job's owner.
+    """
+    after = (-1, -1)
+    told = _Told(progress)
+    while True:
+        page = database.run(
+            calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
+        )
+        told.more(sum(file["size"] for one in page for file in one.files))
+        for one in page:
+            problem: FetchworkError | None = None
+            brought = 0
+            try:
+                with _acting_for(one.owner):
+                    brought = _bring(database, one, told)
+                database.run(calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id))
+            except TransferFailed as error:
+                problem = error
+            yield report(one, brought, problem)
+            after = (one.cluster_id, one.proc_id)
+        if len(page) < _PAGE:
+            return
+
+
+def report(outputs: JobOutputs, brought: int, problem: FetchworkError | None) -> Json:
+    """What became of a job's outputs: how many files and bytes, or why not (``errno``)."""
+    return {
+        "job": f"{outputs.cluster_id}.{outputs.proc_id}",
+        "files": 0 if problem else len(outputs.files),
+        "bytes": brought,
+        "problem": None if problem is None else str(problem),
+        "errno": getattr(problem, "errno", 0),
+    }
+
+
+def _bring(database: Database, outputs: JobOutputs, told: _Told) -> int:
+    steps = bring(dict(outputs.ad), outputs.run_id, outputs.files)
+    data: bytes | None = None
+    while True:
+        try:
+            want = steps.send(data)
+        except StopIteration as end:
+            return int(end.value)
+        data = database.carry(calls.read_output_chunk(content_id=want.content_id, n=want.n))
+        told.moved(len(data or b""))
+
+
+class _Told:
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._moved = self._total = 0
+
+    def more(self, total: int) -> None:
+        self._total += total
+
+    def moved(self, size: int) -> None:
+        self._moved += size
+        if self._progress is not None:
+            self._progress(self._moved, self._total)
+
+
+@contextlib.contextmanager
+def _acting_for(owner: str) -> Iterator[None]:
+    """With the owner's rights on files, where root asks: names and places are not root's to choose."""
+    if os.geteuid() != 0:
+        yield
+        return
+    try:
+        account = pwd.getpwnam(owner)
+    except KeyError:
+        raise TransferFailed(f"no account '{owner}' on this machine") from None
+    if account.pw_uid == 0:
+        raise TransferFailed(f"'{owner}' is root, whose files no job may write")
+    groups, group = os.getgroups(), os.getegid()
+    try:
+        os.setgroups(os.getgrouplist(account.pw_name, account.pw_gid))
+        os.setegid(account.pw_gid)
+        os.seteuid(account.pw_uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
