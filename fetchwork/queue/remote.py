@@ -80,9 +80,7 @@ class RemoteSession:
         result.problems = answer["problems"]
         return result
 
-    def retrieve(
-        self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None
-    ) -> list[Json]:
+    def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:
         """Have the access point bring outputs of jobs, or of all, to where they belong, as their owner."""
         answer: list[Json] = self._link.ask(
             "retrieve",
