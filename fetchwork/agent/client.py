@@ -51,6 +51,8 @@ class AgentStatus(TypedDict):
     requests: int
     connections: int
     spool: str
+    #: by what right it signals jobs: ``rights.How``
+    rights: str
 
 
 def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:

@@ -38,6 +38,7 @@ from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
+from fetchwork.agent.rights import Rights
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.turns import Turns
@@ -79,8 +80,9 @@ _QUIET: frozenset[Outcome] = frozenset(
 class Agent:
     """One host's agent; ``run`` is its life."""
 
-    def __init__(self, config: HostConfig) -> None:
+    def __init__(self, config: HostConfig, rights: Rights | None = None) -> None:
         self.config = config
+        self.rights = rights or Rights()
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
         self.contexts = make_contexts(config, agent_id=self.agent_id)
@@ -91,7 +93,7 @@ class Agent:
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
-        self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return)
+        self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return, self.rights)
         self.files = AgentFiles(config, self.contexts, self.sessions, self.runs, self.trusted)
         self.fetches = Fetches(self.runs, self.waiting_fetches, self._fetch_waits)
         self.slots = SlotReports()
@@ -136,6 +138,7 @@ class Agent:
             socket=self.config.socket,
             keywords=",".join(context.keyword for context in self.contexts.values()),
             pid=os.getpid(),
+            rights=self.rights.how,
         )
         metrics_server = self._serve_metrics(loop)
         tasks = [asyncio.ensure_future(work) for work in self._periodic_work()]
@@ -154,6 +157,7 @@ class Agent:
             await asyncio.gather(*(output.close() for output in self.live_outputs.values()))
             await asyncio.gather(*(lease.goodbye(1.0 if self._fast else 3.0) for lease in self.leases))
             me.close()
+            self.rights.close()
             event(log, logging.INFO, "agent_stopped")
 
     def _serve_metrics(self, loop: asyncio.AbstractEventLoop) -> MetricsServer | None:
@@ -289,6 +293,7 @@ class Agent:
             "requests": self.server.requests,
             "connections": len(self.server.connections),
             "spool": str(self.config.agent.spool),
+            "rights": self.rights.how,
         }
 
     def _database_status(self, session: HostSession, now: float) -> DatabaseStatus:
@@ -307,7 +312,11 @@ class Agent:
     # -- periodic work
 
     def _periodic_work(self) -> list[Awaitable[None]]:
-        work: list[Awaitable[None]] = [every(SPOOL_S, self.replay_spool), every(LOOK_S, self._look)]
+        work: list[Awaitable[None]] = [
+            every(SPOOL_S, self.replay_spool),
+            every(LOOK_S, self._look),
+            self._end_without_rights(),
+        ]
         if self.config.agent_updates:
             slots = self.config.slots
             updates = Updates(
@@ -346,6 +355,12 @@ class Agent:
             every(SLOTS_S, report_slots),
             every(maintenance.PREEMPT_S, leader.do_tasks),
         ]
+
+    async def _end_without_rights(self) -> None:
+        """End with the part that keeps root: who started both starts both again."""
+        await self.rights.until_lost()
+        event(log, logging.ERROR, "root_part_ended", problem="agent ends with the part of it that keeps root")
+        self.stop()
 
     async def _look(self) -> None:
         """Look after starters, and end once the master is gone and nothing is left of its runs."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from fetchwork.agent.rights import Rights
 from fetchwork.db.calls import HostRun
 from fetchwork.process import Process
 
@@ -50,12 +51,12 @@ def child_of(starter: Process) -> Process | None:
     return None
 
 
-async def end(job: Process) -> str | None:
+async def end(job: Process, rights: Rights) -> str | None:
     """End an orphan and wait for its end a while; returns why it can't be ended, None otherwise."""
     for number, patience_s in ((signal.SIGTERM, VACATE_S), (signal.SIGKILL, 2.0)):
         try:
             # as HTCondor does: the job's own group with it in the end
-            job.signal(number, group=number == signal.SIGKILL)
+            await rights.signal(job, number, group=number == signal.SIGKILL)
         except OSError as error:
             return error.strerror
         await until_ended(job, patience_s)

@@ -1,11 +1,11 @@
 """Updates of running jobs by the agent itself, which then need no UPDATE_JOB_INFO.
 
-Where the agent runs as root, or as the account of HTCondor and so of the jobs (``HostConfig.agent_updates``),
-it may do what else needs a hook of the job's user: send the job a signal. The generated configuration has no
-UPDATE_JOB_INFO then, of which HTCondor runs two for the shortest job. What the hook would bring, the agent
-reads from /proc: usage of the job's family, and whether it is stopped. It is handled as if a hook had brought
-it, and a signal that is the answer goes to the job. Elsewhere the hook stays: an agent of another account
-may not signal jobs.
+An agent that runs as root or has left a part behind that does, or that is the account of HTCondor and so of
+the jobs (``rights``), may do what else needs a hook of the job's user: send the job a signal. The generated
+configuration has no UPDATE_JOB_INFO then (``HostConfig.agent_updates``), of which HTCondor runs two for the
+shortest job. What the hook would bring, the agent reads from /proc: usage of the job's family, and whether it
+is stopped. It is handled as if a hook had brought it, and a signal that is the answer goes to the job.
+Elsewhere the hook stays.
 
 Leases need no updates: the host's beat keeps those of all runs whose starter lives. But a run may be lost
 while no agent lives, and be run again elsewhere. Its job has no hook that would hear of it, so the agent
@@ -135,20 +135,20 @@ class Updates:
         if not answer.reply.signal or answer.reply.pid != job.pid:
             return
         again_s = AGAIN_S
-        if self._told.get(run) == answer.reply.signal or self._signal(run, job, answer.reply.signal):
+        if self._told.get(run) == answer.reply.signal or await self._signal(run, job, answer.reply.signal):
             again_s = answer.kill_in_s or AGAIN_S
         if run in self._due:
             self._due[run] = min(self._due[run], time.monotonic() + again_s)
 
-    def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
+    async def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
         """Send a job the signal that it ends with; whether it could be."""
         problem = None
         stopped = [process for process in family(job) if process.stopped]
         try:
-            job.signal(number)
+            await self._runs.rights.signal(job, number)
             # who is stopped would not hear of it
             for process in stopped if number != signal.SIGKILL else ():
-                process.signal(signal.SIGCONT)
+                await self._runs.rights.signal(process, signal.SIGCONT)
         except OSError as error:
             problem = error.strerror
         else:

@@ -35,6 +35,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import cast
 
 from fetchwork.agent import orphans, peer
+from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
@@ -65,11 +66,16 @@ class WatchedRuns(Runs):
     """The live runs of this host; ``replay`` delivers what is spooled, ``on_free`` hears of free slots."""
 
     def __init__(
-        self, replay: Callable[[], Awaitable[None]], on_free: Callable[[HostSession, str], None]
+        self,
+        replay: Callable[[], Awaitable[None]],
+        on_free: Callable[[HostSession, str], None],
+        rights: Rights | None = None,
     ) -> None:
         super().__init__()
         self._replay = replay
         self._on_free = on_free
+        #: to signal jobs
+        self.rights = rights or Rights()
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken_over: set[HostSession] = set()
@@ -295,7 +301,7 @@ class WatchedRuns(Runs):
         event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
         logged = None
         while job.alive and run.state != "ended":
-            problem = await orphans.end(job)
+            problem = await orphans.end(job, self.rights)
             if problem is None:
                 continue
             if problem != logged:

@@ -11,7 +11,10 @@ from pathlib import Path
 import click
 
 from fetchwork import config as host_file
+from fetchwork.agent import rootpart
 from fetchwork.agent.client import AgentStatus
+from fetchwork.agent.rights import Rights
+from fetchwork.agent.rootpart import RootPart
 from fetchwork.cli import options, output
 from fetchwork.errors import FetchworkError
 
@@ -29,8 +32,13 @@ OPEN_FILES = 16_384
     help="Log to this file.  [default: agent.log of the host file; else under condor_master its LOG"
     " directory, else stderr]",
 )
+@click.option(
+    "--user",
+    metavar="ACCOUNT",
+    help="Started as root: serve as this account, and leave a small part that stays root to signal jobs.",
+)
 @click.pass_context
-def cli(context: click.Context, file: Path | None, log_file: Path | None) -> None:
+def cli(context: click.Context, file: Path | None, log_file: Path | None, user: str | None) -> None:
     """Serve the hooks of this host, in the foreground, until SIGTERM.
 
     condor_master or systemd runs this. SIGHUP opens the log file anew, SIGQUIT ends it at once.
@@ -41,7 +49,9 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None) -> Non
       fetchwork agent status
     """
     if context.invoked_subcommand is None:
-        _serve(host_file.load(file), log_file)
+        # before anything is read
+        part = _split(user) if user is not None and os.geteuid() == 0 else None
+        _serve(host_file.load(file), log_file, Rights(part), user)
     context.obj = file
 
 
@@ -61,12 +71,25 @@ def status(of_agent: Path | None, file: Path | None, as_json: bool) -> None:
     _show(client.status(host_file.load(file or of_agent).socket), as_json)
 
 
-def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
+def _split(user: str) -> RootPart:
+    try:
+        return rootpart.split(user)
+    except KeyError:
+        raise FetchworkError(f"there is no account '{user}' on this host") from None
+    except (OSError, LookupError) as error:
+        raise FetchworkError(f"the agent cannot become '{user}': {error}") from error
+
+
+def _serve(config: host_file.HostConfig, log_file: Path | None, rights: Rights, user: str | None) -> None:
     if os.geteuid() == 0 and config.agent.user:
         # its socket, spool and log would be root's, and the agent of that account could not use them
         raise FetchworkError(
             f"the agent of this host runs as '{config.agent.user}' (agent.user), not as root\n"
-            f"start it with: runuser -u {config.agent.user} -- fetchwork agent"
+            f"start it with: fetchwork agent --user {config.agent.user}"
+        )
+    if rights.how == "root part" and user != config.agent.user:
+        raise FetchworkError(
+            f"the agent of this host runs as '{config.agent.user}' (agent.user), not as '{user}'"
         )
     from fetchwork.agent.main import Agent
     from fetchwork.log import configure, event
@@ -81,7 +104,7 @@ def _serve(config: host_file.HostConfig, log_file: Path | None) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES)), hard))
 
     async def serve() -> None:
-        await Agent(config).run()
+        await Agent(config, rights).run()
 
     try:
         asyncio.run(serve())

@@ -148,6 +148,11 @@ class Agent(_Section):
     user: Account | None = Field(
         None, description="an account such as 'condor', not root; '' = the account that runs condor_master"
     )
+    root_part: bool = Field(
+        True,
+        description="true (a small part of the agent stays root, where HTCondor runs as root, to signal jobs)"
+        " or false (UPDATE_JOB_INFO signals them, at their next update)",
+    )
     metrics: Annotated[str, AfterValidator(_listen_address)] | None = Field(
         None, description="an address and port, '127.0.0.1:9118' or ':9118', where Prometheus may ask"
     )
@@ -323,9 +328,9 @@ class HostConfig(_Section):
     def agent_updates(self) -> bool:
         """Whether the agent itself updates running jobs, and no UPDATE_JOB_INFO does.
 
-        It needs the right to signal them: it runs as HTCondor's master does, as root or as the jobs' account.
+        It needs the right to signal them: it runs as the jobs' account, or a part of it stays root.
         """
-        return self.agent.run != "none" and self.agent.user == ""
+        return self.agent.run != "none" and (self.agent.root_part or self.agent.user == "")
 
     def hooks(self, keyword: str) -> Path:
         """The directory with the hooks of ``keyword``; the directory's hook.conf names the keyword."""

@@ -185,7 +185,7 @@ def _left_unit(config: HostConfig, unit_directory: Path) -> Iterator[Finding]:
     except OSError:
         return
     # the agent of another host file is none of ours
-    if re.search(rf"--config {re.escape(str(config.host.file))}\s*$", text, re.M):
+    if re.search(rf"--config {re.escape(str(config.host.file))}(?:\s|$)", text):
         yield Finding(
             str(unit),
             f"starts a second agent: it is left from agent.run = 'systemd', now '{config.agent.run}'",

@@ -87,6 +87,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "timer_driven": timer_driven,
         "hooks": [hook for hook in HOOKS if hook != "UPDATE_JOB_INFO" or not config.agent_updates],
         "agent_updates": config.agent_updates,
+        "agent_user": f" --user {config.agent.user}" if config.agent.user and config.agent.root_part else "",
         "keywords": used,
         "rows": slot_rows(config),
         "startd_keyword": startd_keyword(config),

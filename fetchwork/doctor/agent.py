@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from fetchwork import __version__
 from fetchwork.agent import client
 from fetchwork.config import HostConfig
+from fetchwork.doctor import daemons
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import AgentUnavailable, ProtocolError
+from fetchwork.process import Process
 
 TIMEOUT_S = 10.0
 
@@ -36,6 +38,28 @@ def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
         )
     else:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
+    yield _signals(config, str(state.get("rights")), Process.find(state["pid"]))
+
+
+def _signals(config: HostConfig, rights: str, agent: Process | None) -> Line:
+    """Who ends the jobs that are removed, held or vacated?"""
+    if not config.agent_updates:
+        seconds = config.slots.update_interval_s
+        return ok("signals", f"UPDATE_JOB_INFO ends jobs that are removed, every {seconds} s")
+    if rights == "root part":
+        return ok("signals", "the part of the agent that stays root ends jobs that are removed")
+    if rights == "root" or agent is None:
+        return ok("signals", "the agent, which is root, ends jobs that are removed")
+    accounts = daemons.accounts() - {agent.owner}
+    if not accounts:
+        return ok("signals", "the agent, which is the account of the jobs, ends those that are removed")
+    return failed(
+        "signals",
+        f"nothing ends jobs that are removed: the agent is uid {agent.owner}, HTCondor uid"
+        f" {', '.join(map(str, sorted(accounts)))}, and no hook UPDATE_JOB_INFO is configured",
+        f"let root start it with --user {config.agent.user}, as fetchwork config generate writes it; or"
+        " agent.root_part = false",
+    )
 
 
 def _remedy(config: HostConfig) -> str:

@@ -16,9 +16,18 @@ def running() -> set[str]:
 
     A daemon whose environment we may not read counts as the machine's own.
     """
+    return {process.name for process in _found()}
+
+
+def accounts() -> set[int]:
+    """The numbers of the accounts that they run as: 0 where HTCondor runs as root."""
+    return {owner for process in _found() if (owner := process.owner) is not None}
+
+
+def _found() -> set[Process]:
     ours = Path(os.environ.get("CONDOR_CONFIG") or _MACHINES_CONFIG).resolve()
     found = {process for process in processes() if process.name in (MASTER, STARTD)}
-    return {process.name for process in found if _config_file(process).resolve() == ours}
+    return {process for process in found if _config_file(process).resolve() == ours}
 
 
 def check(daemons: set[str]) -> Iterator[Line]:

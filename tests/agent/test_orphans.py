@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from fetchwork.agent import orphans
+from fetchwork.agent.rights import Rights
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.calls import HostRun
 from fetchwork.db.database import Database
@@ -109,7 +110,7 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
         ["sh", "-c", "trap '' TERM; echo ready; sleep 60"], stdout=subprocess.PIPE, process_group=0
     )
     assert job.stdout.readline() == b"ready\n"
-    assert await orphans.end(process_of(job)) is None
+    assert await orphans.end(process_of(job), Rights()) is None
     assert job.wait(PATIENCE_S) == -9
     job.stdout.close()
 

@@ -1,6 +1,8 @@
 """The life of a job on real slots, by agent and in direct mode: what the database knows in the end."""
 
 import itertools
+import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from fetchwork.agent.client import status
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
@@ -159,7 +162,7 @@ def test_vacated_job_is_idle_again_and_completes_in_a_second_run(jobs: Jobs) -> 
     assert [run["outcome"] for run in jobs.runs(job)] == ["evicted", "completed"]
 
 
-def test_removed_running_job_is_ended_at_its_next_update(jobs: Jobs) -> None:
+def test_removed_running_job_is_removed_when_its_process_is_gone(jobs: Jobs) -> None:
     job = jobs.submit("/bin/sleep", arguments="300")
     run = jobs.running(job)
     assert scalar(jobs.database, "remove", jobs=[job]) == 1
@@ -181,6 +184,36 @@ def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     scalar(jobs.database, "release", jobs=[job])
     jobs.completed(job)
     assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
+
+
+# writes the name of each signal that it gets, and goes on
+TELLING = (
+    '-c \'for name in TERM USR1 USR2 HUP; do trap "echo $name >>{file}" $name; done;'
+    " echo ready >>{file}; while :; do sleep 0.05; done'"
+)
+
+
+@pytest.mark.parametrize(("asked", "heard"), [("vacate", "USR1"), ("remove", "USR2"), ("hold", "HUP")])
+def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_over(
+    jobs: Jobs, asked: str, heard: str
+) -> None:
+    file = jobs.pool.directory / "tmp" / f"heard-{next(_names)}-{time.time_ns()}"
+    signals = {"KillSig": "SIGUSR1", "RemoveKillSig": "SIGUSR2", "HoldKillSig": "SIGHUP"}
+    job = jobs.submit(
+        arguments=TELLING.format(file=f"/tmp/{file.name}"), ad=json.dumps({**signals, "JobMaxVacateTime": 3})
+    )
+    run = jobs.running(job)
+    jobs.wait(file.exists, f"job {job} at its traps")
+    scalar(jobs.database, asked, jobs=[job])
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended", 30)
+    assert file.read_text().split()[:2] == ["ready", heard]
+    assert jobs.pool.run_command(["kill", "-0", str(run["jobpid"])]).returncode != 0
+    scalar(jobs.database, "remove", jobs=[job])
+    agent = jobs.pool.directory / "run/agent.sock"
+    if agent.exists():
+        # once, though the agent looks several times
+        assert file.read_text().split() == ["ready", heard]
+        assert status(agent)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 
 def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:

@@ -97,12 +97,13 @@ class TestHost:
         return [line for line in self.diagnose() if line.verdict == "FAIL"]
 
 
-def serve(path: Path) -> Callable[[], None]:
+def serve(path: Path, rights: str = "root part") -> Callable[[], None]:
     """Answer ``status`` on a socket as an agent does; returns what ends it."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()
-    state = json.dumps({"version": fetchwork.__version__, "host": "test.example.org"}).encode()
+    told = {"version": fetchwork.__version__, "host": "test.example.org", "pid": os.getpid()}
+    state = json.dumps({**told, "rights": rights}).encode()
 
     def answer() -> None:
         while True:
@@ -179,5 +180,6 @@ def host(
 
     running = {daemons.MASTER, daemons.STARTD}
     monkeypatch.setattr(daemons, "running", lambda: running)
+    monkeypatch.setattr(daemons, "accounts", lambda: {0})
     yield TestHost(directory, condor, connection, stop_once, running)
     stop_once()

@@ -19,7 +19,7 @@ from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, daemons, database, hooks
 from fetchwork.process import Process
 from tests.conftest import WITHOUT_COMPILER
-from tests.doctor.conftest import TestHost
+from tests.doctor.conftest import TestHost, serve
 from tests.waiting import until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
@@ -44,6 +44,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
         "hooks",
         "spool",
         "agent",
+        "signals",
         "database",
         "schema",
         "clock",
@@ -61,6 +62,33 @@ def test_agent_down(host: TestHost) -> None:
     assert line.subject == "agent"
     assert "cannot connect to agent socket" in line.text
     assert line.remedy.startswith("condor_on -daemon FETCHWORK_AGENT; FetchworkAgentLog")
+
+
+@pytest.mark.parametrize(
+    ("rights", "accounts", "verdict", "text"),
+    [
+        ("root part", {0}, "ok", "the part of the agent that stays root"),
+        ("own account", {os.geteuid()}, "ok", "the agent, which is the account of the jobs"),
+        ("own account", {4711}, "FAIL", "nothing ends jobs that are removed: the agent is uid"),
+    ],
+)
+def test_who_ends_jobs_that_are_removed(
+    host: TestHost,
+    monkeypatch: pytest.MonkeyPatch,
+    rights: str,
+    accounts: set[int],
+    verdict: str,
+    text: str,
+) -> None:
+    host.stop_agent()
+    monkeypatch.setattr(daemons, "accounts", lambda: accounts)
+    stop = serve(config.load(host.directory / "host.toml").socket, rights)
+    try:
+        (line,) = [line for line in host.diagnose() if line.subject == "signals"]
+    finally:
+        stop()
+    assert line.verdict == verdict
+    assert line.text.startswith(text)
 
 
 def test_agent_is_not_to_blame_where_no_master_runs(host: TestHost) -> None:

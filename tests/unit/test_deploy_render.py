@@ -164,10 +164,11 @@ def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a
 @pytest.mark.parametrize(
     ("text", "by_agent"),
     [
-        (ONE_KEYWORD, False),
+        (ONE_KEYWORD, True),
         (ONE_KEYWORD + "[pilot]\n", True),
-        (ONE_KEYWORD + '[agent]\nuser = ""\n', True),
-        (ONE_KEYWORD + '[agent]\nuser = "nobody"\n', False),
+        (ONE_KEYWORD + '[agent]\nuser = ""\nroot_part = false\n', True),
+        (ONE_KEYWORD + '[agent]\nuser = "nobody"\n', True),
+        (ONE_KEYWORD + "[agent]\nroot_part = false\n", False),
         (ONE_KEYWORD + '[agent]\nuser = ""\nrun = "none"\n', False),
     ],
 )
@@ -226,16 +227,21 @@ def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jo
 def test_agent_starts_before_the_startd_and_not_as_root() -> None:
     made = settings(BASE)
     assert made["DAEMON_LIST"] == "FETCHWORK_AGENT $(DAEMON_LIST)"
-    assert made["FETCHWORK_AGENT_USERID"] == "condor"
-    assert "FETCHWORK_AGENT_USERID" not in settings(BASE + "[pilot]\n")
+    assert " --user condor " in f"{made['FETCHWORK_AGENT_ARGS']} "
+    assert "FETCHWORK_AGENT_USERID" not in made
+    without = settings(BASE + "[agent]\nroot_part = false\n")
+    assert "--user" not in without["FETCHWORK_AGENT_ARGS"]
+    assert without["FETCHWORK_AGENT_USERID"] == "condor"
+    pilot = settings(BASE + "[pilot]\n")
+    assert "FETCHWORK_AGENT_USERID" not in pilot
+    assert "--user" not in pilot["FETCHWORK_AGENT_ARGS"]
 
 
 def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list() -> None:
     made = render(config.parse(BASE + '[agent]\nrun = "systemd"\n'))
     assert "DAEMON_LIST =" not in made[CONDOR_FILE]
-    assert (
-        "ExecStart=/opt/fetchwork/bin/fetchwork agent --config /etc/fetchwork/host.toml\n" in made[UNIT_FILE]
-    )
+    start = "ExecStart=!/opt/fetchwork/bin/fetchwork agent --config /etc/fetchwork/host.toml --user condor\n"
+    assert start in made[UNIT_FILE]
     assert "RuntimeDirectory=fetchwork\n" in made[UNIT_FILE]
 
 

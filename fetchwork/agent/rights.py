@@ -1,0 +1,67 @@
+"""What this agent may do to the processes and files of jobs, which are other accounts'.
+
+One of three holds. The agent is root, or has left a part behind that is (``rootpart``): where HTCondor runs
+as root. Or jobs run as the agent's own account, as where HTCondor is an ordinary account. Or neither: then
+UPDATE_JOB_INFO has to end jobs, and is configured (``HostConfig.agent_updates``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import Literal
+
+from fetchwork.agent.rootpart import RootPart
+from fetchwork.process import Process
+
+#: how the agent may signal jobs
+How = Literal["root", "root part", "own account"]
+
+
+class Rights:
+    """The rights of one agent; ``part`` is what keeps root for it, if anything does."""
+
+    def __init__(self, part: RootPart | None = None) -> None:
+        self._part = part
+
+    @property
+    def how(self) -> How:
+        """By what right jobs are signalled."""
+        if os.geteuid() == 0:
+            return "root"
+        return "own account" if self._part is None else "root part"
+
+    async def signal(self, process: Process, number: int, *, group: bool = False) -> None:
+        """Send a job's process a signal, or nothing if it has gone, and to its group with ``group``.
+
+        Raises OSError, above all PermissionError.
+        """
+        if self._part is None:
+            process.signal(number, group=group)
+            return
+        uid = process.owner
+        if uid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            await asyncio.to_thread(self._part.signal, process.key, uid, number, group=group)
+
+    async def until_lost(self) -> None:
+        """Wait for the end of the part that keeps root; for ever where there is none."""
+        lost = asyncio.Event()
+        if self._part is None:
+            await lost.wait()
+            return
+        loop = asyncio.get_running_loop()
+        handle = os.pidfd_open(self._part.pid)
+        loop.add_reader(handle, lost.set)
+        try:
+            await lost.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+
+    def close(self) -> None:
+        """Give them up."""
+        if self._part is not None:
+            self._part.close()

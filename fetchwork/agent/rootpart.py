@@ -1,0 +1,307 @@
+"""The small part of the agent that keeps root, where HTCondor runs as root: this file and nothing else.
+
+The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
+and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the two things
+below through a socket that both were born with. Nobody else can: the socket has no name, and no other process
+inherits it. When one of the two ends, the other does.
+
+What can be asked, each as one packet with one answer:
+
+- ``signal PID START UID NUMBER GROUP``: send a signal to the process PID that began at START (clock ticks
+  since the boot) and belongs to UID; with GROUP 1 also to the group that it leads. Only to jobs: the process
+  is a descendant of a condor_starter that root started, or was born with a job's environment.
+- ``open UID PATH``: open a file of UID's for reading, as UID. Only a plain file that belongs to UID, and no
+  link: a FIFO is not waited for, a device not touched.
+
+Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
+``TIME_S``. UID 0 is refused. Who takes the agent over could end jobs with it, and
+read what their owners can, at worst.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import pwd
+import select
+import signal
+import socket
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+#: seconds for one request: a file may be on a file system that does not answer
+TIME_S = 3.0
+#: the agent waits a little longer than that
+ANSWER_S = TIME_S + 2.0
+MAX_REQUEST = 8192
+#: a job's processes are hardly nested deeper
+_MAX_DEPTH = 128
+_NOBODY = 65534
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_STARTER = "condor_starter"
+#: what HTCondor gives each job, and nothing else has
+_MARK = b"_CONDOR_SCRATCH_DIR="
+
+
+class RootPart:
+    """The agent's end: asks the part that kept root. Calls block, and may come from several threads."""
+
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._connection.settimeout(ANSWER_S)
+        self._turn = threading.Lock()
+
+    def signal(self, key: str, uid: int, number: int, *, group: bool) -> None:
+        """Send a signal to a job's process ("pid:start"); raises OSError, ProcessLookupError among them."""
+        self._ask(f"signal {key.replace(':', ' ')} {uid} {number} {int(group)}".encode())
+
+    def open(self, path: Path, uid: int) -> int:
+        """A descriptor for reading a plain file of an account; raises OSError."""
+        fd = self._ask(b"open %d %s" % (uid, os.fsencode(path)))
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
+        return fd
+
+    def close(self) -> None:
+        """End the part that kept root."""
+        self._connection.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+    def _ask(self, request: bytes) -> int | None:
+        with self._turn:
+            try:
+                self._connection.sendall(request)
+                answer, fds, _, _ = socket.recv_fds(self._connection, 64, 1)
+            except TimeoutError:
+                # its answer may come yet, and must not be taken for that of the next request
+                self._connection.close()
+                raise
+        if not answer:
+            raise ConnectionResetError(errno.ECONNRESET, "the part of the agent that keeps root has ended")
+        number = int(answer)
+        if number:
+            raise OSError(number, os.strerror(number))
+        return fds[0] if fds else None
+
+
+def split(account: str) -> RootPart:
+    """Leave a part behind that keeps root, and become ``account`` for good. Raises OSError, LookupError."""
+    entry = pwd.getpwnam(account)
+    if entry.pw_uid == 0:
+        raise LookupError(f"account '{account}' is root")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            _serve(theirs)
+            status = 0
+        finally:
+            os._exit(status)
+    theirs.close()
+    os.initgroups(entry.pw_name, entry.pw_gid)
+    os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
+    os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or 0 in os.getresuid():
+        raise PermissionError(errno.EPERM, "root was not given up")
+    # else not even the account itself could look at it in /proc
+    libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
+    return RootPart(ours, pid)
+
+
+# -- what follows runs as root
+
+
+def _serve(connection: socket.socket) -> None:
+    """Answer requests until the agent has ended, which is told by the end of the socket alone."""
+    for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_IGN)
+    # nothing waits for the processes that do what was asked
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.chdir("/")
+    os.umask(0o077)
+    os.environ.clear()
+    # nothing of the agent is needed, its log and standard streams included
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    channel = connection.detach()
+    _close_all_but(channel)
+    with socket.socket(fileno=channel) as agent:
+        while request := agent.recv(MAX_REQUEST + 1):
+            number, answered = _answer(request)
+            try:
+                socket.send_fds(agent, [b"%d" % number], [] if answered is None else [answered])
+            except OSError:
+                return
+            finally:
+                if answered is not None:
+                    os.close(answered)
+
+
+def _answer(request: bytes) -> tuple[int, int | None]:
+    """The error number, 0 for none, and a descriptor."""
+    verb, _, rest = request.partition(b" ")
+    try:
+        if len(request) > MAX_REQUEST:
+            return errno.E2BIG, None
+        if verb == b"signal":
+            return _answer_signal(*map(_number, rest.split(b" "))), None
+        if verb == b"open":
+            uid, _, path = rest.partition(b" ")
+            return _answer_open(_number(uid), path)
+    except (ValueError, TypeError, OverflowError):
+        return errno.EINVAL, None
+    except OSError as error:
+        return error.errno or errno.EIO, None
+    return errno.EINVAL, None
+
+
+def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> int:
+    if not uid or not 1 <= number <= 64 or group > 1:
+        return errno.EINVAL
+    handle = os.pidfd_open(pid)
+    try:
+        # the descriptor holds on to whatever has the pid now: look who that is, then send
+        found = _describe(pid)
+        if found is None or found.began != began:
+            return errno.ESRCH
+        if found.uid != uid or not _is_jobs(pid):
+            return errno.EPERM
+
+        def send() -> None:
+            if group and os.getpgid(pid) == pid:
+                os.killpg(pid, number)
+            signal.pidfd_send_signal(handle, number)
+
+        def become() -> None:
+            _become(uid, _NOBODY)
+
+        return _by_a_process(become, send, handle)[0]
+    finally:
+        os.close(handle)
+
+
+def _answer_open(uid: int, path: bytes) -> tuple[int, int | None]:
+    if not uid or not path.startswith(b"/") or b"\0" in path:
+        return errno.EINVAL, None
+
+    def become() -> None:
+        # may ask a service that does not answer
+        entry = pwd.getpwuid(uid)
+        _become(uid, entry.pw_gid, entry.pw_name)
+
+    def open_it() -> int:
+        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        status = os.fstat(found)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
+            raise PermissionError(errno.EPERM, "no plain file of this account")
+        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+    return _by_a_process(become, open_it)
+
+
+def _become(uid: int, gid: int, name: str | None = None) -> None:
+    if name is None:
+        os.setgroups([])
+    else:
+        os.initgroups(name, gid)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+def _by_a_process(
+    become: Callable[[], None], act: Callable[[], int | None], *needed: int
+) -> tuple[int, int | None]:
+    """What ``act`` does as another account, in a process that ends; its error number, and its descriptor."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, TIME_S)
+            _close_all_but(theirs.fileno(), *needed)
+            _tell(theirs, become, act)
+        finally:
+            os._exit(0)
+    theirs.close()
+    with ours:
+        ready = select.poll()
+        ready.register(ours, select.POLLIN)
+        if not ready.poll(TIME_S * 1000):
+            return errno.ETIMEDOUT, None
+        answer, fds, _, _ = socket.recv_fds(ours, 16, 1)
+    # nothing: it was killed, by its timer or by the account that it had become
+    return (int(answer) if answer else errno.ETIMEDOUT), (fds[0] if fds else None)
+
+
+def _tell(channel: socket.socket, become: Callable[[], None], act: Callable[[], int | None]) -> None:
+    try:
+        become()
+        fd = act()
+    except (OSError, KeyError) as error:
+        number = error.errno or errno.EIO if isinstance(error, OSError) else errno.ENOENT
+        channel.sendall(b"%d" % number)
+    else:
+        socket.send_fds(channel, [b"0"], [] if fd is None else [fd])
+
+
+class _Described(NamedTuple):
+    """A process as /proc has it: its parent, start, real account, name."""
+
+    parent: int
+    began: int
+    uid: int
+    name: str
+
+
+def _describe(pid: int) -> _Described | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        uid = next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+        return _Described(int(fields[1]), int(fields[19]), uid, name)
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _is_jobs(pid: int) -> bool:
+    """Whether a process comes from a starter that root started, or did before it was left an orphan."""
+    above: int = pid
+    for _ in range(_MAX_DEPTH):
+        found = _describe(above)
+        if found is None or found.parent <= 1:
+            break
+        above = found.parent
+        parent = _describe(above)
+        if parent is not None and parent.uid == 0 and parent.name == _STARTER:
+            return True
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return any(word.startswith(_MARK) for word in environment.split(b"\0"))
+
+
+def _number(word: bytes) -> int:
+    """A number as the agent writes it, never negative."""
+    if not word.isdigit() or len(word) > 20:
+        raise ValueError
+    return int(word)
+
+
+def _close_all_but(*kept: int) -> None:
+    first = 3
+    for fd in sorted(kept):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))

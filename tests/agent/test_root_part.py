@@ -1,0 +1,344 @@
+"""The part of the agent that keeps root, as an agent that somebody has taken over would use it."""
+
+import errno
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.agent.updates import family
+from fetchwork.process import Process
+from tests.waiting import PATIENCE_S, until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+AGENT, USER, STRANGER = "nobody", "daemon", "bin"
+UID, OTHER = pwd.getpwnam(USER).pw_uid, pwd.getpwnam(STRANGER).pw_uid
+# what an agent does: it splits, and sends what it is told to; each line is answered with [errno, content]
+DRIVER = """
+import json, os, sys
+from pathlib import Path
+from fetchwork.agent import rootpart
+part = rootpart.split(sys.argv[1])
+status = Path("/proc/self/status").read_text()
+facts = [part.pid, os.getresuid(), os.getgroups(), status, os.environ["HOME"]]
+try:
+    os.setuid(0)
+except OSError:
+    facts.append("refused")
+print(json.dumps(facts), flush=True)
+for line in sys.stdin:
+    try:
+        fd = part._ask(json.loads(line).encode("latin-1"))
+        answer = [0, None if fd is None else os.read(fd, 100).decode()]
+        if fd is not None:
+            os.close(fd)
+    except OSError as error:
+        answer = [error.errno, None]
+    print(json.dumps(answer), flush=True)
+"""
+SLEEP = ["sleep", "600"]
+
+
+@pytest.fixture(autouse=True)
+def entered(tmp_path: Path) -> None:
+    """Every account may look into the test's directory."""
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_mode & 0o055 != 0o055:
+            above.chmod(above.stat().st_mode | 0o055)
+
+
+class Agent:
+    """An agent that has split, and asks for what a test says."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, AGENT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SECRET": "x"},
+        )
+        self.facts = self._read()
+        self.root_part = int(self.facts[0])
+
+    def _read(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, request: str | bytes) -> int:
+        """The error number of a request, 0 for none."""
+        return int(self.ask_all([request])[0][0])
+
+    def ask_all(self, requests: list[str | bytes]) -> list[tuple[int, str | None]]:
+        """Ask for several things, one behind the other."""
+        assert self.process.stdin is not None
+        answers = []
+        for request in requests:
+            data = request.encode() if isinstance(request, str) else request
+            print(json.dumps(data.decode("latin-1")), file=self.process.stdin, flush=True)
+            answers.append(tuple(self._read()))
+        return answers
+
+    def signal(self, process: Process, number: int = signal.SIGKILL, **other: int) -> int:
+        """Ask for a signal; ``other`` is what is not true."""
+        said = {"pid": process.pid, "start": process.start_ticks, "uid": UID, **other}
+        return self.ask(f"signal {said['pid']} {said['start']} {said['uid']} {number} {said.get('group', 0)}")
+
+    def open(self, path: Path | str, uid: int = UID) -> tuple[int, str | None]:
+        """The error number of opening a file, and its content."""
+        return self.ask_all([f"open {uid} {path}"])[0]
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    agent = Agent()
+    yield agent
+    agent.process.kill()
+    agent.process.communicate()
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process of an account, under a starter of root's or of its own."""
+    started = []
+    directory = tmp_path / "starter"
+    directory.mkdir()
+
+    def start(
+        command: list[str] = SLEEP, *, account: str = USER, starter: str = "root", marked: bool = False
+    ) -> Process:
+        script = directory / "condor_starter"
+        as_user = ["setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups", "--"]
+        script.write_text('#!/bin/sh\n"$@" &\necho $!\nwait\n')
+        script.chmod(0o755)
+        lines: dict[str, list[object]] = {
+            "root": [script, *as_user, *command],
+            "none": [*as_user, "sh", "-c", '"$@" & echo $!; wait', "sh", *command],
+            "own": [*as_user, script, *command],
+        }
+        process = subprocess.Popen(
+            [str(word) for word in lines[starter]],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={"PATH": os.environ["PATH"], **({"_CONDOR_SCRATCH_DIR": "/x"} if marked else {})},
+        )
+        started.append(process)
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        # not before it has become the command: the account is another one until then
+        until(lambda: (Process.find(pid) or sys.exit()).command == command)
+        found = Process.find(pid)
+        assert found is not None
+        return found
+
+    yield start
+    for process in started:
+        found = Process.find(process.pid)
+        for one in family(found) if found is not None else ():
+            one.signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+
+
+def test_agent_has_given_up_root_for_good(agent: Agent) -> None:
+    _, uids, groups, status, home, refused = agent.facts
+    entry = pwd.getpwnam(AGENT)
+    assert uids == [entry.pw_uid] * 3
+    assert groups == os.getgrouplist(AGENT, entry.pw_gid)
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert (fields["CapEff"], fields["CapPrm"], fields["NoNewPrivs"]) == ("0" * 16, "0" * 16, "1")
+    assert (home, refused) == (entry.pw_dir, "refused")
+
+
+def test_root_part_keeps_nothing_of_the_agent(agent: Agent) -> None:
+    files = [os.readlink(entry) for entry in Path(f"/proc/{agent.root_part}/fd").iterdir()]
+    assert [file for file in files if file != "/dev/null" and not file.startswith("socket:")] == []
+    assert len(files) == 4 + files.count("/dev/null") - 3
+
+
+def test_job_of_another_account_gets_its_signal(agent: Agent, start: Start) -> None:
+    job = start()
+    assert agent.signal(job, signal.SIGSTOP) == 0
+    until(lambda: job.stopped)
+    assert agent.signal(job, signal.SIGKILL) == 0
+    assert job.wait(PATIENCE_S)
+
+
+def test_grandchild_of_a_starter_and_an_orphan_with_the_mark_are_jobs(agent: Agent, start: Start) -> None:
+    deep = start(["sh", "-c", "sleep 600; true"])
+    until(lambda: bool(deep.children()))
+    (child,) = deep.children()
+    orphan = start(starter="none", marked=True)
+    for process in (child, orphan):
+        assert agent.signal(process) == 0
+        assert process.wait(PATIENCE_S)
+
+
+def test_group_goes_with_its_leader(agent: Agent, start: Start) -> None:
+    job = start(["sh", "-c", "setsid sh -c 'sleep 600 & wait'; true"])
+    until(lambda: bool(job.children()) and bool(job.children()[0].children()))
+    (leader,) = job.children()
+    (child,) = leader.children()
+    assert agent.signal(leader, group=1) == 0
+    assert child.wait(PATIENCE_S)
+
+
+def test_forged_and_reused_numbers_reach_nobody(agent: Agent, start: Start) -> None:
+    job = start()
+    assert agent.signal(job, start=job.start_ticks + 1) == errno.ESRCH
+    assert agent.signal(job, start=0) == errno.ESRCH
+    assert agent.signal(job, uid=OTHER) == errno.EPERM
+    assert agent.signal(job, uid=0) == errno.EINVAL
+    assert agent.signal(job, pid=2**22 - 1) == errno.ESRCH
+    for number in (0, 65, 2**31):
+        assert agent.signal(job, number) == errno.EINVAL
+    assert job.alive
+
+
+def test_processes_that_are_no_jobs_are_out_of_reach(agent: Agent, start: Start) -> None:
+    shell = start(starter="none")
+    # the account may call a program of its own what it likes
+    pretender = start(starter="own")
+    roots = Process.find(os.getpid())
+    part = Process.find(agent.root_part)
+    assert roots is not None
+    assert part is not None
+    assert agent.signal(shell) == errno.EPERM
+    assert agent.signal(pretender) == errno.EPERM
+    for process in (roots, part):
+        assert agent.signal(process) == errno.EPERM
+        assert agent.signal(process, uid=0) == errno.EINVAL
+    assert all(process.alive for process in (shell, pretender, roots, part))
+
+
+def test_plain_file_of_the_account_is_opened_as_the_account(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("its own")
+    file.chmod(0o600)
+    os.chown(file, UID, UID)
+    assert agent.open(file) == (0, "its own")
+    assert agent.open(file, OTHER)[0] == errno.EPERM
+    file.chmod(0o000)
+    assert agent.open(file)[0] == errno.EACCES
+    # root's directory, which the account could not enter
+    file.chmod(0o600)
+    tmp_path.chmod(0o700)
+    assert agent.open(file)[0] == errno.EACCES
+
+
+def test_links_fifos_devices_and_others_files_are_not_opened(agent: Agent, tmp_path: Path) -> None:
+    target, link, fifo, directory = (tmp_path / name for name in ("target", "link", "fifo", "directory"))
+    target.write_text("root's")
+    link.symlink_to(target)
+    os.mkfifo(fifo)
+    directory.mkdir()
+    hard = tmp_path / "hard"
+    hard.hardlink_to(target)
+    for path in (fifo, directory):
+        os.chown(path, UID, UID)
+    os.lchown(link, UID, UID)
+    for path in (target, link, fifo, directory, hard, Path("/dev/null"), Path("/dev/zero")):
+        assert agent.open(path)[0] in (errno.EPERM, errno.EACCES, errno.ELOOP), path
+    assert agent.open("/etc/shadow", 0)[0] == errno.EINVAL
+    assert agent.open(target.name)[0] == errno.EINVAL
+    # no account has this number
+    assert agent.open(target, 4_000_000)[0] == errno.ENOENT
+
+
+RUBBISH: list[str | bytes] = [
+    b" ",
+    b"\0",
+    "signal",
+    "signal 1",
+    "signal 1 1 1 1 1 1",
+    "signal -1 1 1 9 0",
+    "signal 1e1 1 1 9 0",
+    "signal 1  1 1 9 0",
+    "signal \u0661 1 1 9 0",
+    f"signal {'9' * 30} 1 1 9 0",
+    f"signal {'9' * 19} 1 1 9 0",
+    "signal 1 1 1 9 2",
+    "open",
+    "open 1",
+    "open x /etc/passwd",
+    "open 1 /etc/passwd\0",
+    b"open 1 \xff",
+    "exec 1 /bin/sh",
+    "SIGNAL 1 1 1 9 0",
+    b"open 1 /" + b"a" * 9000,
+]
+
+
+def test_rubbish_and_many_requests_are_answered_each(agent: Agent, start: Start) -> None:
+    answers = agent.ask_all(RUBBISH)
+    assert {number for number, _ in answers} <= {errno.EINVAL, errno.E2BIG, errno.ESRCH, errno.EIO}
+    job = start()
+    several = f"signal {job.pid} {job.start_ticks} {UID} {signal.SIGCONT} 0"
+    assert agent.ask_all([several] * 200) == [(0, None)] * 200
+    assert agent.signal(job) == 0
+    # what did it has ended
+    part = Process.find(agent.root_part)
+    assert part is not None
+    until(lambda: part.children() == [])
+
+
+def test_root_part_ends_with_the_agent_and_by_nothing_that_a_daemon_is_told(agent: Agent) -> None:
+    part = Process.find(agent.root_part)
+    assert part is not None
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        part.signal(number)
+    assert agent.ask("signal 1 1 0 9 0") == errno.EINVAL
+    agent.process.kill()
+    assert part.wait(PATIENCE_S)
+
+
+def test_agent_whose_root_part_is_gone_gets_no_answer(agent: Agent) -> None:
+    part = Process.find(agent.root_part)
+    assert part is not None
+    part.signal(signal.SIGKILL)
+    assert part.wait(PATIENCE_S)
+    assert agent.ask("signal 1 1 1 9 0") in (errno.ECONNRESET, errno.EPIPE)
+
+
+# a request that takes longer than it may, as on a file system that does not answer
+SLOW = """
+import errno, json, time
+from fetchwork.agent import rootpart
+rootpart.TIME_S = 0.3
+answers = [rootpart._by_a_process(lambda: None, lambda: time.sleep(600))]
+answers.append(rootpart._by_a_process(lambda: None, lambda: None))
+print(json.dumps(answers))
+"""
+
+
+def test_request_that_hangs_costs_its_time_and_no_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert json.loads(done.stdout) == [[errno.ETIMEDOUT, None], [0, None]]
+
+
+@pytest.mark.parametrize("account", ["root", "no-such-account"])
+def test_agent_does_not_split_into_root_and_root(account: str) -> None:
+    fetchwork = shutil.which("fetchwork", path=str(Path(sys.executable).parent))
+    assert fetchwork is not None
+    told = subprocess.run(
+        [fetchwork, "agent", "--user", account, "--config", "/nonexistent"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 1
+    assert account in told.stderr
