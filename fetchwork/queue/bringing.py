@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fetchwork.db.calls import CHUNK_BYTES
-from fetchwork.queue.destinations import STDERR, STDOUT, Destination, TransferFailed, destination
+from fetchwork.queue.destinations import Destination, TransferFailed, destination
 from fetchwork.queue.views import Json
+from fetchwork.sandbox.names import STDERR, STDOUT
 
 __all__ = ["Want", "bring"]
 

@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "matchmaker": {"matching", "classad"},
     # what submitters see
     "client": set(),
-    "queue": {"classad", "db", "client"},
+    "queue": {"classad", "db", "client", "sandbox"},
     "following": {"queue"},
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
