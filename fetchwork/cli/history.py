@@ -36,7 +36,7 @@ PROJECTION = [
 @click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
 @options.long_option
 @options.json_option
-@options.performing
+@options.reading
 @click.pass_context
 def cli(
     context: click.Context,

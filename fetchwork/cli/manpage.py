@@ -32,6 +32,9 @@ _TAIL = """\
 .B FETCHWORK_DSN
 the database, where \\-\\-dsn is not given; else PGHOST, PGSERVICE and so on, as libpq knows them
 .TP
+.B FETCHWORK_DATABASES
+the file that lists the databases which \\-name knows, instead of /etc/fetchwork/databases.toml
+.TP
 .B FETCHWORK_CONFIG
 the host file, where \\-\\-config is not given
 .TP

@@ -78,15 +78,18 @@ class HTCondorCommand(click.Command):
 
 
 def connected(function: Function) -> Function:
-    """Give a command the option ``--dsn``, and a ``Session`` of that database as its first argument."""
+    """Give a command ``--dsn`` and ``-name``, and a ``Session`` of that database as its first argument."""
 
-    @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+    @_dsn_option
+    @_name_option
     @click.pass_context
     @functools.wraps(function)
-    def command(context: click.Context, /, *args: object, dsn: str | None, **kwargs: object) -> object:
-        from fetchwork.queue.session import Session
+    def command(
+        context: click.Context, /, *args: object, dsn: str | None, database: str | None, **kwargs: object
+    ) -> object:
+        from fetchwork.queue.remote import direct
 
-        session = Session(conninfo_of(context, dsn))
+        session = direct(_given(context, dsn, database), name=database)
         context.call_on_close(session.close)
         return context.invoke(function, session, *args, **kwargs)
 
@@ -94,16 +97,55 @@ def connected(function: Function) -> Function:
     return command  # type: ignore[return-value]
 
 
+_dsn_option = click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+_name_option = click.option(
+    "-name", "--name", "database", metavar="NAME", help="One of the databases that FETCHWORK_DATABASES lists."
+)
+
+
+def _given(context: click.Context, dsn: str | None, name: str | None, everywhere: bool = False) -> str | None:
+    """The connection string that was given, if any; raises UsageError where a name was given as well."""
+    given = dsn if dsn is not None else context.meta.get("fetchwork.dsn")
+    if (given is not None) + (name is not None) + everywhere > 1:
+        raise click.UsageError("of --dsn, -name and -global only one can be given")
+    return given
+
+
 def performing(function: Function) -> Function:
     """As ``connected``, but where no database is named the session is by way of this host's access point."""
+    return _by_session(function, reading=False)
 
-    @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+
+def reading(function: Function) -> Function:
+    """As ``performing``, for a command that changes nothing; with ``-global``, for all databases."""
+    everywhere = click.option(
+        "-global",
+        "--global",
+        "everywhere",
+        is_flag=True,
+        help="Of all databases that are known here; ids are each one's own.",
+    )
+    return everywhere(_by_session(function, reading=True))
+
+
+def _by_session(function: Function, *, reading: bool) -> Function:
+    @_dsn_option
+    @_name_option
     @click.pass_context
     @functools.wraps(function)
-    def command(context: click.Context, /, *args: object, dsn: str | None, **kwargs: object) -> object:
+    def command(
+        context: click.Context,
+        /,
+        *args: object,
+        dsn: str | None,
+        database: str | None,
+        everywhere: bool = False,
+        **kwargs: object,
+    ) -> object:
         from fetchwork.queue.remote import opened
 
-        session = opened(dsn if dsn is not None else context.meta.get("fetchwork.dsn"))
+        given = _given(context, dsn, database, everywhere)
+        session = opened(given, name=database, everywhere=everywhere, reading=reading)
         context.call_on_close(session.close)
         return context.invoke(function, session, *args, **kwargs)
 

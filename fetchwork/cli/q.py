@@ -61,7 +61,7 @@ MOST_ANALYZED = 10
 )
 @click.option("-limit", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
 @options.json_option
-@options.performing
+@options.reading
 @click.pass_context
 def cli(
     context: click.Context,

@@ -34,9 +34,14 @@ def socket_path() -> str | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "none") else named
-    if any(os.environ.get(name) for name in _OF_DATABASE):
+    if names_database():
         return None
     return SOCKET if os.path.exists(SOCKET) else None  # noqa: PTH110 - pathlib costs 10 ms
+
+
+def names_database() -> bool:
+    """Whether the environment names a database."""
+    return any(os.environ.get(name) for name in _OF_DATABASE)
 
 
 def acting_owner() -> str | None:

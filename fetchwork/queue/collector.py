@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fetchwork.classad.bindings import AdType, DaemonType, QueryOpts
 from fetchwork.classad.values import ClassAd
-from fetchwork.errors import NotFound
+from fetchwork.client.link import names_database
+from fetchwork.errors import DatabaseUnavailable, NotFound
+from fetchwork.queue import databases
 from fetchwork.queue.session import CONNINFO
 from fetchwork.queue.synchronous import Queue
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 class Collector:
     """The ads of slots, submitters and of the queue itself, which takes the place of a schedd.
 
-    ``pool`` is a connection string, as for ``Queue``. There are no other daemons, so a query for their ads
-    finds none.
+    ``pool`` is a connection string, as for ``Queue``. Without one, each database that FETCHWORK_DATABASES
+    lists is a schedd of its own, under its name; slots and submitters are those of the first. There are no
+    other daemons, so a query for their ads finds none.
     """
 
     def __init__(self, pool: str | ClassAd | None = None) -> None:
@@ -40,7 +43,7 @@ class Collector:
         if ad_type in (AdType.Any, AdType.Startd, AdType.StartdPrivate):
             found += self._queue.slots(constraint, projection)
         if ad_type in (AdType.Any, AdType.Schedd):
-            found += _selected([self._schedd()], constraint, projection)
+            found += _selected(list(self._schedds()), constraint, projection)
         if ad_type in (AdType.Any, AdType.Submitter):
             found += self._queue.submitters(constraint, projection)
         return found
@@ -80,13 +83,22 @@ class Collector:
         """Refused: only agents report slots."""
         raise NotImplementedError("agents report their slots themselves; nothing else can be advertised")
 
-    def _schedd(self) -> ClassAd:
+    def _schedds(self) -> Iterator[ClassAd]:
+        named = databases.known() if self._conninfo is None and not names_database() else []
+        if not named:
+            yield self._schedd(self._queue, f"fetchwork@{socket.getfqdn()}", self._conninfo)
+        for database in named:
+            # HTCondor's collector has no ad of a daemon that is away
+            with contextlib.suppress(DatabaseUnavailable), Queue(database.conninfo) as queue:
+                yield self._schedd(queue, database.name, database.conninfo)
+
+    def _schedd(self, queue: Queue, name: str, conninfo: str | None) -> ClassAd:
         ad = ClassAd()
-        (counts,) = self._queue.query(opts=_SUMMARY)
+        (counts,) = queue.query(opts=_SUMMARY)
         ad.update(
             {
                 "MyType": "Scheduler",
-                "Name": f"fetchwork@{socket.getfqdn()}",
+                "Name": name,
                 "Machine": socket.getfqdn(),
                 "TotalIdleJobs": counts["Idle"],
                 "TotalRunningJobs": counts["Running"],
@@ -94,8 +106,8 @@ class Collector:
                 "TotalRemovedJobs": counts["Removed"],
             }
         )
-        if self._conninfo is not None:
-            ad[CONNINFO] = self._conninfo
+        if conninfo is not None:
+            ad[CONNINFO] = conninfo
         return ad
 
 

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.client.link import SILENCE_S, Link, acting_owner, socket_path
+from fetchwork.client.link import SILENCE_S, Link, acting_owner, names_database, socket_path
 from fetchwork.client.wire import CHANGES, Json
+from fetchwork.errors import ConfigError
 
 if TYPE_CHECKING:
     from fetchwork.queue.contents import Progress
+    from fetchwork.queue.everywhere import Everywhere
     from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
@@ -131,18 +133,50 @@ class RemoteSession:
         return {"as": self._owner} if self._owner else {}
 
 
-AnySession: TypeAlias = "Session | RemoteSession"
+AnySession: TypeAlias = "Session | RemoteSession | Everywhere"
 
 
-def opened(conninfo: str | None, owner: str | None = None) -> AnySession:
+def opened(
+    conninfo: str | None,
+    owner: str | None = None,
+    *,
+    name: str | None = None,
+    everywhere: bool = False,
+    reading: bool = False,
+) -> AnySession:
     """A session with the queue: over a connection string that was given, else by this host's access point.
 
-    Where there is neither, libpq's own environment counts. ``owner``: whom root acts for at the access point.
+    ``name`` and ``everywhere`` are one and all of the databases that this machine knows (``databases``).
+    Where nothing is named and there is no access point, the first of them counts, and without any libpq's own
+    environment. ``reading``: nothing will be changed, so a replica will do. ``owner``: whom root acts for at
+    the access point.
     """
-    path = socket_path() if conninfo is None else None
-    if path is None:
-        # with the library for PostgreSQL, which a client of the access point can do without
-        from fetchwork.queue.session import Session
+    path = socket_path() if conninfo is None and name is None and not everywhere else None
+    if path is not None:
+        return RemoteSession(path, owner)
+    # with the library for PostgreSQL, which a client of the access point can do without
+    from fetchwork.queue import databases
 
+    if everywhere:
+        from fetchwork.queue.everywhere import Everywhere
+
+        known = databases.known()
+        if not known:
+            raise ConfigError(
+                [f"no databases are named; {databases.VARIABLE} or {databases.FILE} lists them"]
+            )
+        return Everywhere(known)
+    return direct(conninfo, name=name, reading=reading)
+
+
+def direct(conninfo: str | None, *, name: str | None = None, reading: bool = False) -> Session:
+    """As ``opened``, never by way of an access point."""
+    from fetchwork.queue import databases
+    from fetchwork.queue.session import Session
+
+    one = databases.named(name) if name is not None else None
+    if one is None and conninfo is None and not names_database():
+        one = next(iter(databases.known()), None)
+    if one is None:
         return Session(conninfo)
-    return RemoteSession(path, owner)
+    return Session(one.for_reading() if reading else one.conninfo)

@@ -33,16 +33,24 @@ class Queue:
     """A queue in a database.
 
     ``conninfo`` is a libpq connection string; without one FETCHWORK_DSN counts, then libpq's own environment.
-    It may also be the ad of a schedd that a ``Collector`` located.
+    It may also be the ad of a schedd that a ``Collector`` located. ``name`` is instead one of the databases
+    that FETCHWORK_DATABASES lists; ``everywhere`` means all of them, to be read as one.
     """
 
-    def __init__(self, conninfo: str | ClassAd | None = None) -> None:
+    def __init__(
+        self,
+        conninfo: str | ClassAd | None = None,
+        *,
+        name: str | None = None,
+        everywhere: bool = False,
+    ) -> None:
         if conninfo is not None and not isinstance(conninfo, str):
             if conninfo.get("MyType") != "Scheduler":
                 raise ValueError("the location ad is not that of a schedd")
             conninfo = conninfo.get(CONNINFO)
-        self._session = opened(conninfo)
+        self._session = opened(conninfo, name=name, everywhere=everywhere)
         self._conninfo = conninfo
+        self._named = (name, everywhere)
 
     def __enter__(self) -> Queue:
         return self
@@ -55,8 +63,8 @@ class Queue:
         with contextlib.suppress(Exception):
             self.close()
 
-    def __reduce__(self) -> tuple[type[Queue], tuple[str | None]]:
-        return Queue, (self._conninfo,)
+    def __reduce__(self) -> tuple[Callable[..., Queue], tuple[str | None, str | None, bool]]:
+        return _anew, (self._conninfo, *self._named)
 
     def close(self) -> None:
         """Close the connection; a later call makes another."""
@@ -303,6 +311,10 @@ class Queue:
 def performer_of(queue: Queue) -> AnySession:
     """What performs a queue's operations, for rooms that ask for some by themselves."""
     return queue._session
+
+
+def _anew(conninfo: str | None, name: str | None, everywhere: bool) -> Queue:
+    return Queue(conninfo, name=name, everywhere=everywhere)
 
 
 def session_of(queue: Queue) -> Session:

@@ -1,0 +1,119 @@
+"""Several databases as one queue that is read: what each answers, one after the other, or added up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Never
+
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.client.wire import Json
+    from fetchwork.queue.databases import NamedDatabase
+
+#: the attribute that says which database an ad is of
+NAME = "ScheddName"
+
+
+class Everywhere:
+    """The sessions of all databases that were named; see ``Session``. What changes something is refused."""
+
+    def __init__(self, databases: Sequence[NamedDatabase]) -> None:
+        if not databases:
+            raise ValueError("no database is named")
+        self._sessions = {database.name: Session(database.for_reading()) for database in databases}
+
+    def __enter__(self) -> Everywhere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for session in self._sessions.values():
+            session.close()
+
+    def perform(self, name: str, /, **arguments: object) -> Any:
+        """The result of ``totals``, ``summary`` or ``batches``: all databases' together."""
+        if name not in ("totals", "summary", "batches"):
+            raise _of_one(name)
+        answers = {}
+        for of, session in self._sessions.items():
+            with _named(of):
+                answers[of] = session.perform(name, **arguments)
+        if name == "batches":
+            return [batch for batches in answers.values() for batch in batches]
+        if name != "totals":
+            return _sum(list(answers.values()))
+        by = arguments.get("by")
+        if by is None:
+            return [_sum([rows[0] for rows in answers.values()])]
+        if by == "autocluster":
+            # their numbers are each database's own
+            for of, rows in answers.items():
+                for row in rows:
+                    row["autocluster"] = f"{of}:{row['autocluster']}"
+        every = sorted((row for rows in answers.values() for row in rows), key=lambda row: str(row[by]))
+        return [_sum(list(rows)) for _, rows in groupby(every, key=lambda row: row[by])]
+
+    def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
+        """The ads of jobs or of a view, database after database, up to the limit in all."""
+        if name not in ("jobs", "view") or arguments.get("opts"):
+            raise _of_one(name)
+        limit = arguments.pop("limit", -1)
+        left = limit if isinstance(limit, int) and limit >= 0 else None
+        for of, session in self._sessions.items():
+            if left == 0:
+                return
+            with _named(of):
+                for page in session.found(name, **arguments, limit=-1 if left is None else left):
+                    for ad in page:
+                        ad[NAME] = of
+                    if left is not None:
+                        left -= len(page)
+                    yield page
+
+    def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
+        """The same, one by one."""
+        for page in self.found(name, **arguments):
+            yield from page
+
+    def submit(self, *_: object, **__: object) -> Never:
+        """Refused: a cluster is of one database."""
+        raise _of_one("submit")
+
+    def retrieve(self, *_: object, **__: object) -> Never:
+        """Refused, as ``submit``."""
+        raise _of_one("retrieve")
+
+    def check(self, *_: object, **__: object) -> Never:
+        """Refused, as ``submit``."""
+        raise _of_one("submit")
+
+
+@contextlib.contextmanager
+def _named(database: str) -> Iterator[None]:
+    """Say which database it is that does not answer."""
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(f"database '{database}': {error}") from error
+
+
+def _of_one(name: str) -> FetchworkError:
+    return FetchworkError(f"'{name}' is of one database: give its name")
+
+
+def _sum(rows: Sequence[Mapping[str, object]]) -> Json:
+    """One row for several: numbers are added up, other values are the first's."""
+    total: Json = dict(rows[0])
+    for row in rows[1:]:
+        for key, value in row.items():
+            before = total.get(key)
+            if type(value) is int and type(before) is int:
+                total[key] = before + value
+    return total
