@@ -78,7 +78,7 @@ postgres:
 # A real browser for the tests of the page.
 browser: $(INSTALLED)
 	@tests/install-browser
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
 
 man: $(INSTALLED)
 	@$(BIN)/python -m fetchwork.cli.manpage > fetchwork/cli/shared/fetchwork.1

@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from fetchwork.pool.cache import cached
 from tests.metrics.names import documented
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples/monitoring"
@@ -75,3 +77,35 @@ def test_prometheus_accepts_the_expressions_of_the_board(
         [promtool, "check", "rules", tmp_path / "rules.yml"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.all
+@pytest.mark.slow
+def test_the_board_is_of_grafana_s_own_types(tmp_path: Path) -> None:
+    # a real Grafana is in no registry that we use; its types of a dashboard are, and know each field
+    def install(directory: Path) -> None:
+        packages = ["@grafana/schema@11.6.16", "typescript@5.9.3"]
+        words = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", *packages]
+        subprocess.run(words, cwd=directory, check=True, timeout=300)
+
+    if not shutil.which("npm") or not shutil.which("node"):
+        pytest.skip("no npm, which brings Grafana's types")
+    try:
+        modules = cached("grafana-schema", install) / "node_modules"
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"no types of Grafana: {error}")
+    (tmp_path / "node_modules").symlink_to(modules)
+    types = "./node_modules/@grafana/schema/dist/esm/raw/dashboard/x/dashboard_types.gen"
+    board = (EXAMPLES / "grafana.json").read_text()
+
+    def problems(board: str) -> str:
+        (tmp_path / "board.ts").write_text(
+            f"import type {{ Dashboard }} from '{types}';\nexport const board: Dashboard = {board};\n"
+        )
+        options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext"]
+        command = ["node_modules/.bin/tsc", *options, "--moduleResolution", "bundler", "board.ts"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+
+    assert problems(board) == ""
+    # it would find what is misspelt
+    assert "gridpos" in problems(board.replace('"gridPos"', '"gridpos"'))

@@ -30,7 +30,10 @@ playwright = pytest.importorskip(
 pytestmark = [pytest.mark.all, pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATHS = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/jobs/1.0", "/jobs/1.2", "/jobs/9.9")
+PATHS = (
+    *("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts"),
+    *("/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +125,22 @@ def test_slow_parts_come_by_themselves(tab: Any, busy: DirectQueue) -> None:
     tab.locator("svg.chart rect").first.wait_for()
     tab.goto("/jobs/1.2")
     tab.locator("[data-load] li").first.wait_for()
+
+
+def test_output_of_a_running_job_is_followed_while_somebody_looks(tab: Any, busy: DirectQueue) -> None:
+    tab.goto("/jobs/1.1")
+    watched = "SELECT run_id, token FROM fetchwork.output_watch"
+    until(lambda: busy.rows(watched) != [])
+    ((run_id, token),) = busy.rows(watched)
+    shipped = {"run_id": run_id, "token": token, "stderr_at": None, "stderr": None}
+    busy.call("ship_output", **shipped, stdout_at=0, stdout=b"<one>\n")
+    stdout = tab.get_by_label("stdout")
+    playwright.expect(stdout).to_have_text("<one>\n")
+    busy.call("ship_output", **shipped, stdout_at=9, stdout=b"two\n")
+    playwright.expect(stdout).to_have_text("<one>\n[3 bytes left out]\ntwo\n")
+    tab.get_by_text("live", exact=True).nth(1).wait_for()
+    busy.call("ship_output", **{**shipped, "stdout_at": None, "stdout": None}, ended=True)
+    tab.get_by_text("ended", exact=True).wait_for()
 
 
 def test_a_queue_is_paused_by_its_button(tab: Any, queue: Queue) -> None:
