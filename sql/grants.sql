@@ -105,6 +105,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.hold,
     fetchwork.release,
     fetchwork.remove,
+    fetchwork.remove_now,
     fetchwork.vacate,
     fetchwork.edit
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;

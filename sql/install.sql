@@ -143,6 +143,7 @@
 \ir functions/jobs/hold.sql
 \ir functions/jobs/release.sql
 \ir functions/jobs/remove.sql
+\ir functions/jobs/remove_now.sql
 \ir functions/jobs/vacate.sql
 \ir functions/jobs/move_jobs.sql
 \ir functions/jobs/edit.sql

@@ -18,6 +18,14 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
     @click.option(
         "-reason", "--reason", metavar="TEXT", help="The reason, kept with the job and in its events."
     )
+    @click.option(
+        "-forcex",
+        "--forcex",
+        "forced",
+        is_flag=True,
+        hidden=action != "Remove",
+        help="Do not wait for the processes of running jobs.",
+    )
     @options.json_option
     @options.performing
     @click.pass_context
@@ -28,10 +36,13 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         constraints: tuple[str, ...],
         everything: bool,
         reason: str | None,
+        forced: bool,
         as_json: bool,
     ) -> None:
         from fetchwork.queue.selecting import parse_id
 
+        if forced and action != "Remove":
+            raise click.UsageError("option '-forcex' is for rm")
         if not jobs and not constraints and not everything:
             raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")
         if everything and (jobs or constraints):
@@ -51,6 +62,10 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         failed = False
         for target, spec in targets:
             answer = session.perform("change", action=action, spec=spec, reason=reason)
+            if forced:
+                # those that were marked before as well
+                left = session.perform("change", action="RemoveX", spec=spec, reason=reason)
+                answer["changed"] = max(answer["changed"], left["changed"])
             changed, missing = answer["changed"], answer["missing"]
             others = answer["jobs"] - changed
             results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})

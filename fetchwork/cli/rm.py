@@ -8,7 +8,8 @@ cli = command(
     "being removed already",
     """Remove jobs.
 
-A waiting job is removed at once. A running job is ended at its next update, and then leaves the queue.
+A waiting job is removed at once. A running job is ended by its host, and leaves the
+queue when its process is gone: until then its status is X. With -forcex it leaves at once.
 
 \b
 Example:
@@ -16,5 +17,6 @@ Example:
   fetchwork rm 42 43
   fetchwork rm alice -reason 'wrong input'
   fetchwork rm -constraint 'NumJobStarts > 5'
+  fetchwork rm 42.0 -forcex
     """,
 )

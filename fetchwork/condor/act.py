@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 
@@ -218,8 +219,10 @@ def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
         else:
             outcomes[id] = _DONE if number else _UNFIT
     if asked.forced:
-        # what -forcex is for does not exist here: a removal waits for no schedd
         outcomes = {id: _DONE if outcome == _ALREADY else outcome for id, outcome in outcomes.items()}
+        marked = [id for id, outcome in outcomes.items() if outcome == _DONE]
+        with contextlib.suppress(InsufficientPrivilege):
+            session.perform("change_jobs", action="RemoveX", spec=marked, reason=asked.reason)
     done = sum(outcome == _DONE for outcome in outcomes.values())
     if not done:
         run.complain("\n")
@@ -274,6 +277,13 @@ def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
         run.complain("\n")
         number = 0
     else:
+        if asked.forced:
+            run.session.perform(
+                "change_jobs",
+                action="RemoveX",
+                spec=" && ".join([*conditions, "(JobStatus == 3)"]),
+                reason=asked.reason,
+            )
         if not number:
             run.complain("\n")
     if asked.totals:

@@ -36,7 +36,7 @@ class _Action:
     looks_at_all: bool = False
 
 
-# by the names of JobAction; what is not here (RemoveX, Suspend, Continue) no job is in a state for
+# by the names of JobAction; what is not here (Suspend, Continue) no job is in a state for
 _ACTIONS = {
     "Hold": _Action(
         calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
@@ -48,6 +48,7 @@ _ACTIONS = {
         frozenset({JobStatus.REMOVED}),
         True,
     ),
+    "RemoveX": _Action(calls.remove_now, frozenset({JobStatus.REMOVED})),
     "Vacate": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
     "VacateFast": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
 }

@@ -195,6 +195,7 @@ OF_SUBMITTERS = {
     "hold",
     "release",
     "remove",
+    "remove_now",
     "vacate",
     "edit",
     # the scheduler-universe jobs of its own account, for an access point that serves that alone

@@ -74,6 +74,11 @@ def remove(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
     return value_of("remove", _about(jobs, reason))
 
 
+def remove_now(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+    """Let removed jobs leave the queue before their processes are gone; how many left."""
+    return value_of("remove_now", _about(jobs, reason))
+
+
 def vacate(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
     """End the runs of jobs, which wait again; how many runs were asked to end."""
     return value_of("vacate", _about(jobs, reason))

@@ -1,0 +1,38 @@
+-- Removes jobs that are Removed (X) already and whose runs still end (condor_rm -forcex): without waiting for
+-- their processes, which their hosts then kill at once. EVICTED (004), ABORTED (009). Returns how many left.
+-- Locks: the jobs, then their runs.
+CREATE OR REPLACE FUNCTION fetchwork.remove_now(
+    jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL
+)
+RETURNS integer
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    marked record;
+    live fetchwork.run;
+    gone integer := 0;
+BEGIN
+    FOR marked IN
+        SELECT s.cluster_id, s.proc_id
+        FROM fetchwork.selected_jobs(jobs, remove_now.owner, role) AS s
+        WHERE s.job_status = 3
+    LOOP
+        SELECT r.*
+        INTO live
+        FROM fetchwork.run AS r
+        WHERE r.cluster_id = marked.cluster_id AND r.proc_id = marked.proc_id
+        FOR UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        live.end_reason := coalesce(remove_now.reason, live.end_reason);
+        PERFORM fetchwork.close_run(live, 'removed', live.end_reason);
+        PERFORM fetchwork.record_eviction(live, live.end_reason);
+        PERFORM fetchwork.back_to_idle(live, live.end_reason);
+        PERFORM fetchwork.tell_end(live.host_id);
+        gone := gone + 1;
+    END LOOP;
+    RETURN gone;
+END
+$$;

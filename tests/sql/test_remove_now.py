@@ -1,0 +1,41 @@
+"""condor_rm -forcex: a removed job leaves without waiting for its process, whose host hears of it."""
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.direct_queue import EXITED, DirectQueue
+
+
+def test_only_jobs_that_are_removed_leave(queue: DirectQueue) -> None:
+    waiting, job = queue.submit_many([{}, {}])
+    run = queue.started()
+    job, waiting = (run.job, waiting if run.job == job else job)
+    assert queue.act("remove_now", job) == 0
+    assert queue.act("remove_now", waiting) == 0
+    assert queue.act("remove", job) == 1
+    assert queue.act("remove_now", job, reason="at once") == 1
+    assert queue.events(job)[-2:] == [4, 9]
+    assert (queue.status(job), queue.outcome(run)) == (3, "removed")
+    with pytest.raises(psycopg.Error, match=f"job {job} "):
+        queue.act("remove_now", job)
+    # the process lives yet: its update hears that it has no run, its report changes nothing
+    assert queue.heartbeat(run)["action"] == "gone"
+    assert queue.finish(run, **EXITED) == "late"
+    assert queue.status(job) == 3
+
+
+@pytest.mark.parametrize("attribute", [{"WantGracefulRemoval": False}, {"JobMaxVacateTime": 0}])
+def test_removal_that_is_not_graceful_has_no_time(queue: DirectQueue, attribute: dict[str, Any]) -> None:
+    queue.submit(attribute)
+    run = queue.started()
+    queue.act("remove", run.job)
+    assert queue.heartbeat(run)["max_vacate_s"] == 0
+
+
+def test_vacate_is_graceful_whatever_removal_is(queue: DirectQueue) -> None:
+    queue.submit({"WantGracefulRemoval": False, "KillSigTimeout": 7})
+    run = queue.started()
+    queue.act("vacate", run.job)
+    assert queue.heartbeat(run)["max_vacate_s"] == 7
