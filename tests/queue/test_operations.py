@@ -19,6 +19,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ended": {"cluster": 1},
     "events": {"stop_after": 0},
     "kept_output": {"cluster": 1, "proc": 0},
+    "live_output": {"cluster": 1, "proc": 0},
     "logs": {"paths": ["/tmp/a.log"]},
     "standing": {"action": "Hold", "ids": ["1.0", "9.9"]},
     "view": {"name": "slots"},

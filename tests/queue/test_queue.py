@@ -441,8 +441,8 @@ def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQue
     slots.submit()
     assert len(queue.query()) == 1
     ours = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'fetchwork'"
-    # the second argument: wait until it is gone
-    assert slots.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}") == [(True,)]
+    # the second argument: wait until it is gone; that of a test before may be on its way out as well
+    assert (True,) in slots.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}")
     assert len(queue.query()) == 1
 
 

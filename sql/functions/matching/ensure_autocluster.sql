@@ -41,7 +41,10 @@ BEGIN
             OR (
                 t.name <> 'Rank'
                 AND fetchwork.default_attributes() ? t.name
-                AND NOT EXISTS (SELECT FROM jsonb_object_keys(matched) AS k (name) WHERE lower(k.name) = t.key)
+                AND NOT EXISTS (
+                    SELECT FROM jsonb_object_keys(matched) AS k (name)
+                    WHERE lower(k.name) = t.key
+                )
             )
         );
     IF kept IS NOT NULL THEN
