@@ -16,6 +16,7 @@
 \ir functions/access/own_owners.sql
 \ir functions/access/act_for.sql
 \ir functions/access/require_admin.sql
+\ir functions/access/require_role.sql
 \ir functions/access/grant_owner.sql
 \ir functions/access/revoke_owner.sql
 \ir functions/access/own_groups.sql

@@ -46,6 +46,7 @@ from fetchwork.agent.updates import ROUND_S as UPDATES_S
 from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
+from fetchwork.config.listen import listen_address
 from fetchwork.errors import AgentUnavailable, ConfigError
 from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
@@ -166,7 +167,6 @@ class Agent:
             return None
         # most hosts do without
         from fetchwork.agent.metrics import AgentMetrics
-        from fetchwork.metrics.serving import address_of
 
         async def status() -> AgentStatus:
             return self.status()
@@ -180,7 +180,7 @@ class Agent:
 
         metrics = AgentMetrics(status_from_thread, lambda: len(self.spool.waiting()))
         try:
-            server = metrics.serve(*address_of(self.config.agent.metrics))
+            server = metrics.serve(*listen_address(self.config.agent.metrics))
         except AgentUnavailable as error:
             event(log, logging.ERROR, "metrics_not_served", problem=error)
             return None

@@ -43,6 +43,7 @@ from fetchwork.classad.bounds import (
     shorten,
     without_new_strings,
 )
+from fetchwork.classad.exprform import expr_text
 from fetchwork.classad.values import ClassAd, ExprTree
 from fetchwork.errors import ClassAdError, one_line
 
@@ -239,7 +240,7 @@ def is_name(name: str) -> bool:
 def plain_text(value: object) -> str | None:
     """What ``print_old`` prints for a plain value of the JSON form; None for what only HTCondor can read."""
     if isinstance(value, str):
-        if _UNPRINTABLE.search(value) or (value.startswith("/Expr(") and value.endswith(")/")):
+        if _UNPRINTABLE.search(value) or expr_text(value) is not None:
             return None
         try:
             value.encode()

@@ -13,6 +13,7 @@ from typing import Any
 
 from fetchwork.classad.ads import parse_expr, print_real, quote
 from fetchwork.classad.bounds import MAX_DEPTH, shorten
+from fetchwork.classad.exprform import expr_form, expr_text
 from fetchwork.classad.values import ERROR, UNDEFINED, ClassAd, ExprTree
 from fetchwork.errors import ClassAdError
 
@@ -32,34 +33,28 @@ def to_json(ad: ClassAd) -> dict[str, Any]:
 
 def _to_json(value: object, tree: ExprTree | None) -> object:
     if type(value) is str:
-        if value.startswith("/Expr(") and value.endswith(")/"):
-            return _expr_string(quote(value))
-        return value
+        return value if expr_text(value) is None else expr_form(quote(value))
     if type(value) is bool or type(value) is int:
         return value
     if value is UNDEFINED:
         return None
     if value is ERROR:
-        return _expr_string("error")
+        return expr_form("error")
     if type(value) is ExprTree:
-        return _expr_string(repr(value))
+        return expr_form(repr(value))
     if tree is not None and type(value) in (float, list, datetime.datetime):
         # times have no type of their own in Python: the expression keeps what they are
         text = repr(tree)
         if type(value) is datetime.datetime or "relTime(" in text or "absTime(" in text:
-            return _expr_string(text)
+            return expr_form(text)
     if type(value) is float:
         text = print_real(value)
-        return _expr_string(text) if "(" in text or "E+" in text or text == "-0.0" else value
+        return expr_form(text) if "(" in text or "E+" in text or text == "-0.0" else value
     if type(value) is list:
         return [_to_json(item, None) for item in value]
     if type(value) is ClassAd:
         return to_json(value)
     raise ClassAdError(f"a value of type {type(value).__name__} has no JSON form")
-
-
-def _expr_string(text: str) -> str:
-    return f"/Expr({text})/"
 
 
 def from_json(value: Mapping[str, object]) -> ClassAd:
@@ -87,8 +82,8 @@ def _from_json(value: object, depth: int) -> object:
     if depth > MAX_DEPTH:
         raise ClassAdError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
-        if value.startswith("/Expr(") and value.endswith(")/") and len(value) > 7:
-            return parse_expr(value[6:-2])
+        if (text := expr_text(value)) is not None:
+            return parse_expr(text)
         if "\0" in value:
             raise ClassAdError("a string can't hold a NUL character")
         if not value.isascii():

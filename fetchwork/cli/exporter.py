@@ -39,13 +39,14 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     """
     from prometheus_client import CollectorRegistry
 
+    from fetchwork.config.listen import listen_address
     from fetchwork.metrics import serving
     from fetchwork.metrics.events import EventCounters
     from fetchwork.metrics.pool import PoolCollector
     from fetchwork.queue.summaries import totals
 
     try:
-        address, port = serving.address_of(listen)
+        address, port = listen_address(listen)
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
     conninfo = options.conninfo_of(context, dsn)

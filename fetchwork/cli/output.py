@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias
 
+from fetchwork.classad.exprform import expr_text
+
 if TYPE_CHECKING:
     from fetchwork.classad.values import ExprTree
 
@@ -127,8 +129,7 @@ def _literals(ad: Json, names: Sequence[str]) -> list[object] | None:
     values = [by_name.get(name) for name in names]
     for value in values:
         if value is not None and (
-            not isinstance(value, bool | int | float | str)
-            or (isinstance(value, str) and value.startswith("/Expr("))
+            not isinstance(value, bool | int | float | str) or expr_text(value) is not None
         ):
             return None
     return values

@@ -85,12 +85,12 @@ def cli(
         raise click.ClickException(
             f"package '{error.name}' is not installed: pip install 'fetchwork[page]'"
         ) from None
-    from fetchwork.metrics.serving import address_of
+    from fetchwork.config.listen import listen_address
     from fetchwork.queue.session import Session
     from fetchwork.queue.summaries import totals
 
     try:
-        address, port = address_of(listen)
+        address, port = listen_address(listen)
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
     sign_in = _sign_in(write, token_file, user_header, proxies, admins)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
+from fetchwork.classad.exprform import expr_text
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd, unparse, unparse_real
 
@@ -59,7 +60,7 @@ def chosen_names(ad: PrintedAd, names: Iterable[str] | None) -> list[str]:
 
 def is_expression(item: object) -> bool:
     """Is what the JSON form has an expression rather than a literal?"""
-    return isinstance(item, str) and item.startswith("/Expr(") and item.endswith(")/") and len(item) > 7
+    return expr_text(item) is not None
 
 
 # JSON
@@ -88,9 +89,8 @@ def _json_record(members: Iterable[tuple[str, object]], depth: int, line: str) -
 
 
 def _json_item(item: object, depth: int, line: str) -> str:
-    if is_expression(item):
-        assert isinstance(item, str)
-        return f'"\\/Expr({_json_string(item[6:-2])[1:-1]})\\/"' if not _string_in(item) else _string_in(item)
+    if (text := expr_text(item)) is not None:
+        return _real_in(text) or f'"\\/Expr({_json_string(text)[1:-1]})\\/"'
     if isinstance(item, str):
         return _json_string(item)
     if item is None:
@@ -111,11 +111,10 @@ def _json_item(item: object, depth: int, line: str) -> str:
     return _json_record(item.items(), depth, line)
 
 
-def _string_in(item: str) -> str:
+def _real_in(text: str) -> str:
     """Of an expression that is a real number's literal, or a text that looks like one, that; else ''."""
-    inner = item[6:-2]
-    if re.fullmatch(r"-?\d+(?:\.\d+)?(?:E[+-]\d+)?", inner) and ("." in inner or "E" in inner):
-        return unparse_real(float(inner))
+    if re.fullmatch(r"-?\d+(?:\.\d+)?(?:E[+-]\d+)?", text) and ("." in text or "E" in text):
+        return unparse_real(float(text))
     return ""
 
 
@@ -151,14 +150,12 @@ def _xml_record(members: Iterable[tuple[str, object]], depth: int) -> str:
 
 
 def _xml_item(item: object, depth: int) -> str:
-    if is_expression(item):
-        assert isinstance(item, str)
-        text = item[6:-2]
+    if (text := expr_text(item)) is not None:
         if text == "error":
             return "<er/>"
         if found := re.fullmatch(r'absTime\("([^"]*)"\)', text):
             return f"<at>{found[1]}</at>"
-        real = _string_in(item)
+        real = _real_in(text)
         return _xml_real(float(real)) if real else f"<e>{_xml_text(octets(text))}</e>"
     if isinstance(item, str):
         return f"<s>{_xml_text(_escaped(item))}</s>"
@@ -206,9 +203,9 @@ def new_ad(ad: PrintedAd, names: Iterable[str]) -> str:
 
 def _new_item(item: object) -> str:
     if isinstance(item, str):
-        if is_expression(item):
-            real = _string_in(item)
-            return f"{float(real):.15E}" if real and float(real) else octets(item[6:-2])
+        if (text := expr_text(item)) is not None:
+            real = _real_in(text)
+            return f"{float(real):.15E}" if real and float(real) else octets(text)
         return '"' + _escaped(item).replace('"', '\\"') + '"'
     if isinstance(item, float) and item and math.isfinite(item):
         return f"{item:.15E}"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from fetchwork.classad.exprform import expr_text
 from fetchwork.condor.octets import octets
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ class PrintedAd:
     def value(self, item: object) -> PrintedValue:
         """The value of what the JSON form has."""
         if isinstance(item, str):
-            if item.startswith("/Expr(") and item.endswith(")/") and len(item) > 7:
-                return self.value_of_expression(_json_expression(item[6:-2]))
-            return octets(item)
+            text = expr_text(item)
+            return octets(item) if text is None else self.value_of_expression(_json_expression(text))
         if item is None:
             return UNDEFINED
         if isinstance(item, bool | int | float):
@@ -198,8 +198,8 @@ def truncated(value: float) -> int:
 def unparse(item: object) -> str:
     """What the JSON form has under a name, as an old ClassAd's expression, in octets."""
     if isinstance(item, str):
-        if item.startswith("/Expr(") and item.endswith(")/") and len(item) > 7:
-            return octets(_unparse_tree(_json_expression(item[6:-2])))
+        if (text := expr_text(item)) is not None:
+            return octets(_unparse_tree(_json_expression(text)))
         return '"' + octets(item).replace('"', '\\"') + '"'
     if item is None:
         return "undefined"

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from fetchwork.config import conninfo as _conninfo
 from fetchwork.config.hostname import full_hostname, pilot_name
+from fetchwork.config.listen import listen_address
 from fetchwork.config.slotnumbers import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
@@ -26,7 +27,6 @@ _ACCOUNT = re.compile(r"([a-z_][a-z0-9_.-]{0,31})?")
 # HTCondor expands `$(`, systemd `%`, and neither agrees with the other on quotes and spaces
 _PATH = re.compile(r"[A-Za-z0-9/._+@~:,=-]+")
 _DOMAIN = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-_LISTEN = re.compile(r"([A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _OLDEST_HTCONDOR = (23, 0)
 
 
@@ -65,8 +65,7 @@ def _conninfo_text(value: str) -> str:
 
 
 def _listen_address(value: str) -> str:
-    if not _LISTEN.fullmatch(value) or not 1 <= int(value.rpartition(":")[2]) <= 65535:
-        raise ValueError(f"{value!r} is not an address with a port")
+    listen_address(value)
     return value
 
 

@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fetchwork.errors import FetchworkError
+from fetchwork.queue import summaries
 from fetchwork.queue.session import Session
 from fetchwork.queue.views import Row
 
@@ -51,24 +52,6 @@ SELECT
     coalesce(extract(epoch FROM now()) - min(oldestqdate), 0)::float8 AS oldest_s
 FROM fetchwork.demand_now
 GROUP BY fetchworkqueue
-"""
-
-_SLOTS = """
-SELECT
-    coalesce(s.state, '') AS state, coalesce(s.activity, '') AS activity, count(*)::float8 AS slots,
-    coalesce(sum(s.cpus), 0)::float8 AS cpus
-FROM fetchwork.slots AS s
-JOIN fetchwork.hosts AS h ON h.machine = s.machine
-WHERE h.alive OR h.agent_version IS NULL
-GROUP BY 1, 2
-"""
-
-_HOSTS = """
-SELECT
-    count(*) FILTER (WHERE alive)::float8 AS alive,
-    count(*) FILTER (WHERE NOT alive AND runs > 0)::float8 AS silent,
-    count(*) FILTER (WHERE black_hole_since_at IS NOT NULL)::float8 AS black_holes
-FROM fetchwork.hosts
 """
 
 _QUEUES = (
@@ -161,14 +144,14 @@ def _demand(session: Session) -> Iterator[Metric]:
 
 
 def _slots(session: Session) -> Iterator[Metric]:
-    rows = session.database.query(_SLOTS)
+    rows = session.run(summaries.slot_states())
     labels = ("state", "activity")
     yield _labelled("TotalSlots", "Slots of live hosts, as of their last fetch", labels, rows, "slots")
     yield _labelled("TotalCpus", "Cpus of these slots that no dynamic slot has", labels, rows, "cpus")
 
 
 def _hosts(session: Session) -> Iterator[Metric]:
-    (row,) = session.database.query(_HOSTS)
+    row = session.run(summaries.host_counts())
     yield _gauge("HostsAlive", "Hosts whose agent keeps its lease", row["alive"])
     yield _gauge("HostsSilent", "Hosts with runs whose agent's lease has expired", row["silent"])
     yield _gauge("BlackHoles", "Hosts that fail one job after the other", row["black_holes"])

@@ -7,16 +7,6 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from fetchwork.errors import AgentUnavailable
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """The address and port of 'ADDRESS:PORT', '[IPV6]:PORT' or ':PORT' (all addresses); raises ValueError."""
-    address, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ValueError(
-            f"'{text}' is not an address; allowed: ADDRESS:PORT, such as 127.0.0.1:9118, or :PORT"
-        )
-    return address.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - asked for
-
-
 class Server:
     """Serves a registry at an address until ``close``; AgentUnavailable if it can't listen there."""
 

@@ -25,26 +25,39 @@ class Live:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._watches: dict[Person, _Watch] = {}
+        self._closed = False
 
     async def close(self) -> None:
         """End every stream."""
+        self._closed = True
         for watch in list(self._watches.values()):
             await watch.close()
         self._watches.clear()
 
     def begin(self, person: Person) -> AsyncIterator[str]:
-        """Server-sent events: "changed" after each change that the person may see; raises Problem."""
-        watch = self._watches.get(person)
-        total = sum(len(each.listeners) for each in self._watches.values())
-        if total >= ALL or (watch is not None and len(watch.listeners) >= EACH):
+        """Server-sent events: "changed" after each change that the person may see; raises Problem.
+
+        Nothing is kept of a page that leaves before the first of them is asked for.
+        """
+        if self._is_full(person):
             raise Problem(
                 503, "too many pages", "too many pages are live at once; this one shows what it has"
             )
+        return self._stream(person)
+
+    def _is_full(self, person: Person) -> bool:
+        watch = self._watches.get(person)
+        total = sum(len(each.listeners) for each in self._watches.values())
+        return total >= ALL or (watch is not None and len(watch.listeners) >= EACH)
+
+    async def _stream(self, person: Person) -> AsyncIterator[str]:
+        # others may have begun in between; and a page that is ended asks again
+        if self._closed or self._is_full(person):
+            return
+        watch = self._watches.get(person)
         if watch is None:
             watch = self._watches[person] = _Watch(self._workers, person)
-        return self._stream(watch, watch.enter())
-
-    async def _stream(self, watch: _Watch, changed: asyncio.Event) -> AsyncIterator[str]:
+        changed = watch.enter()
         try:
             yield "retry: 5000\n\n"
             while not watch.closed:
@@ -60,7 +73,8 @@ class Live:
         finally:
             watch.listeners.discard(changed)
             if not watch.listeners:
-                self._watches.pop(watch.person, None)
+                if self._watches.get(person) is watch:
+                    del self._watches[person]
                 await watch.close()
 
 

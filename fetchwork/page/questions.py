@@ -37,14 +37,8 @@ def overview(session: ActingSession) -> Json:
         "totals": totals,
         "owners": sorted(session.run(summaries.totals("owner")), key=lambda row: -row["jobs"])[:20],
         "queues": _all(session, QUEUES),
-        "slots": session.database.query(
-            "SELECT coalesce(state, '?') AS state, coalesce(activity, '?') AS activity, count(*) AS slots"
-            " FROM fetchwork.slots GROUP BY 1, 2 ORDER BY 3 DESC"
-        ),
-        "hosts": session.database.query(
-            "SELECT count(*) FILTER (WHERE alive) AS alive, count(*) FILTER (WHERE NOT alive) AS silent,"
-            " count(*) FILTER (WHERE black_hole_since_at IS NOT NULL) AS black_holes FROM fetchwork.hosts"
-        )[0],
+        "slots": session.run(summaries.slot_states()),
+        "hosts": session.run(summaries.host_counts()),
         "demand": session.run(summaries.demand())[:10],
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import STATUS_NAMES, EventType
 from fetchwork.queue.views import Row
 
@@ -54,9 +55,8 @@ def since(epoch: float | None) -> str:
 def value(given: object) -> str:
     """An attribute's value as ClassAds write it."""
     if isinstance(given, str):
-        if given.startswith("/Expr(") and given.endswith(")/"):
-            return given[6:-2]
-        return json.dumps(given, ensure_ascii=False)
+        text = expr_text(given)
+        return json.dumps(given, ensure_ascii=False) if text is None else text
     if isinstance(given, bool):
         return "true" if given else "false"
     return json.dumps(given, ensure_ascii=False, default=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of
@@ -82,7 +83,7 @@ def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
 
 
 def _has_expression(ad: Json | None) -> bool:
-    return any(isinstance(value, str) and value.startswith("/Expr(") for value in (ad or {}).values())
+    return any(expr_text(value) is not None for value in (ad or {}).values())
 
 
 def _projected(ad: Json, wanted: frozenset[str]) -> Json:
@@ -95,9 +96,8 @@ def _projected(ad: Json, wanted: frozenset[str]) -> Json:
         if key in kept:
             continue
         kept[key] = keys[key]
-        value = ad[keys[key]]
-        if isinstance(value, str) and value.startswith("/Expr("):
-            left += [word for word in map(str.lower, _WORD.findall(value[6:])) if word in keys]
+        if (text := expr_text(ad[keys[key]])) is not None:
+            left += [word for word in map(str.lower, _WORD.findall(text)) if word in keys]
     names = set(kept.values())
     return {name: value for name, value in ad.items() if name in names}
 

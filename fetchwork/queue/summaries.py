@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, TypedDict, cast
 
+from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import JobStatus
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
 from fetchwork.queue.reading import ads
@@ -109,6 +110,56 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
     return cast(list[Batch], rows)
 
 
+_SLOT_STATES = """
+SELECT
+    coalesce(s.state, '') AS state, coalesce(s.activity, '') AS activity, count(*) AS slots,
+    coalesce(sum(s.cpus), 0)::float8 AS cpus
+FROM fetchwork.slots AS s
+JOIN fetchwork.hosts AS h ON h.machine = s.machine
+WHERE h.alive OR h.agent_version IS NULL
+GROUP BY 1, 2
+ORDER BY 3 DESC
+"""
+
+
+class SlotState(TypedDict):
+    """Slots that were in one state at their last fetch, and the Cpus that no dynamic slot has."""
+
+    state: str
+    activity: str
+    slots: int
+    cpus: float
+
+
+def slot_states() -> Steps[list[SlotState]]:
+    """The slots of live hosts by state and activity, most slots first."""
+    rows: list[SlotState] = yield Ask(_SLOT_STATES)
+    return rows
+
+
+_HOST_COUNTS = """
+SELECT
+    count(*) FILTER (WHERE alive) AS alive,
+    count(*) FILTER (WHERE NOT alive AND runs > 0) AS silent,
+    count(*) FILTER (WHERE black_hole_since_at IS NOT NULL) AS black_holes
+FROM fetchwork.hosts
+"""
+
+
+class HostCounts(TypedDict):
+    """Hosts whose agent keeps its lease, those with runs whose agent does not, and black holes."""
+
+    alive: int
+    silent: int
+    black_holes: int
+
+
+def host_counts() -> Steps[HostCounts]:
+    """How many hosts are in which state."""
+    rows: list[HostCounts] = yield Ask(_HOST_COUNTS)
+    return rows[0]
+
+
 def location() -> Steps[Json]:
     """Which database it is: its name, and the server's host and port."""
     rows: list[Json] = yield Ask(
@@ -178,14 +229,10 @@ def demand(queues: list[str] | None = None) -> Steps[list[DemandLine]]:
     """What the idle jobs of some queues (None: of all) ask for, most jobs first."""
     rows = yield Ask(_DEMAND, [queues, queues])
     for row in rows:
-        if isinstance(row["requirements"], str):
-            row["requirements"] = _unwrapped(row["requirements"])
+        asked = expr_text(row["requirements"])
+        if asked is not None:
+            row["requirements"] = asked
     return cast(list[DemandLine], rows)
-
-
-def _unwrapped(text: str) -> str:
-    """An expression out of HTCondor's JSON form."""
-    return text.removeprefix("/Expr(").removesuffix(")/") if text.startswith("/Expr(") else text
 
 
 _ENDED = """

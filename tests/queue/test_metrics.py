@@ -14,10 +14,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from fetchwork.classad.bindings import JobAction
+from fetchwork.config.listen import listen_address
 from fetchwork.errors import AgentUnavailable
 from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector
-from fetchwork.metrics.serving import Server, address_of, text_of
+from fetchwork.metrics.serving import Server, text_of
 from fetchwork.queue import Queue
 from fetchwork.queue.session import Session
 from tests.direct_queue import DirectQueue
@@ -242,13 +243,13 @@ def test_a_port_that_is_taken_is_named() -> None:
     ],
 )
 def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert address_of(text) == address
+    assert listen_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "9118", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "h:x", "h:²"])
 def test_what_is_no_address_is_refused(text: str, fetchwork: Callable[..., Told]) -> None:
     with pytest.raises(ValueError, match="is not an address; allowed: ADDRESS:PORT"):
-        address_of(text)
+        listen_address(text)
     said = fetchwork("exporter", "--listen", text)
     assert said.status == 2
     assert "--listen" in said.err

@@ -8,11 +8,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
-    IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = grant_group.role) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('role %L does not exist in this PostgreSQL', grant_group.role);
-    END IF;
+    PERFORM fetchwork.require_role(grant_group.role);
     IF grant_group.accounting_group !~ '^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,249}$' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

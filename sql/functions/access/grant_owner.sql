@@ -8,11 +8,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
-    IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = grant_owner.role) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('role %L does not exist in this PostgreSQL', grant_owner.role);
-    END IF;
+    PERFORM fetchwork.require_role(grant_owner.role);
     IF grant_owner.owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$'
         OR lower(grant_owner.owner) IN ('root', 'toor')
     THEN

@@ -1,0 +1,14 @@
+-- Raises FWNOT where PostgreSQL has no role of that name. Called by functions that grant it something.
+CREATE OR REPLACE FUNCTION fetchwork.require_role(role name)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = require_role.role) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format('role %L does not exist in this PostgreSQL', require_role.role);
+    END IF;
+END
+$$;
