@@ -5,7 +5,7 @@ import ast
 from tests.house.source import python_files, shown, tree
 
 #: lines of a module, beyond which it has more than one subject
-MAX_LINES = 425
+MAX_LINES = 440
 #: names of ``typing.Any`` in the package, imports counted
 MAX_ANY = 90
 
