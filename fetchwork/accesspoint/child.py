@@ -6,26 +6,33 @@ ever; a log may lie on a file system that does not answer. Each holds up the chi
 
 from __future__ import annotations
 
+import base64
 import os
 import resource
 import signal
 import socket
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import cast
 
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.matchmaker import policy
-from fetchwork.queue import submission
+from fetchwork.queue import contents, inputs, submission
 from fetchwork.queue.ask import Evaluate
+from fetchwork.queue.bringing import bring
+from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.session import evaluated
 
 #: seconds for one request, of wall clock and of CPU, after which the kernel ends the child
 DESCRIBE_S = 120
 EVALUATE_S = 20
 APPEND_S = 60
+READ_S = 60
+#: between two chunks
+BRING_S = 120
 
 #: the most that is read of a log's end to find what is in it already
 TAIL_BYTES = 64 * 1024 * 1024
@@ -50,13 +57,25 @@ def serve(link: socket.socket) -> None:
         cpu_s = int(used.ru_utime + used.ru_stime) + seconds
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
         try:
-            for answer in answers(request):
+            steps = answers(request)
+            reply: Json | None = None
+            while (answer := _next(steps, reply)) is not None:
                 link.sendall(wire.encode(answer))
+                reply = None
+                if "want" in answer and (reply := receive(link)) is None:
+                    return
         except (FetchworkError, ValueError, TypeError, RecursionError, MemoryError) as error:
             known = type(error).__name__ if isinstance(error, FetchworkError) else "ClassAdError"
             message = str(error) or type(error).__name__
             link.sendall(wire.encode({"error": known, "message": message}))
         signal.alarm(0)
+
+
+def _next(steps: Iterator[Json], reply: Json | None) -> Json | None:
+    try:
+        return next(steps) if reply is None else cast(Generator[Json, Json, None], steps).send(reply)
+    except StopIteration:
+        return None
 
 
 def receive(link: socket.socket) -> Json | None:
@@ -96,6 +115,8 @@ def _describe(request: Json) -> Iterator[Json]:
         extra=request["extra"],
         queue=request["queue"],
     )
+    needs = inputs.needed(jobs, inputs.shared_directories())
+    jobs = needs.jobs
     yield {"common": jobs.common}
     logs: set[object] = set()
     size = 0
@@ -109,7 +130,36 @@ def _describe(request: Json) -> Iterator[Json]:
         if size > MAX_SUBMISSION:
             raise SubmitError(f"the jobs take more than {MAX_SUBMISSION} bytes; allowed: several submissions")
         yield {"own": chunk}
+    measured = contents.measured(needs.paths())
+    for content in measured.values():
+        yield {"content": [content.path, content.size, content.sha256, [one.hex() for one in content.chunks]]}
+    yield {"job_bytes": contents.largest(needs, measured)}
+    for files in contents.described(needs, measured):
+        yield {"files": files}
     yield {"end": True}
+
+
+def _read_input(request: Json) -> Iterator[Json]:
+    """A chunk of an input file."""
+    (data,) = contents.read_chunks(request["path"], [request["n"]])
+    yield {"data": base64.b64encode(data).decode()}
+
+
+def _bring(request: Json) -> Generator[Json, Json, None]:
+    """Bring a job's outputs to where they belong, asking for their chunks."""
+    steps = bring(request["ad"], request["run_id"], request["files"])
+    data: bytes | None = None
+    try:
+        while True:
+            want = steps.send(data)
+            # it lives
+            signal.alarm(BRING_S)
+            reply = yield {"want": {"content_id": want.content_id, "n": want.n}}
+            data = None if reply["data"] is None else base64.b64decode(reply["data"])
+    except StopIteration as end:
+        yield {"bytes": end.value}
+    except TransferFailed as failure:
+        yield {"problem": str(failure), "errno": failure.errno}
 
 
 def _check_log(log: object) -> None:
@@ -198,6 +248,8 @@ def _present(descriptor: int) -> Counter[bytes]:
 
 _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
     "describe": (DESCRIBE_S, _describe),
+    "read": (READ_S, _read_input),
+    "bring": (BRING_S, _bring),
     "evaluate": (EVALUATE_S, _evaluate),
     "judge": (EVALUATE_S, _judge),
     "append": (APPEND_S, _append),

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from fetchwork import errors
@@ -100,8 +100,18 @@ class Children:
                 return answer
         raise ChildEnded("no answer")
 
-    async def answers(self, account: Account, request: Json, timeout_s: float) -> AsyncGenerator[Json, None]:
-        """The answers of a child; ``end`` is in the last one if there are several."""
+    async def answers(
+        self,
+        account: Account,
+        request: Json,
+        timeout_s: float,
+        *,
+        wanted: Callable[[Json], Awaitable[Json]] | None = None,
+    ) -> AsyncGenerator[Json, None]:
+        """The answers of a child; ``end`` is in the last one if there are several.
+
+        An answer with ``want`` is none: the child goes on with what ``wanted`` says to that.
+        """
         key = (account.uid, request["do"])
         async with self._turns.setdefault(key, asyncio.Lock()), self._room:
             child = self._idle.pop(key, None) or self._fork(account)
@@ -113,6 +123,10 @@ class Children:
                     several = request["do"] == "describe"
                     while not whole:
                         answer = await self._receive(child.link, account)
+                        if "want" in answer and wanted is not None:
+                            reply = await wanted(answer["want"])
+                            await loop.sock_sendall(child.link, wire.encode(reply))
+                            continue
                         whole = not several or "end" in answer or "error" in answer
                         if "error" in answer:
                             raise _error(answer)

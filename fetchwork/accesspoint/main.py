@@ -22,6 +22,7 @@ from fetchwork.accesspoint.answers import ActingSession, Answers, frames
 from fetchwork.accesspoint.budgets import MAX_WAITING_EACH
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler import SchedulerJobs
 from fetchwork.accesspoint.server import Channel, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
@@ -101,6 +102,9 @@ class AccessPoint:
             access_point=settings.socket,
             quiet=self._submitting.quiet,
         )
+        self._outputs = Outputs(
+            self._log_database, self._children, settings.name, self._account_named, self._acts
+        )
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
         self._memory = Memory()
@@ -133,7 +137,7 @@ class AccessPoint:
             )
             work = [
                 asyncio.ensure_future(part)
-                for part in (self._logs.keep(), self._scheduler.keep(), self._sweep())
+                for part in (self._logs.keep(), self._scheduler.keep(), self._outputs.keep(), self._sweep())
             ]
             stop = asyncio.ensure_future(self._stopping.wait())
             try:
@@ -205,6 +209,16 @@ class AccessPoint:
         self._accounts[uid] = (time.monotonic(), account)
         return account
 
+    async def _account_named(self, name: str) -> Account:
+        """The account of an owner; raises FetchworkError for one that is not here, or not served."""
+        try:
+            account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(name)))
+        except KeyError:
+            raise FetchworkError(f"no account '{name}' on this machine") from None
+        if not self._serves(account.name, account.uid):
+            raise FetchworkError(f"account '{name}' is not served here")
+        return account
+
     async def _acts(self) -> bool:
         """Whether the role may act for accounts; root's access point has to."""
         if self._acting is None:
@@ -228,7 +242,7 @@ class AccessPoint:
             if op == "status":
                 await channel.send(wire.encode({"done": self.status()}))
                 return
-            if op != "submit" and op not in STEPS and op not in STREAMS:
+            if op not in ("submit", "retrieve") and op not in STEPS and op not in STREAMS:
                 raise FetchworkError(f"the access point knows no operation '{op}'")
             asker = await self._asker(request, channel.peer.uid)
             if asker.account is None and (op == "submit" or op in CHANGES):
@@ -237,6 +251,8 @@ class AccessPoint:
                 )
             if op == "submit":
                 await self._submit(asker, request, channel)
+            elif op == "retrieve":
+                await self._retrieve(asker, request, channel)
             elif op == "events":
                 await self._events(asker, request, channel)
             else:
@@ -301,6 +317,16 @@ class AccessPoint:
             self._scheduler.look()
         await channel.send(wire.encode({"done": answer}))
 
+    async def _retrieve(self, asker: Asker, request: Json, channel: Channel) -> None:
+        jobs = request.get("jobs")
+        if not (jobs is None or (isinstance(jobs, list) and all(isinstance(one, str) for one in jobs))):
+            raise FetchworkError("the request 'retrieve' has no proper 'jobs'")
+        brought: list[Json] = []
+        if asker.account is not None:
+            async with channel.budget.running:
+                brought = await self._outputs.retrieve(asker.account.name, jobs)
+        await channel.send(wire.encode({"done": brought}))
+
     def _session(self, asker: Asker) -> ActingSession:
         async def evaluate(question: Evaluate) -> list[bool]:
             account = asker.account or await self._account_of(self._nobody())
@@ -339,4 +365,5 @@ class AccessPoint:
             "log_entries": self._logs.entries,
             "logs_behind": self._logs.owners_behind,
             "scheduler_jobs": self._scheduler.running,
+            "outputs_brought": self._outputs.brought,
         }

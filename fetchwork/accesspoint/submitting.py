@@ -8,25 +8,36 @@ there is one cluster, and its submit events are in its logs before any of the an
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncGenerator
-from typing import IO
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TypeVar
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
+from fetchwork.db.calls import Call
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import JobStateConflict, SubmitError
+from fetchwork.errors import JobStateConflict, NotFound, SubmitError
+from fetchwork.queue import contents
 
+T = TypeVar("T")
+#: a content may go while a submission is about to name it
+TRIES = 3
+#: seconds for a chunk of a file
+READ_S = 90.0
 #: seconds for a description, which may run programs
 DESCRIBE_S = 150.0
 #: submissions that are put into the database at once
 MOST = 6
+#: submissions whose files are sent at once; an account has few requests at a time (``budgets``)
+SENDERS = 32
 #: so much of a submission is kept in memory
 IN_MEMORY = 4 * 1024 * 1024
 #: the attribute of a job that says by which access point it was submitted
@@ -49,12 +60,14 @@ class Submitting:
         self._logs = logs
         self._name = name
         self._free: list[Database] = []
+        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="send")
         self._turn = asyncio.Semaphore(MOST)
         #: submissions by owner
         self._under_way: dict[str, set[asyncio.Future[None]]] = {}
 
     def close(self) -> None:
         """Close the connections."""
+        self._senders.shutdown(wait=False, cancel_futures=True)
         while self._free:
             self._free.pop().close()
 
@@ -90,18 +103,31 @@ class Submitting:
                     account, {"do": "describe", "cluster": cluster, "owner": owner, **checked}, DESCRIBE_S
                 )
                 await _keep(answers, kept)
-                async with self._turn:
-                    put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
-                    # a client that goes away does not stop what was begun half-way
-                    try:
-                        answer = await asyncio.shield(asyncio.ensure_future(put))
-                    except JobStateConflict:
-                        # the same request, at the same time
-                        before = await self._database.run(
-                            calls.submitted_as(owner=owner, key=key), acting_for=as_owner
+                files = _Files(kept)
+                for left in reversed(range(TRIES)):
+                    # apart from the jobs: a large file must not keep anybody else's from the queue
+                    if files.contents:
+                        await asyncio.get_running_loop().run_in_executor(
+                            self._senders, self._send, files, as_owner, owner, dry_run, self._source(account)
                         )
-                        if before is None:
-                            raise
+                    async with self._turn:
+                        put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
+                        # a client that goes away does not stop what was begun half-way
+                        try:
+                            answer = await asyncio.shield(asyncio.ensure_future(put))
+                            break
+                        except NotFound:
+                            # the last job that needed a content has just ended, and the content gone with it
+                            if not left:
+                                raise
+                        except JobStateConflict:
+                            # the same request, at the same time
+                            before = await self._database.run(
+                                calls.submitted_as(owner=owner, key=key), acting_for=as_owner
+                            )
+                            if before is None:
+                                raise
+                            break
         if dry_run:
             return {**answer, "problems": []}
         if before is not None:
@@ -109,41 +135,80 @@ class Submitting:
         problems = await self._logs.submitted(answer["cluster"], account, again=before is not None)
         return {**answer, "problems": problems}
 
-    def _put(self, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool) -> Json:
-        """Put what a child made of a submission into the queue; in a thread."""
-        kept.seek(0)
-        common: Json = json.loads(kept.readline())["common"]
-        number = 0
+    def _send(
+        self, files: _Files, as_owner: str | None, owner: str, dry_run: bool, source: contents.Source
+    ) -> None:
+        """Store the files of a submission that its owner lacks; in a thread."""
+        with self._connection() as database:
+            acts = _Acting(database, as_owner)
+            if dry_run:
+                contents.check_room(acts, owner, files.contents, files.job_bytes)
+            else:
+                contents.send(acts, owner, files.contents, files.job_bytes, source=source)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[Database]:
         # several threads take and put back: one at a time by the interpreter's own lock
         database = self._free.pop() if self._free else Database(self._conninfo, timeout_s=300)
         try:
-            with contextlib.suppress(_Unwanted), database.transaction():
-                if acting:
-                    database.run(calls.act_for(owner=owner))
-                database.run(calls.note_submission(owner=owner, key=key, cluster=cluster))
-                for line in kept:
-                    own = json.loads(line)["own"]
-                    # the first call makes the cluster
-                    part = common if number == 0 else None
-                    database.run(calls.submit_ads(common=part, procs=own, cluster=cluster))
-                    number += len(own)
-                (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
-                if dry_run:
-                    raise _Unwanted
+            yield database
         except BaseException:
             database.close()
             raise
         self._free.append(database)
+
+    def _put(self, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool) -> Json:
+        """Put what a child made of a submission into the queue; in a thread."""
+        with self._connection() as database:
+            common, number, now = self._put_jobs(database, kept, cluster, owner, key, acting, dry_run)
         state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
         of_queue = {
             "ClusterId": cluster,
-            "QDate": now["at"],
+            "QDate": now,
             "JobStatus": int(state),
-            "EnteredCurrentStatus": now["at"],
+            "EnteredCurrentStatus": now,
             "TotalSubmitProcs": number,
             "MyType": "Job",
         }
         return {"cluster": cluster, "count": number, "common": common | of_queue}
+
+    @staticmethod
+    def _put_jobs(
+        database: Database, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
+    ) -> tuple[Json, int, int]:
+        """The transaction that makes the cluster: its common ad, number of jobs, and moment."""
+        kept.seek(0)
+        common: Json = json.loads(kept.readline())["common"]
+        number = 0
+        with contextlib.suppress(_Unwanted), database.transaction():
+            if acting:
+                database.run(calls.act_for(owner=owner))
+            database.run(calls.note_submission(owner=owner, key=key, cluster=cluster))
+            for line in kept:
+                answer = json.loads(line)
+                if "own" in answer:
+                    # the first call makes the cluster
+                    part = common if number == 0 else None
+                    database.run(calls.submit_ads(common=part, procs=answer["own"], cluster=cluster))
+                    number += len(answer["own"])
+                elif "files" in answer and not dry_run:
+                    database.run(calls.add_job_files(cluster=cluster, files=answer["files"]))
+            (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
+            if dry_run:
+                raise _Unwanted
+        return common, number, now["at"]
+
+    def _source(self, account: Account) -> contents.Source:
+        """Chunks of the account's files, read by its child; for a thread."""
+        loop = asyncio.get_running_loop()
+
+        def read(path: str, numbers: Sequence[int]) -> Iterator[bytes]:
+            for n in numbers:
+                asked = self._children.ask(account, {"do": "read", "path": path, "n": n}, READ_S)
+                answer = asyncio.run_coroutine_threadsafe(asked, loop).result()
+                yield base64.b64decode(answer["data"])
+
+        return read
 
     async def _known(self, cluster: int, as_owner: str | None) -> Json:
         """The answer about a cluster that was made before."""
@@ -164,6 +229,46 @@ class Submitting:
             number = rows[0]["totalsubmitprocs"]
         of_queue = {"ClusterId": cluster, "TotalSubmitProcs": number, "MyType": "Job"}
         return {"cluster": cluster, "count": number, "common": common | of_queue}
+
+
+class _Acting:
+    """A database whose calls have one account's rights, each in a transaction of its own."""
+
+    def __init__(self, database: Database, owner: str | None) -> None:
+        self._database = database
+        self._owner = owner
+
+    def run(self, call: Call[T]) -> T:
+        with self._acting():
+            return self._database.run(call)
+
+    def carry(self, call: Call[T]) -> T:
+        with self._acting():
+            return self._database.carry(call)
+
+    @contextlib.contextmanager
+    def _acting(self) -> Iterator[None]:
+        with self._database.transaction():
+            if self._owner is not None:
+                self._database.run(calls.act_for(owner=self._owner))
+            yield
+
+
+class _Files:
+    """The contents of input files that a child's answers speak of."""
+
+    def __init__(self, kept: IO[bytes]) -> None:
+        self.contents: dict[str, contents.Content] = {}
+        self.job_bytes = 0
+        kept.seek(0)
+        for line in kept:
+            # most lines are jobs, and long
+            if line.startswith(b'{"content"'):
+                path, size, sha256, chunks = json.loads(line)["content"]
+                hashes = tuple(map(bytes.fromhex, chunks))
+                self.contents[path] = contents.Content(path, size, sha256, hashes)
+            elif line.startswith(b'{"job_bytes"'):
+                self.job_bytes = json.loads(line)["job_bytes"]
 
 
 async def _keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> None:

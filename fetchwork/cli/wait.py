@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.cli.transfer_data import retrieved, say
+from fetchwork.errors import InsufficientPrivilege
 from fetchwork.following.progress import Progress, follow
 from fetchwork.queue.remote import AnySession
 
@@ -67,8 +69,11 @@ def cli(
         done = progress.ended + stuck >= min(enough or progress.total, progress.total)
         if done:
             break
-    # an access point brings what its jobs leave by itself
-    brought = [] if progress.ended == 0 else retrieved(session, words)
+    brought = []
+    if progress.ended:
+        # who may only read waits, and brings nothing
+        with contextlib.suppress(InsufficientPrivilege):
+            brought = retrieved(session, words)
     counts = progress.counts()
     summary = {
         "jobs": progress.total,

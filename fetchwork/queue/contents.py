@@ -10,17 +10,17 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
 from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES
-from fetchwork.db.database import Database
+from fetchwork.db.calls import CHUNK_BYTES, Call
 from fetchwork.errors import SubmitError
 from fetchwork.queue.inputs import InputFile, Needed
 from fetchwork.queue.views import Json
 
-__all__ = ["Content", "Progress", "check_room", "described", "measured", "read_chunks", "send"]
+__all__ = ["Content", "Progress", "check_room", "described", "largest", "measured", "read_chunks", "send"]
 
+T = TypeVar("T")
 #: told how many bytes of how many are sent
 Progress: TypeAlias = Callable[[int, int], None]
 #: small contents travel together: so many bytes, so many of them
@@ -42,6 +42,14 @@ class Content:
     sha256: str
     #: of its chunks
     chunks: tuple[bytes, ...]
+
+
+class Runs(Protocol):
+    """What runs calls: a Database."""
+
+    def run(self, call: Call[T]) -> T: ...
+
+    def carry(self, call: Call[T]) -> T: ...
 
 
 class Source(Protocol):
@@ -87,10 +95,10 @@ def read_chunks(path: str, numbers: Sequence[int]) -> Iterator[bytes]:
 
 
 def send(
-    database: Database,
+    database: Runs,
     owner: str,
-    needs: Needed,
     contents: Mapping[str, Content],
+    job_bytes: int,
     *,
     source: Source = read_chunks,
     progress: Progress | None = None,
@@ -100,7 +108,7 @@ def send(
     Raises DatabaseRefused before a byte is sent where there is no room for them, SubmitError for a file that
     changes while it is sent.
     """
-    lacking = check_room(database, owner, needs, contents)
+    lacking = check_room(database, owner, contents, job_bytes)
     sending = _Sending(database, owner, source, sum(one.size for one in lacking), progress)
     sending.whole([one for one in lacking if one.size <= CHUNK_BYTES])
     for one in lacking:
@@ -108,10 +116,11 @@ def send(
             sending.in_chunks(one)
 
 
-def check_room(
-    database: Database, owner: str, needs: Needed, contents: Mapping[str, Content]
-) -> list[Content]:
-    """The contents that the owner lacks; raises DatabaseRefused where there is no room for them."""
+def check_room(database: Runs, owner: str, contents: Mapping[str, Content], job_bytes: int) -> list[Content]:
+    """The contents that the owner lacks; raises DatabaseRefused where there is no room for them.
+
+    ``job_bytes`` has the job with the most (``largest``).
+    """
     unique = list({(one.sha256, one.size): one for one in contents.values()}.values())
     if not unique:
         return []
@@ -120,13 +129,13 @@ def check_room(
             owner=owner,
             sha256s=[one.sha256 for one in unique],
             sizes=[one.size for one in unique],
-            job_bytes=_largest(needs, contents),
+            job_bytes=job_bytes,
         )
     )
     return [unique[n - 1] for n in numbers]
 
 
-def _largest(needs: Needed, contents: Mapping[str, Content]) -> int:
+def largest(needs: Needed, contents: Mapping[str, Content]) -> int:
     """Bytes of the files of the job with the most."""
 
     def bytes_of(files: Sequence[InputFile]) -> int:
@@ -161,7 +170,7 @@ def described(needs: Needed, contents: Mapping[str, Content]) -> Iterator[list[J
 
 class _Sending:
     def __init__(
-        self, database: Database, owner: str, source: Source, total: int, progress: Progress | None
+        self, database: Runs, owner: str, source: Source, total: int, progress: Progress | None
     ) -> None:
         self._database = database
         self._owner = owner

@@ -106,7 +106,9 @@ def put(
     # from here on the cluster is reserved: what the files take must not be one transaction with the rest
     contents = stored.measured(needs.paths())
     for left in reversed(range(_TRIES)):
-        stored.send(database, _owner_of(needs.jobs), needs, contents, progress=progress)
+        stored.send(
+            database, _owner_of(needs.jobs), contents, stored.largest(needs, contents), progress=progress
+        )
         try:
             with database.transaction():
                 return _put(database, cluster, needs, contents)
@@ -169,7 +171,8 @@ def check(
         cluster = database.run(calls.reserve_cluster())
         jobs = prepared(description, cluster=cluster, owner=owner, extra=extra)
         needs = inputs.needed(jobs, inputs.shared_directories())
-        stored.check_room(database, _owner_of(needs.jobs), needs, stored.measured(needs.paths()))
+        contents = stored.measured(needs.paths())
+        stored.check_room(database, _owner_of(needs.jobs), contents, stored.largest(needs, contents))
         _put(database, cluster, inputs.Needed(needs.jobs, [], {}), {})
         raise _Unwanted
 

@@ -1,0 +1,165 @@
+"""Files by way of an access point: read by a child of who submits, outputs brought back as their owner."""
+
+import hashlib
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from fetchwork.client.link import Link
+from fetchwork.db.calls import CHUNK_BYTES
+from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
+from tests.direct_queue import DirectQueue
+from tests.waiting import until
+
+LARGE = os.urandom(2 * CHUNK_BYTES + 3)
+WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"
+
+
+def ask(point: AccessPoint, op: str, **arguments: Any) -> Any:
+    with Link(str(point.socket)) as link:
+        return link.ask(op, **arguments)
+
+
+def submit(point: AccessPoint, account: str, text: str, **more: Any) -> Any:
+    key = os.urandom(8).hex()
+    return as_account(account, lambda: ask(point, "submit", **request(text, key=key, **more)))
+
+
+@pytest.fixture
+def home(directory: Path) -> Path:
+    """Iwd of nobody's, whose files nobody else may read."""
+    path = directory / "home"
+    path.mkdir()
+    (path / "a").write_bytes(b"a")
+    (path / "large").write_bytes(LARGE)
+    account = pwd.getpwnam("nobody")
+    for one in (path, path / "a", path / "large"):
+        if os.geteuid() == 0:
+            os.chown(one, account.pw_uid, account.pw_gid)
+        one.chmod(0o755 if one == path else 0o600)
+    return path
+
+
+def description(home: Path, *lines: str) -> str:
+    return "\n".join(
+        [
+            f"initialdir = {home}",
+            "executable = /bin/true",
+            "should_transfer_files = YES",
+            *lines,
+            "queue 2",
+            "",
+        ]
+    )
+
+
+def leave(slots: DirectQueue, outputs: dict[str, bytes]) -> str:
+    """A job of the queue runs and leaves files; its id."""
+    run = slots.started()
+    manifest = []
+    for name, data in outputs.items():
+        digest = hashlib.sha256(data).hexdigest()
+        manifest.append({"name": name, "size": len(data), "sha256": digest})
+        (begun,) = slots.call(
+            "begin_output", run_id=run.run_id, token=run.token, sha256=digest, size=len(data)
+        )
+        for n in range(-(-len(data) // CHUNK_BYTES)):
+            part = data[n * CHUNK_BYTES : (n + 1) * CHUNK_BYTES]
+            slots.of(run, "put_output_chunk", content_id=begun["content_id"], n=n, data=part)
+    assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
+    assert slots.finish(run) == "completed"
+    return run.job
+
+
+def test_inputs_are_read_as_the_account_that_submits(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    text = description(home, "transfer_input_files = a, large")
+    cluster = submit(point, "nobody", text)["cluster"]
+    rows = slots.rows("SELECT name, content_id FROM fetchwork.job_file WHERE cluster_id = %s", cluster)
+    assert {name: slots.value(WHOLE, content) for name, content in rows} == {
+        **{"a": b"a", "large": LARGE},
+        "condor_exec.exe": Path("/bin/true").read_bytes(),
+    }
+    assert slots.value("SELECT DISTINCT owner FROM fetchwork.content") == "nobody"
+    assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ->> 'FetchWorkFiles' = 'sandbox'") == 2
+    with pytest.raises(RefusedError, match="cannot open input '.*/home/a': Permission denied"):
+        submit(point, "daemon", text)
+    # once for its owner, and nothing of it for another
+    again = submit(point, "nobody", text)["cluster"]
+    assert again != cluster
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 3
+
+
+def test_a_limit_is_said_and_a_trial_sends_nothing(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    text = description(home, "transfer_input_files = large", "transfer_executable = false")
+    trial = {**request(text, key="trial"), "dry_run": True}
+    assert as_account("nobody", lambda: ask(point, "submit", **trial))["count"] == 2
+    slots.set("max_file_bytes", 1000)
+    with pytest.raises(RefusedError, match="allowed: 1000"):
+        submit(point, "nobody", text)
+    with pytest.raises(RefusedError, match="allowed: 1000"):
+        as_account("nobody", lambda: ask(point, "submit", **trial))
+    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+
+
+def test_what_a_job_left_comes_back_by_itself_as_its_owner(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    submit(point, "nobody", description(home, "output = out", 'transfer_output_remaps = "r=s"'))
+    leave(slots, {"_condor_stdout": b"hello", "r": LARGE})
+    until(
+        lambda: slots.value("SELECT count(*) FROM fetchwork.content WHERE run_id IS NOT NULL") == 0,
+        "the outputs",
+    )
+    assert ((home / "out").read_bytes(), (home / "s").read_bytes()) == (b"hello", LARGE)
+    assert {(home / name).owner() for name in ("out", "s")} == {"nobody"}
+    assert {path.name for path in home.iterdir()} == {"a", "large", "out", "s"}
+    assert point.status()["outputs_brought"] == 1
+
+
+def test_one_whose_files_cannot_be_written_is_in_nobody_s_way_and_tried_again(
+    point: AccessPoint, slots: DirectQueue, home: Path, directory: Path
+) -> None:
+    submit(point, "nobody", description(home, "output = /root/out"))
+    job = leave(slots, {"_condor_stdout": b"hello"})
+    leave(slots, {"fine": b"1", "large2": LARGE})
+    until((home / "large2").exists, "the other job's outputs")
+    brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
+    assert brought[0]["problem"] == "writing to file /root/out: (errno 13) Permission denied"
+    assert brought[0]["errno"] == 13
+    # another's job is not there, and root has none
+    assert as_account("daemon", lambda: ask(point, "retrieve", jobs=[job])) == []
+    assert ask(point, "retrieve", jobs=None) == []
+    slots.connection.execute(
+        "UPDATE fetchwork.cluster SET ad = ad || %s", [Jsonb({"Out": str(directory / "home/now")})]
+    )
+    slots.connection.execute("UPDATE fetchwork.job_history SET ad = ad - 'Out'")
+    brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
+    assert [(one["files"], one["problem"]) for one in brought] == [(1, None)]
+    assert (home / "now").read_bytes() == b"hello"
+
+
+def test_an_access_point_that_is_killed_over_it_brings_the_same(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    submit(point, "nobody", description(home))
+    point.kill()
+    leave(slots, {"out": LARGE})
+    # as one that was killed over it left it
+    (home / ".out.fetchwork-1").write_bytes(b"half")
+    os.chown(
+        home / ".out.fetchwork-1", *[getattr(pwd.getpwnam("nobody"), name) for name in ("pw_uid", "pw_gid")]
+    )
+    point.start()
+    until((home / "out").exists, "the outputs")
+    assert (home / "out").read_bytes() == LARGE
+    until(lambda: point.status()["outputs_brought"] == 1, "the acknowledgement")
+    assert not (home / ".out.fetchwork-1").exists()
