@@ -87,7 +87,7 @@ def test_inputs_are_read_as_the_account_that_submits(
     }
     assert slots.value("SELECT DISTINCT owner FROM fetchwork.content") == "nobody"
     assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ->> 'FetchWorkFiles' = 'sandbox'") == 2
-    with pytest.raises(RefusedError, match="cannot open input '.*/home/a': Permission denied"):
+    with pytest.raises(RefusedError, match=r"cannot open input '.*/home/a': Permission denied"):
         submit(point, "daemon", text)
     # once for its owner, and nothing of it for another
     again = submit(point, "nobody", text)["cluster"]
