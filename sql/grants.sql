@@ -64,6 +64,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.parse_job_id,
     fetchwork.integer_of,
     fetchwork.memory_use,
+    fetchwork.dag_counts,
     fetchwork.default_attributes,
     fetchwork.is_expression,
     fetchwork.attribute_of,

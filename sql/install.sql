@@ -44,6 +44,7 @@
 \ir functions/values/number_of.sql
 \ir functions/values/integer_of.sql
 \ir functions/values/memory_use.sql
+\ir functions/values/dag_counts.sql
 \ir functions/values/proves.sql
 
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.

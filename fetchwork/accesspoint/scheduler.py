@@ -37,7 +37,7 @@ from fetchwork.accesspoint.children import Account, ChildEnded, Children, receiv
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.client import wire
 from fetchwork.condor import directory
-from fetchwork.dag import environment, programs
+from fetchwork.dag import environment, programs, status
 from fetchwork.db import calls
 from fetchwork.db.calls import SchedulerClaim, SchedulerRun
 from fetchwork.db.pool import AsyncDatabase
@@ -284,15 +284,30 @@ class SchedulerJobs:
         event(log, logging.INFO, "job_started", job=f"{claim.cluster_id}.{claim.proc_id}", pid=run.pid)
         if self._stopping:
             self._evict(run)
-        try:
-            report = (await received(run.link))["ended"]
-        except (EOFError, ConnectionError):
-            report = {"JobPid": run.pid, "VacateReason": "its supervisor was killed"}
+        report = await self._ended(run)
         evicted = run.evicting or "ExitBySignal" not in report
         if evicted:
             report = {name: report[name] for name in report if not name.startswith("Exit")}
         await self._finish(claim, account, "evict" if evicted else "exit", report)
         event(log, logging.INFO, "job_ended", job=f"{claim.cluster_id}.{claim.proc_id}", evicted=evicted)
+
+    async def _ended(self, run: _Run) -> Json:
+        """Pass on how far a DAG is, until the job has ended; its report."""
+        assert run.link is not None
+        while True:
+            try:
+                told = await received(run.link)
+            except (EOFError, ConnectionError):
+                return {"JobPid": run.pid, "VacateReason": "its supervisor was killed"}
+            if "ended" in told:
+                report: Json = told["ended"]
+                return report
+            # without its pid, which would say that it knows of an end that was asked for
+            beat = {"JobState": "Running", **told["status"]}
+            with contextlib.suppress(*NOT_NOW):
+                await self._database.run(
+                    calls.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report=beat)
+                )
 
     def _request(self, claim: SchedulerClaim) -> Json:
         """What the supervisor starts; raises FetchworkError for an ad that says nothing that can be."""
@@ -325,6 +340,7 @@ class SchedulerJobs:
             "dagman": dagman,
             "lock": environment.lock_file(arguments) if dagman else None,
             "run": str(claim.run_id),
+            "dag_log": status.log_file(asked) if dagman else None,
         }
 
     async def _end(self, run: _Run, requested: str) -> None:

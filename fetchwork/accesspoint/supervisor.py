@@ -25,13 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.client import wire
-from fetchwork.dag import dagrun
+from fetchwork.dag import dagrun, status
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 #: where the access point has gone, a job has so long after its signal
 LAST_S = 20.0
+#: between two looks at how far a DAG is
+STATUS_S = 1.0
 
 Json = dict[str, Any]
 
@@ -54,7 +56,8 @@ def supervise(link: socket.socket) -> None:
         _tell(link, {"problem": f"cannot start it: '{subject}': {reason}"})
         return
     _tell(link, {"started": job.pid})
-    result = _watched(link, job, int(request["kill_signal"]))
+    follower = None if request["dag_log"] is None else status.Follower(request["dag_log"])
+    result = _watched(link, job, int(request["kill_signal"]), follower)
     result["JobDuration"] = time.monotonic() - began
     _end_all()
     os.write(descriptors[0], json.dumps(result).encode() + b"\n")
@@ -103,8 +106,10 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
         )
 
 
-def _watched(link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int) -> Json:
-    """Pass signals on until the job has ended; what it ended with."""
+def _watched(
+    link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int, follower: status.Follower | None
+) -> Json:
+    """Pass signals on, and tell how far a DAG is, until the job has ended; what it ended with."""
     handle = os.pidfd_open(job.pid)
     poll = select.poll()
     poll.register(handle, select.POLLIN)
@@ -112,8 +117,10 @@ def _watched(link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int
     last: float | None = None
     abandoned = False
     while True:
-        left = None if last is None else max(0.0, last - time.monotonic()) * 1000
-        ready = dict(poll.poll(left))
+        left = None if follower is None else STATUS_S
+        if last is not None:
+            left = max(0.0, last - time.monotonic())
+        ready = dict(poll.poll(None if left is None else left * 1000))
         if handle in ready:
             break
         if link.fileno() in ready:
@@ -129,11 +136,15 @@ def _watched(link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int
         elif last is not None:
             _send(handle, signal.SIGKILL)
             last = None
-    _, status, usage = os.wait4(job.pid, 0)
+        elif follower is not None and (news := follower.news()) is not None:
+            _tell(link, {"status": news})
+    _, ended, usage = os.wait4(job.pid, 0)
     # Popen must not wait for it
-    job.returncode = os.waitstatus_to_exitcode(status)
+    job.returncode = os.waitstatus_to_exitcode(ended)
     os.close(handle)
     used = {"JobPid": job.pid, "RemoteUserCpu": usage.ru_utime, "RemoteSysCpu": usage.ru_stime}
+    if follower is not None:
+        used |= follower.news() or {}
     if abandoned:
         # it did not end by itself
         return {**used, "VacateReason": "its access point ended"}

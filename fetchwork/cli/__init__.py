@@ -34,6 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "runs": "Show every run of a job.",
         "tail": "Show the end of a job's stdout and stderr.",
         "transfer-data": "Bring the output files of ended jobs to where the jobs were submitted.",
+        "dag": "DAGs, run by HTCondor's condor_dagman over the queue.",
     },
     "Following": {
         "watch": "Show the queue and keep it up to date.",

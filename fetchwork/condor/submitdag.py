@@ -6,10 +6,10 @@ What can't be run here is refused before anything is written or submitted.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fetchwork.condor import directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.dag import check, environment, programs
 from fetchwork.errors import one_line
@@ -26,28 +26,31 @@ _VALUED = (
 def main(run: Invocation) -> int:
     """Run the command; returns only where it can't."""
     words = list(run.argv[1:])
-    if any(word.lower() in ("-r", "-remote") for word in words):
-        run.complain("ERROR: -remote is not supported: the DAG runs on the host where it is submitted\n")
-        return 1
-    own = programs.program("condor_submit_dag", run.environment)
-    version: int | None = None
-    found: list[str] = []
-    for name in files(words):
-        path = Path(run.directory, name)
-        if not path.is_file():
-            # HTCondor's own says that best
-            continue
-        version = programs.major_version(run.environment) if version is None else version
-        found += check.problems(path, version)
+    found = refusals(words, run.environment, Path(run.directory))
     for problem in found:
         run.complain(f"ERROR: {one_line(problem)}\n")
     if found:
         return 1
+    own = programs.program("condor_submit_dag", run.environment)
     run.stdout.flush()
     run.stderr.flush()
     os.chdir(run.directory)
-    asked = environment.of_submit_dag(run.environment, directory.made())
+    # the kernel names the file of a script as it was found
+    commands = Path(sys.argv[0]).absolute().parent
+    asked = environment.of_submit_dag(run.environment, commands)
     return os.execve(own, [str(own), *words], asked)  # noqa: S606 - it does not return
+
+
+def refusals(words: Sequence[str], variables: Mapping[str, str], directory: Path) -> list[str]:
+    """Why the DAGs that the words of a condor_submit_dag name can't be run here; raises FetchworkError."""
+    if any(word.lower() in ("-r", "-remote") for word in words):
+        return ["-remote is not supported: the DAG runs on the host where it is submitted"]
+    paths = [path for name in files(words) if (path := directory / name).is_file()]
+    # of the others HTCondor's own says best what is wrong with them
+    if not paths:
+        return []
+    version = programs.major_version(variables)
+    return [problem for path in paths for problem in check.problems(path, version)]
 
 
 def files(words: Sequence[str]) -> list[str]:

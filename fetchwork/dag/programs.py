@@ -37,7 +37,13 @@ def major_version(environment: Mapping[str, str]) -> int:
     dagman = program("condor_dagman", environment)
     ended = subprocess.run(
         [dagman, "-version"],
-        env={**environment, "CONDOR_CONFIG": environment.get("CONDOR_CONFIG", "ONLY_ENV")},
+        env={
+            **environment,
+            "CONDOR_CONFIG": environment.get("CONDOR_CONFIG", "ONLY_ENV"),
+            # else it begins a log where it stands
+            "_CONDOR_DAGMAN_LOG": os.devnull,
+        },
+        cwd="/",
         capture_output=True,
         text=True,
         check=False,

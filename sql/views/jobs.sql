@@ -41,8 +41,11 @@ SELECT
     c.ad || j.ad AS ad,
     -- what all jobs of its cluster have in common
     c.ad AS cluster_ad,
-    -- what came of its life, and has no column; the memory that a running job uses
-    CASE WHEN r.usage IS NULL THEN j.facts ELSE j.facts || fetchwork.memory_use(r.usage) END AS facts
+    -- what came of its life, and has no column; the memory that a running job uses, the nodes of a running DAG
+    CASE
+        WHEN r.usage IS NULL THEN j.facts
+        ELSE j.facts || fetchwork.memory_use(r.usage) || fetchwork.dag_counts(r.usage)
+    END AS facts
 FROM fetchwork.job AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
 JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id

@@ -177,6 +177,20 @@ class Queue(Side):
             return None
         return -1 if found[0][0] == 3 else found[0][1]
 
+    def fetchwork(self, directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        python = str(self.pool.machine.venv / "bin/python")
+        return self.run(directory, python, "-m", "fetchwork", *words, PYTHONPATH="/opt/fetchwork/src")
+
+    def status(self, cluster: int) -> int | None:
+        """JobStatus of a job in the queue."""
+        found = self.rows("SELECT job_status FROM fetchwork.job WHERE cluster_id = %s", cluster)
+        return found[0][0] if found else None
+
+    def clusters(self, cluster: int) -> list[int]:
+        """The clusters of a DAG's nodes."""
+        statement = "SELECT cluster_id FROM fetchwork.cluster WHERE ad -> 'DAGManJobId' = %s::text::jsonb"
+        return [found for (found,) in self.rows(statement, str(cluster))]
+
     def nodes(self, cluster: int) -> list[str]:
         """The nodes of a DAG whose jobs were submitted, once for each."""
         return [
@@ -226,7 +240,13 @@ class Dag:
     @property
     def tail(self) -> str:
         path = self.directory / "x.dag.dagman.out"
-        return path.read_text()[-3000:] if path.exists() else "no dagman.out"
+        if not path.exists():
+            return "no dagman.out"
+        noise = ("Statistics", "deferrals", "===", "---")
+        lines = [line for line in path.read_text().splitlines() if not any(word in line for word in noise)]
+        errors = self.directory / "x.dag.lib.err"
+        said = errors.read_text()[-2000:] if errors.exists() else ""
+        return "\n".join([line[:200] for line in lines[-60:]] + ["stderr:", said])
 
     def noted(self, name: str = "order") -> list[str]:
         """What its nodes and scripts noted."""

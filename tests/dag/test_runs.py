@@ -1,22 +1,259 @@
-"""DAGs run over the queue by HTCondor's own condor_dagman."""
+"""What happens to a DAG on its way: held, removed, halted, killed, rescued, looked at."""
 
-from tests.dag.sides import Queue, Schedd
+import json
+import signal
+from collections import Counter
+from pathlib import Path
 
-DIAMOND = """\
-JOB A node.sub
-JOB B node.sub
-JOB C node.sub
-JOB D node.sub
-PARENT A CHILD B C
-PARENT B C CHILD D
-"""
+import pytest
+
+from fetchwork.process import Process, processes
+from tests.dag.cases import SERIAL, nodes
+from tests.dag.sides import Dag, Point, Queue, Schedd, Side
+from tests.waiting import until
+
+# notes its name, and ends when the file "go" is there
+WAITING = "#!/bin/sh\necho $1 >> order\nuntil [ -e go ]; do sleep 0.1; done\n"
+WAITS = {"waits": WAITING, "waits.sub": "executable = waits\narguments = $(JOB)\n"
+         "transfer_executable = false\nshould_transfer_files = IF_NEEDED\nqueue\n"}  # fmt: skip
 
 
-def test_a_diamond_runs_in_its_order(queue: Queue, schedd: Schedd) -> None:
-    theirs = schedd.start(DIAMOND)
-    ours = queue.start(DIAMOND)
-    assert ours.wait() == 0, ours.tail
-    assert ours.noted()[0] == "A"
-    assert sorted(ours.noted()[1:3]) == ["B", "C"]
-    assert ours.noted()[3:] == ["D"]
-    assert theirs.wait() == 0, theirs.tail
+def dagman(dag: Dag) -> Process:
+    """The condor_dagman of a DAG, once there is one."""
+    found: list[Process] = []
+
+    def there() -> bool:
+        found[:] = [
+            one
+            for one in processes()
+            if one.name == "condor_dagman" and one.works_in(dag.directory) and one.alive
+        ]
+        return bool(found)
+
+    until(there, f"condor_dagman of {dag.directory}")
+    return found[0]
+
+
+def go(dag: Dag) -> None:
+    (dag.directory / "go").touch()
+
+
+def test_killed_in_the_middle_it_recovers_and_submits_no_node_twice(queue: Queue) -> None:
+    names = [f"N{number}" for number in range(20)]
+    text = "JOB A waits.sub\n" + "".join(f"JOB {name} node.sub\nPARENT A CHILD {name}\n" for name in names)
+    text += "SCRIPT POST A script 0 post $RETURN\n"
+    dag = queue.start(text, files=WAITS)
+    until(lambda: dag.noted() == ["A"], "the first node")
+    for _ in range(2):
+        process = dagman(dag)
+        process.signal(signal.SIGKILL)
+        until(lambda process=process: not process.alive)  # type: ignore[misc]
+    go(dag)
+    assert dag.wait() == 0, dag.tail
+    assert "RECOVERY" in (dag.directory / "x.dag.dagman.out").read_text()
+    assert Counter(dag.noted()) == Counter(["A", "post 0", *names])
+    assert Counter(queue.nodes(dag.cluster)) == Counter(["A", *names])
+
+
+def test_a_dag_outlives_its_access_point(queue: Queue, point: Point) -> None:
+    text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\n"
+    dag = queue.start(text, files=WAITS)
+    until(lambda: dag.noted() == ["A"], "the first node")
+    first = dagman(dag)
+    point.kill()
+    point.start()
+    until(lambda: not first.alive, "the end of the first condor_dagman")
+    assert dagman(dag) != first
+    go(dag)
+    assert dag.wait() == 0, dag.tail
+    assert dag.noted() == ["A", "B"]
+    assert queue.nodes(dag.cluster) == ["A", "B"]
+
+
+REMOVED = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\nFINAL F node.sub\n"
+REMOVED += "SCRIPT PRE F script 0 final $DAG_STATUS\n"
+
+
+def _removed(side: Side) -> tuple[int | None, list[str], list[str] | None]:
+    dag = side.start(REMOVED, files=WAITS)
+    until(lambda: dag.noted() == ["A"], "the first node")
+    until(lambda: "ULOG_EXECUTE" in (dag.directory / "x.dag.dagman.out").read_text(), "its event")
+    ended = side.run(dag.directory, "condor_rm", str(dag.cluster))
+    assert ended.returncode == 0, ended.stderr
+    return dag.wait(), dag.noted(), dag.rescue()
+
+
+def test_a_removed_dag_runs_its_final_node_and_leaves_a_rescue_file(queue: Queue, schedd: Schedd) -> None:
+    assert _removed(queue) == _removed(schedd)
+
+
+def test_a_dag_that_is_removed_while_it_is_held_takes_its_nodes_with_it(queue: Queue) -> None:
+    dag = queue.start("JOB A waits.sub\nJOB B waits.sub\n", files=WAITS)
+    until(lambda: sorted(dag.noted()) == ["A", "B"], "the nodes")
+    process = dagman(dag)
+    assert queue.fetchwork(dag.directory, "dag", "hold", str(dag.cluster)).returncode == 0
+    until(lambda: not process.alive, "the end of condor_dagman")
+    until(lambda: queue.status(dag.cluster) == 5, "Held")
+    assert [queue.status(node) for node in queue.clusters(dag.cluster)] == [2, 2]
+    assert queue.fetchwork(dag.directory, "dag", "rm", str(dag.cluster)).returncode == 0
+    until(lambda: {queue.status(node) for node in queue.clusters(dag.cluster)} == {None}, "the nodes' end")
+
+
+def test_a_held_dag_goes_on_where_it_was(queue: Queue) -> None:
+    dag = queue.start("JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\n", files=WAITS)
+    until(lambda: dag.noted() == ["A"], "the first node")
+    queue.fetchwork(dag.directory, "dag", "hold", str(dag.cluster))
+    until(lambda: queue.status(dag.cluster) == 5, "Held")
+    go(dag)
+    until(lambda: {queue.status(node) for node in queue.clusters(dag.cluster)} == {None}, "the node's end")
+    ended = queue.fetchwork(dag.directory, "dag", "release", str(dag.cluster))
+    assert ended.returncode == 0, ended.stderr
+    assert dag.wait() == 0, dag.tail
+    assert dag.noted() == ["A", "B"]
+
+
+def _rescued(side: Side) -> list[object]:
+    """A DAG fails, is mended, and is submitted again."""
+    text = nodes("ABCD", 'PARENT A CHILD B C\nPARENT B C CHILD D\nRETRY C 1\nVARS B status="$(broken:0)"\n')
+    dag = side.start(text.replace("$(broken:0)", "3"), *SERIAL)
+    found: list[object] = [dag.wait(), dag.noted(), dag.rescue()]
+    path = dag.directory / "x.dag"
+    path.write_text(text.replace("$(broken:0)", "0"))
+    again = side.submit(dag.directory, *SERIAL)
+    return [*found, again.wait(), again.noted(), again.rescue(2)]
+
+
+def test_what_is_left_of_a_failed_dag_runs_from_its_rescue_file(queue: Queue, schedd: Schedd) -> None:
+    ours = _rescued(queue)
+    assert ours == _rescued(schedd)
+    assert ours[0] == 1
+    assert ours[3] == 0
+
+
+def test_a_dag_is_rescued_by_its_number(queue: Queue) -> None:
+    dag = queue.start(nodes("AB", 'VARS B status="3"\n'), *SERIAL)
+    assert dag.wait() == 1, dag.tail
+    (dag.directory / "x.dag").write_text(nodes("AB"))
+    ended = queue.fetchwork(dag.directory, "dag", "rescue", str(dag.cluster))
+    assert ended.returncode == 0, ended.stderr
+    again = Dag(queue, dag.directory, int(ended.stdout.split("submitted to cluster ")[1].split(".")[0]))
+    assert again.wait() == 0, again.tail
+    assert again.noted() == ["A", "B", "B"]
+
+
+def _node_status(side: Side) -> list[list[str]]:
+    text = nodes("ABC", 'VARS B status="1"\nPARENT A CHILD B\nPARENT B CHILD C\nNODE_STATUS_FILE status 1\n')
+    dag = side.start(text, *SERIAL)
+    assert dag.wait() == 1, dag.tail
+    lines = (dag.directory / "status").read_text().splitlines()
+    return [
+        [
+            line.strip()
+            for line in lines
+            if line.strip().startswith(("Node =", "NodeStatus", "Nodes", "DagStatus"))
+        ]
+    ]
+
+
+def test_the_node_status_file_says_the_same(queue: Queue, schedd: Schedd) -> None:
+    assert _node_status(queue) == _node_status(schedd)
+
+
+def _saved(side: Side) -> list[object]:
+    dag = side.start(nodes("ABC", "PARENT A CHILD B\nPARENT B CHILD C\nSAVE_POINT_FILE B\n"), *SERIAL)
+    found: list[object] = [dag.wait(), dag.noted()]
+    again = side.submit(dag.directory, *SERIAL, "-load_save", "B-x.dag.save", "-update_submit")
+    return [*found, again.wait(), again.noted()]
+
+
+def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
+    ours = _saved(queue)
+    assert ours == _saved(schedd)
+    assert ours[3] == ["A", "B", "C", "B", "C"]
+
+
+def _halted(side: Side) -> list[object]:
+    """Halted while its first node runs: its POST script runs, and no other node until the halt is over."""
+    text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\nSCRIPT POST A script 0 post\n"
+    dag = side.start(text, files=WAITS)
+    until(lambda: dag.noted() == ["A"], "the first node")
+    halt = dag.directory / "x.dag.halt"
+    halt.touch()
+    until(lambda: "DAG is halted" in (dag.directory / "x.dag.dagman.out").read_text(), "the halt")
+    go(dag)
+    until(lambda: dag.noted() == ["A", "post"], "the POST script")
+    found: list[object] = [dag.noted()]
+    halt.unlink()
+    return [*found, dag.wait(), dag.noted()]
+
+
+def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd) -> None:
+    ours = _halted(queue)
+    assert ours == _halted(schedd)
+    assert ours == [["A", "post"], 0, ["A", "post", "B"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("JOB A node.sub\nPROVISIONER P node.sub\n", "x.dag:2: PROVISIONER can't be honoured"),
+        ("JOB A {\nexecutable = node\n}\n", "x.dag:1: JOB with its description inline needs HTCondor 24"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(
+    queue: Queue, text: str, refusal: str
+) -> None:
+    directory = queue.write(text)
+    before = sorted(directory.iterdir())
+    ended = queue.run(directory, "condor_submit_dag", "x.dag")
+    assert ended.returncode == 1
+    assert refusal in ended.stderr
+    assert sorted(directory.iterdir()) == before
+
+
+def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
+    submit = "executable = node\ntransfer_executable = false\ncron_minute = 5\nqueue\n"
+    dag = queue.start("JOB A bad.sub\n", files={"bad.sub": submit})
+    assert dag.wait() == 1
+    out = (dag.directory / "x.dag.dagman.out").read_text()
+    assert out.count("condor_submit JOB=A") == 1
+    assert "CronMinute" in out
+
+
+def test_a_dag_can_be_looked_at(queue: Queue) -> None:
+    dag = queue.start(
+        "JOB A node.sub\nJOB B waits.sub\nJOB C node.sub\nPARENT A CHILD B\nPARENT B CHILD C\n", files=WAITS
+    )
+    until(lambda: dag.noted() == ["A", "B"], "the second node")
+    seen: list[dict[str, object]] = []
+
+    def second() -> bool:
+        ended = queue.fetchwork(dag.directory, "dag", "status", str(dag.cluster), "--json")
+        assert ended.returncode == 0, ended.stderr
+        seen[:] = json.loads(ended.stdout)
+        return seen[0].get("DAG_NodesDone") == 1 and seen[0].get("DAG_NodesQueued") == 1
+
+    until(second, "the counts")
+    assert seen[0]["DAG_NodesTotal"] == 3
+    table = queue.fetchwork(dag.directory, "dag", "status").stdout
+    assert "x.dag" in table
+    batch = queue.run(dag.directory, "condor_q", "-dag", "-nobatch").stdout
+    assert "|-B" in batch, batch
+    drawn = queue.fetchwork(dag.directory, "dag", "draw", str(dag.cluster), "-o", "x.svg")
+    assert drawn.returncode == 0, drawn.stderr
+    picture = (dag.directory / "x.svg").read_text()
+    assert picture.count("<rect") == 3
+    assert ">done" in picture
+    assert ">running" in picture
+    assert ">waits" in picture
+    go(dag)
+    assert dag.wait() == 0, dag.tail
+    ended = queue.fetchwork(dag.directory, "dag", "status", str(dag.cluster), "--json")
+    assert json.loads(ended.stdout)[0]["DAG_NodesDone"] == 3
+
+
+def test_dag_run_shows_the_dag_to_its_end(queue: Queue) -> None:
+    directory: Path = queue.write(nodes("AB", 'PARENT A CHILD B\nVARS B status="4"\n'))
+    ended = queue.fetchwork(directory, "dag", "run", "x.dag")
+    assert ended.returncode == 1, ended.stderr
+    assert "failed, exit 1: 1 done, 1 failed of 2 nodes" in ended.stdout

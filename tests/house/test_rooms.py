@@ -79,6 +79,7 @@ ROOMS: dict[str, set[str]] = {
             "classad",
             "client",
             "config",
+            "dag",
             "condor",
             "db",
             "deploy",

@@ -18,6 +18,7 @@ BEGIN ATOMIC
             'CommittedTime', CASE WHEN run_facts.outcome = 'completed' THEN ran.seconds::bigint END
         )
         || fetchwork.memory_use(used)
+        || fetchwork.dag_counts(used)
         || jsonb_build_object(
             'BlockReads', fetchwork.integer_of(used -> 'BlockReads'),
             'BlockWrites', fetchwork.integer_of(used -> 'BlockWrites'),

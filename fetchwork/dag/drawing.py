@@ -1,0 +1,71 @@
+"""A DAG as a picture: SVG with a box for each node, its state, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from fetchwork.dag.graph import Graph
+
+#: state -> colour of its boxes
+COLOURS = {
+    "waits": "#e8e8e8",
+    "idle": "#fff2b3",
+    "running": "#b3d9ff",
+    "done": "#bfe5bf",
+    "failed": "#f5b5b5",
+    "held": "#e0c6f0",
+    "removed": "#d0d0d0",
+}
+_WIDTH, _HEIGHT = 150, 40
+_ACROSS, _DOWN = 170, 80
+_MARGIN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A key of ``COLOURS``, and seconds that its last job ran; None where it has not."""
+
+    state: str
+    seconds: float | None = None
+
+
+def svg(graph: Graph, states: Mapping[str, NodeState], title: str) -> str:
+    """The picture, as text."""
+    layers = graph.layers()
+    widest = max((len(layer) for layer in layers), default=1)
+    width = widest * _ACROSS + 2 * _MARGIN
+    height = len(layers) * _DOWN + 2 * _MARGIN + 20
+    places = {
+        node: (
+            _MARGIN + (width - 2 * _MARGIN - len(layer) * _ACROSS) // 2 + column * _ACROSS,
+            _MARGIN + 20 + row * _DOWN,
+        )
+        for row, layer in enumerate(layers)
+        for column, node in enumerate(layer)
+    }
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif"'
+        ' font-size="12">',
+        f'<text x="{_MARGIN}" y="{_MARGIN}">{escape(title)}</text>',
+    ]
+    for parent, child in sorted(graph.edges):
+        (x1, y1), (x2, y2) = places[parent], places[child]
+        way = f"M{x1 + _WIDTH // 2},{y1 + _HEIGHT} L{x2 + _WIDTH // 2},{y2}"
+        lines.append(f'<path d="{way}" stroke="#888" fill="none"/>')
+    for node, (x, y) in places.items():
+        state = states.get(node, NodeState("waits"))
+        took = "" if state.seconds is None else f", {state.seconds:.0f} s"
+        box = f'x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"'
+        lines += [
+            f"<g><title>{escape(node)}</title>",
+            f'<rect {box} fill="{COLOURS[state.state]}" stroke="#444"/>',
+            f'<text x="{x + 6}" y="{y + 16}">{escape(_short(node))}</text>',
+            f'<text x="{x + 6}" y="{y + 32}" fill="#444">{state.state}{took}</text></g>',
+        ]
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 22 else f"{name[:10]}…{name[-11:]}"

@@ -1,0 +1,100 @@
+"""The nodes of a DAG and which wait for which, as far as its files say it; for people to look at.
+
+What runs is decided by condor_dagman, not here: pins, joins and the like are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fetchwork.dag.check import Command, commands
+
+_NODES = {"JOB", "FINAL", "PROVISIONER", "SERVICE"}
+
+
+@dataclass
+class Graph:
+    """Nodes in the order of the file, and edges from parent to child."""
+
+    nodes: list[str] = field(default_factory=list)
+    edges: set[tuple[str, str]] = field(default_factory=set)
+    final: str | None = None
+
+    def layers(self) -> list[list[str]]:
+        """The nodes by the longest way to them; those on a circle come last, the final node behind all."""
+        parents: dict[str, set[str]] = {node: set() for node in self.nodes}
+        for parent, child in self.edges:
+            parents[child].add(parent)
+        left = [node for node in self.nodes if node != self.final]
+        found: list[list[str]] = []
+        done: set[str] = set()
+        while left:
+            layer = [node for node in left if parents[node] <= done] or left
+            found.append(layer)
+            done.update(layer)
+            left = [node for node in left if node not in done]
+        return [*found, [self.final]] if self.final is not None else found
+
+
+def read(path: Path) -> Graph:
+    """The graph of a DAG file; raises OSError."""
+    graph = Graph()
+    _add(graph, path, path.parent, "", frozenset())
+    known = set(graph.nodes)
+    graph.edges = {edge for edge in graph.edges if known.issuperset(edge)}
+    return graph
+
+
+def _add(
+    graph: Graph, path: Path, base: Path, prefix: str, within: frozenset[Path]
+) -> tuple[set[str], set[str]]:
+    """Add the nodes of a file; its initial and its terminal nodes, to which a splice's edges go."""
+    own: list[str] = []
+    ends: dict[str, tuple[set[str], set[str]]] = {}
+    for command in _with_included(path, base, within):
+        words = command.words
+        if command.name in _NODES and len(words) > 1:
+            own.append(prefix + words[1])
+            if command.name == "FINAL":
+                graph.final = prefix + words[1]
+        elif command.name == "SUBDAG" and len(words) > 2:
+            own.append(prefix + words[2])
+        elif command.name == "SPLICE" and len(words) > 2:
+            upper = [word.upper() for word in words]
+            folder = base / words[upper.index("DIR") + 1] if "DIR" in upper[:-1] else base
+            inner = folder / words[2]
+            if inner.is_file() and inner.resolve() not in within:
+                seen = within | {path.resolve()}
+                ends[prefix + words[1]] = _add(graph, inner, folder, f"{prefix}{words[1]}+", seen)
+    graph.nodes += own
+    mine: set[tuple[str, str]] = set()
+    for command in _with_included(path, base, within):
+        if command.name != "PARENT":
+            continue
+        upper = [word.upper() for word in command.words]
+        if "CHILD" not in upper:
+            continue
+        middle = upper.index("CHILD")
+        for parent in (prefix + word for word in command.words[1:middle]):
+            for child in (prefix + word for word in command.words[middle + 1 :]):
+                for one in ends[parent][1] if parent in ends else {parent}:
+                    mine |= {(one, other) for other in (ends[child][0] if child in ends else {child})}
+    graph.edges |= mine
+    inside = {node for pair in ends.values() for part in pair for node in part}
+    members = {*own, *inside} - {graph.final}
+    return (
+        {node for node in members if not any(child == node for _, child in graph.edges)},
+        {node for node in members if not any(parent == node for parent, _ in graph.edges)},
+    )
+
+
+def _with_included(path: Path, base: Path, within: frozenset[Path]) -> Iterator[Command]:
+    for command in commands(path):
+        if command.name == "INCLUDE" and len(command.words) > 1:
+            inner = base / command.words[1]
+            if inner.is_file() and inner.resolve() not in within and inner.resolve() != path.resolve():
+                yield from _with_included(inner, base, within | {path.resolve()})
+        else:
+            yield command

@@ -1,0 +1,162 @@
+"""What is read of DAG files, of condor_dagman's log and of a job's arguments, without a DAG that runs."""
+
+from pathlib import Path
+
+import pytest
+
+from fetchwork.accesspoint import jobargs
+from fetchwork.condor.submitdag import files
+from fetchwork.dag import check, dagrun, environment, graph, status
+from fetchwork.dag.drawing import NodeState, svg
+from fetchwork.errors import ClassAdError
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a b", ["a", "b"]),
+        ("'a b' c", ["a b", "c"]),
+        ("a' 'b", ["a b"]),
+        ("'it''s' ''", ["it's", ""]),
+        ("'' x", ["", "x"]),
+        ("  \t", []),
+        ('"a"', ['"a"']),
+    ],
+)
+def test_arguments_are_read_as_htcondor_reads_them(text: str, words: list[str]) -> None:
+    assert jobargs.arguments({"Arguments": text}) == words
+
+
+def test_a_quote_that_is_not_closed_is_an_error() -> None:
+    with pytest.raises(ClassAdError, match="'Arguments' has a single quote that is not closed"):
+        jobargs.arguments({"Arguments": "'a"})
+
+
+def test_an_environment_of_either_form_is_read() -> None:
+    assert jobargs.environment({"Environment": "A=1 'B=two words' C=x=y"}) == {
+        "A": "1",
+        "B": "two words",
+        "C": "x=y",
+    }
+    assert jobargs.environment({"Env": "A=1;B=two words"}) == {"A": "1", "B": "two words"}
+    assert jobargs.arguments({"Args": " a  b "}) == ["a", "b"]
+
+
+DAG = """\
+JOB A a.sub
+job B { # its own
+PROVISIONER X x.sub
+}
+SUBMIT-DESCRIPTION d @=end
+JOB Y y.sub
+@end
+SPLICE S \\
+    inner.dag
+PARENT A CHILD S B
+"""
+
+
+def test_what_cannot_be_run_is_named_with_its_line(tmp_path: Path) -> None:
+    dag = tmp_path / "x.dag"
+    dag.write_text(DAG.replace("{ # its own", "{"))
+    (tmp_path / "inner.dag").write_text("JOB C c.sub\nProvisioner P p.sub\nSPLICE S x.dag\n")
+    old, new = check.problems(dag, 23), check.problems(dag, 24)
+    assert [problem.partition(" ")[0] for problem in old] == [
+        f"{dag}:2:",
+        f"{dag}:5:",
+        f"{tmp_path / 'inner.dag'}:2:",
+    ]
+    assert "JOB with its description inline needs HTCondor 24 or later, here is 23" in old[0]
+    (provisioner,) = new
+    assert "PROVISIONER can't be honoured" in provisioner
+
+
+def test_a_dag_is_drawn_with_the_nodes_of_its_splices(tmp_path: Path) -> None:
+    dag = tmp_path / "x.dag"
+    dag.write_text(
+        "JOB A a.sub\nJOB B<&> a.sub\nSPLICE S inner.dag\nFINAL F a.sub\n"
+        "PARENT A CHILD S\nPARENT S CHILD B<&>\n"
+    )
+    (tmp_path / "inner.dag").write_text("JOB C c.sub\nSUBDAG EXTERNAL D d.dag\nPARENT C CHILD D\n")
+    found = graph.read(dag)
+    assert found.layers() == [["A"], ["S+C"], ["S+D"], ["B<&>"], ["F"]]
+    picture = svg(found, {"A": NodeState("done", 12.4)}, "a <title>")
+    assert "done, 12 s" in picture
+    assert "B&lt;&amp;&gt;" in picture
+
+
+def test_a_circle_is_drawn_too(tmp_path: Path) -> None:
+    dag = tmp_path / "x.dag"
+    dag.write_text("JOB A a\nJOB B a\nJOB C a\nPARENT A CHILD B\nPARENT B CHILD C\nPARENT C CHILD B\n")
+    assert graph.read(dag).layers() == [["A"], ["B", "C"]]
+
+
+LOG = b"""\
+11/22/26 04:29:30 Of 4 nodes total:
+11/22/26 04:29:30  Done     Pre   Queued    Post   Ready   Un-Ready   Failed   Futile
+11/22/26 04:29:30   ===     ===      ===     ===     ===        ===      ===      ===
+11/22/26 04:29:30     0       0        1       0       0          3        0        0
+11/22/26 04:29:31 Of 4 nodes total:
+11/22/26 04:29:31  Done     Pre   Queued    Post   Ready   Un-Ready   Failed   Futile
+11/22/26 04:29:31   ===     ===      ===     ===     ===        ===      ===      ===
+11/22/26 04:29:31     1       0        2       0       0          0        1        0
+11/22/26 04:29:31 0 job proc(s) currently held
+11/22/26 04:29:31 Of 4 nodes total:
+11/22/26 04:29:31  Done     Pre   Que"""
+
+
+def test_the_last_whole_table_says_how_far_a_dag_is(tmp_path: Path) -> None:
+    log = tmp_path / "x.dag.dagman.out"
+    follower = status.Follower(str(log))
+    assert follower.news() is None
+    log.write_bytes(LOG)
+    counts = follower.news()
+    assert counts == {
+        "DAG_NodesTotal": 4,
+        "DAG_NodesDone": 1,
+        "DAG_NodesPrerun": 0,
+        "DAG_NodesQueued": 2,
+        "DAG_NodesPostrun": 0,
+        "DAG_NodesReady": 0,
+        "DAG_NodesUnready": 0,
+        "DAG_NodesFailed": 1,
+        "DAG_NodesFutile": 0,
+    }
+    assert follower.news() is None
+    log.write_bytes(LOG + b"ued\n")
+    assert follower.news() is None
+
+
+def test_a_run_of_a_dag_lasts_as_long_as_its_lock_file(tmp_path: Path) -> None:
+    lock = tmp_path / "x.dag.lock"
+    assert dagrun.of(lock, "1") == "1"
+    # killed before it made the lock: it had submitted nothing
+    assert dagrun.of(lock, "2") == "2"
+    lock.write_text("")
+    assert dagrun.of(lock, "3") == "2"
+    lock.unlink()
+    assert dagrun.of(lock, "4") == "4"
+
+
+def test_a_key_is_as_long_as_the_database_takes() -> None:
+    keys = {dagrun.key("1", "é" * 200 + end, "0") for end in "ab"} | {
+        dagrun.key("1", "A", retry) for retry in "01"
+    }
+    assert len(keys) == 4
+    assert all(len(key.encode()) <= dagrun.MAX_KEY for key in keys)
+
+
+def test_dagman_is_kept_from_every_schedd_whatever_its_job_asks_for() -> None:
+    asked = {"_CONDOR_SCHEDD_HOST": "real", "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT": "True", "PATH": "/bin"}
+    found = environment.of_dagman(asked, Path("/commands"), "/work")
+    assert found["_CONDOR_SCHEDD_HOST"] == "nowhere"
+    assert found["_CONDOR_DAGMAN_USE_DIRECT_SUBMIT"] == "False"
+    assert found["PATH"] == "/commands:/bin"
+    assert found["_CONDOR_DAGMAN_CONDOR_SUBMIT_EXE"] == "/commands/condor_submit"
+    assert environment.lock_file(["-f", "-Lockfile", "x.lock"]) == "x.lock"
+    assert environment.lock_file(["-f", "-Lockfile"]) is None
+
+
+def test_the_dag_files_among_the_words_are_found() -> None:
+    words = ["-maxjobs", "5", "a.dag", "-f", "-batch-name", "name", "-verbose", "b.dag", "-outfile_dir", "d"]
+    assert files(words) == ["a.dag", "b.dag"]
