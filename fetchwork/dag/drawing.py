@@ -37,7 +37,7 @@ def svg(graph: Graph, states: Mapping[str, NodeState], title: str) -> str:
     widest = max((len(layer) for layer in layers), default=1)
     width = widest * _ACROSS + 2 * _MARGIN
     height = len(layers) * _DOWN + 2 * _MARGIN + 20
-    places = {
+    positions = {
         node: (
             _MARGIN + (width - 2 * _MARGIN - len(layer) * _ACROSS) // 2 + column * _ACROSS,
             _MARGIN + 20 + row * _DOWN,
@@ -51,10 +51,10 @@ def svg(graph: Graph, states: Mapping[str, NodeState], title: str) -> str:
         f'<text x="{_MARGIN}" y="{_MARGIN}">{escape(title)}</text>',
     ]
     for parent, child in sorted(graph.edges):
-        (x1, y1), (x2, y2) = places[parent], places[child]
+        (x1, y1), (x2, y2) = positions[parent], positions[child]
         way = f"M{x1 + _WIDTH // 2},{y1 + _HEIGHT} L{x2 + _WIDTH // 2},{y2}"
         lines.append(f'<path d="{way}" stroke="#888" fill="none"/>')
-    for node, (x, y) in places.items():
+    for node, (x, y) in positions.items():
         state = states.get(node, NodeState("waits"))
         took = "" if state.seconds is None else f", {state.seconds:.0f} s"
         box = f'x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"'
