@@ -41,7 +41,7 @@ SELECT
     c.ad || j.ad AS ad,
     -- what all jobs of its cluster have in common
     c.ad AS cluster_ad,
-    -- what came of its life, and has no column; the memory that a running job uses, the nodes of a running DAG
+    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG
     CASE
         WHEN r.usage IS NULL THEN j.facts
         ELSE j.facts || fetchwork.memory_use(r.usage) || fetchwork.dag_counts(r.usage)
