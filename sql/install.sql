@@ -219,6 +219,7 @@
 \ir functions/maintenance/sweep_demand.sql
 \ir functions/maintenance/sweep_output.sql
 \ir functions/maintenance/server_identity.sql
+\ir functions/maintenance/may_claim.sql
 \ir functions/maintenance/note_move.sql
 \ir functions/maintenance/go_on_offering.sql
 \ir functions/maintenance/resume_offers.sql

@@ -182,3 +182,15 @@ def test_ids_at_their_end_begin_anew(queue: DirectQueue) -> None:
     move(queue)
     noticed(queue)
     assert queue.submit().split(".")[0] == "1"
+
+
+def test_access_points_start_nothing_before_it_is_known_what_runs(queue: DirectQueue) -> None:
+    point = {"access_point": "here", "max_each": 10, "lease_s": 600}
+    queue.submit_many([{"JobUniverse": 7, "FetchWorkAccessPoint": "here"}] * 2)
+    assert len(queue.call("claim_scheduler_job", **point)) == 1
+    move(queue)
+    assert queue.call("claim_scheduler_job", **point) == []
+    noticed(queue)
+    assert queue.call("claim_scheduler_job", **point) == []
+    queue.scalar("reap")
+    assert len(queue.call("claim_scheduler_job", **point)) == 1

@@ -44,7 +44,9 @@ BEGIN
             SELECT clock_timestamp() + greatest(max(r.lease), '1800 s')
             FROM fetchwork.host AS d
             LEFT JOIN fetchwork.run AS r ON r.host_id = d.host_id
-            WHERE d.agent_version IS NULL AND d.seen_at > clock_timestamp() - interval '1 day'
+            WHERE d.agent_version IS NULL
+                AND NOT d.access_point
+                AND d.seen_at > clock_timestamp() - interval '1 day'
             HAVING count(d) > 0
         );
     PERFORM setval(

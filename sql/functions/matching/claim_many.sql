@@ -9,8 +9,7 @@
 --
 -- What the caller knows of a queue may be old. So what is paused, limited or gone is looked up here, and a
 -- host that is taken for a black hole gets one job at most, when its probe is due. After a move to another
--- server nobody gets anything until it is known what runs (functions/maintenance/note_move.sql); the first
--- claim there may come before anybody has noticed the move.
+-- server nobody gets anything until it is known what runs (functions/maintenance/may_claim.sql).
 --
 -- Each slot's claim is a subtransaction: what goes wrong with one slot or job is that slot's "problem", and
 -- the others get theirs. Where the caller never hears the answer, each offer ends by its own deadline.
@@ -67,10 +66,7 @@ DECLARE
     behind bigint;
     n integer;
 BEGIN
-    IF EXISTS (
-        SELECT FROM fetchwork.heartbeat AS b
-        WHERE b.offers_wait OR b.server <> fetchwork.server_identity()
-    ) THEN
+    IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
     SELECT h.*

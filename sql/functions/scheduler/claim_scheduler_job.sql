@@ -32,6 +32,9 @@ DECLARE
     taken record;
     point_id integer;
 BEGIN
+    IF NOT fetchwork.may_claim() THEN
+        RETURN;
+    END IF;
     DELETE FROM fetchwork.waiting AS w
     WHERE w.ctid = (
         SELECT h.ctid
