@@ -1,6 +1,6 @@
 -- PREPARE_JOB could not bring a job's inputs into its sandbox, after the fence had said yes: the run ends,
--- and the job is Held with HTCondor's code for it (13, 32), as a schedd would hold it. A job whose end was asked
--- for meanwhile goes that way. False if the run is over.
+-- and the job is Held with HTCondor's code for it (13, 32), as a schedd would hold it. A job whose end was
+-- asked for meanwhile goes that way. False if the run is over.
 -- Locks: the job, then the run (live_run).
 CREATE OR REPLACE FUNCTION fetchwork.fail_inputs(
     run_id bigint,
