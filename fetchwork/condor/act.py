@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.patience import patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
@@ -115,25 +115,23 @@ def main(run: Invocation) -> int:
 
 
 def _parse(run: Invocation, action: Action) -> _Asked | None:
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     asked = _Asked(reason=action.reason)
-    if not words:
+
+    def value(option: str, *, dash: bool = True) -> str:
+        following = words.take()
+        if following is None or (following.startswith("-") and not dash):
+            raise Usage(f"{run.name}: -{option} requires another argument")
+        return following
+
+    if words.following is None:
         raise Usage("You did not specify any jobs", help=True)
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
+    for word in words:
         if not word.startswith("-"):
             if asked.all:
                 raise Usage("", help=True, newline=False)
             _add(run, asked, word)
             continue
-
-        def value(option: str, *, dash: bool = True, number: int = number) -> str:
-            following = words[number + 1] if number + 1 < len(words) else None
-            if following is None or (following.startswith("-") and not dash):
-                raise Usage(f"{run.name}: -{option} requires another argument")
-            return following
 
         if is_colon_option(word, "debug", 1)[0] or is_option(word, "long", 1):
             pass
@@ -141,7 +139,6 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             asked.totals = True
         elif is_option(word, "constraint", 1):
             asked.all_of.append(value("constraint", dash=False))
-            number += 1
         elif is_option(word, "all", 1):
             if asked.all_of or asked.any_of:
                 raise Usage(f"{run.name}: can't mix -all with other constraints")
@@ -150,15 +147,12 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             asked.held = True
         elif is_option(word, "addr", 2):
             value("addr", dash=False)
-            number += 1
         elif is_option(word, "reason", 1):
             asked.reason = value("reason")
-            number += 1
         elif is_option(word, "subcode", 1):
             text = value("subcode")
             if not re.fullmatch(r"\s*[+-]?\d+", text):
                 raise Usage(f"Invalid -subcode {text}!")
-            number += 1
         elif is_option(word, "forcex", 1 if run.name == "condor_rm" else 2):
             if run.name != "condor_rm":
                 raise Usage("-forcex is only valid with condor_rm", help=True)
@@ -169,10 +163,8 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             asked.fast = True
         elif is_option(word, "name", 1):
             value("name")
-            number += 1
         elif is_option(word, "pool", 1):
             value("pool")
-            number += 1
         elif is_option(word, "version", 1):
             run.say(texts.version())
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from fetchwork.errors import FetchworkError
 
@@ -20,6 +22,33 @@ class Usage(FetchworkError):
         super().__init__(message)
         self.text = message + ("\n" if newline else "")
         self.help = help
+
+
+class Words:
+    """The words behind a command's name, read one after the other; an option takes those that are its own."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._left = deque(words)
+
+    def __iter__(self) -> Iterator[str]:
+        while self._left:
+            yield self._left.popleft()
+
+    @property
+    def following(self) -> str | None:
+        """The next word, which stays; None at the end."""
+        return self._left[0] if self._left else None
+
+    def take(self) -> str | None:
+        """The next word, None at the end."""
+        return self._left.popleft() if self._left else None
+
+    def take_plain(self) -> list[str]:
+        """The words up to the next option."""
+        taken = []
+        while self._left and not self._left[0].startswith("-"):
+            taken.append(self._left.popleft())
+        return taken
 
 
 def is_prefix(word: str, name: str, least: int) -> bool:

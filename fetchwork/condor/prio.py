@@ -5,34 +5,30 @@ from __future__ import annotations
 import re
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import job_id
+from fetchwork.condor.arguments import Words, job_id, leading_number
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     absolute: int | None = None
     relative = 0
     named: list[str] = []
     everything = False
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
+    for word in words:
         if re.fullmatch(r"[+-]\d+", word):
             relative, absolute = int(word), None
         elif word.startswith("-p") and not word.startswith("-po"):
-            if number + 1 >= len(words):
+            level = words.take()
+            if level is None:
                 return _usage(run)
-            number += 1
-            digits = re.match(r"\s*[+-]?\d+", words[number])
-            absolute = int(digits[0]) if digits else 0
+            absolute = leading_number(level)
         elif word == "-a":
             everything = True
         elif word.startswith("-n") or word.startswith("-pool"):
-            number += 1
+            words.take()
         elif word.startswith("-v"):
             run.say(texts.version())
             return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import is_option, job_id
+from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
@@ -14,39 +14,31 @@ _IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "mytype", "targe
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     ids: list[str] = []
     conditions: list[str] = []
     edits: dict[str, str] = {}
     named = False
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
-        if is_option(word, "help", 1):
-            run.say(texts.help_of(run.name))
-            return 0
-        if is_option(word, "version", 1):
-            run.say(texts.version())
+    for word in words:
+        if texts.tell(run, word):
             return 0
         if is_option(word, "debug", 2) or is_option(word, "forward", 1):
             continue
-        if word.startswith("-") and len(word) > 1 and number + 1 < len(words):
-            following = words[number + 1]
+        if word.startswith("-") and len(word) > 1 and (following := words.following) is not None:
             if is_option(word, "name", 1) or is_option(word, "pool", 1):
-                number += 1
+                words.take()
                 continue
             if is_option(word, "constraint", 1):
                 conditions.append(f"({following})")
-                number += 1
+                words.take()
                 continue
             if is_option(word, "owner", 1):
                 conditions.append(f'(Owner=="{following}")')
-                number += 1
+                words.take()
                 continue
             if is_option(word, "jobids", 1):
                 ids += [id for id in re.split(r"[,\s]+", following) if id]
-                number += 1
+                words.take()
                 continue
         if word.startswith("-"):
             run.complain(f"{run.name} : unrecognized option {word}\n" + texts.help_of(run.name))
@@ -64,11 +56,10 @@ def main(run: Invocation) -> int:
         elif not edits and job_id(word) is not None:
             ids.append(word)
         elif "=" in word and not word.startswith("="):
-            name, _, expression = word.partition("=")
-            edits[name.strip()] = expression
-        elif number + 1 < len(words):
-            edits[word] = words[number + 1]
-            number += 1
+            name, _, assigned = word.partition("=")
+            edits[name.strip()] = assigned
+        elif (expression := words.take()) is not None:
+            edits[word] = expression
         else:
             message = f"{run.name} : expression required after attribute {word}\n"
             run.complain(message + texts.help_of(run.name))

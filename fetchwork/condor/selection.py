@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fetchwork.condor.adforms import AdList, Form
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option, leading_number
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
@@ -25,10 +25,8 @@ class Selection:
     mask: PrintMask = field(default_factory=PrintMask)
     limit: int = -1
 
-    def take(self, words: list[str], number: int) -> int | None:
-        """Take the option at a position; returns that of its last word, None where it is none of these."""
-        word = words[number]
-        following = words[number + 1] if number + 1 < len(words) else None
+    def take(self, word: str, words: Words) -> bool:
+        """Take an option, with those of the words behind it that are its own; False: it is none of these."""
         if is_colon_option(word, "long", 1)[0]:
             self.form = "long"
         elif is_option(word, "xml", 3):
@@ -36,39 +34,36 @@ class Selection:
         elif is_option(word, "json", 2):
             self.form = "json"
         elif is_option(word, "attributes", 2):
-            if following is None:
+            names = words.take()
+            if names is None:
                 raise Usage("Error: -attributes requires a list of attributes to show")
-            self.attributes = [name for name in re.split(r"[,\s]+", following) if name]
-            number += 1
+            self.attributes = [name for name in re.split(r"[,\s]+", names) if name]
         elif is_option(word, "constraint", 3):
-            if following is None:
+            constraint = words.take()
+            if constraint is None:
                 raise Usage("Error: -constraint requires another parameter")
-            self.constraints.append(f"({following})")
-            number += 1
+            self.constraints.append(f"({constraint})")
         elif is_option(word, "limit", 3):
-            if following is None:
+            most = words.take()
+            if most is None:
                 raise Usage("Error: -limit requires an integer argument")
-            self.limit = leading_number(following)
-            number += 1
+            self.limit = leading_number(most)
         elif is_option(word, "format", 1):
-            if number + 2 >= len(words):
+            printed, attribute = words.take(), words.take()
+            if printed is None or attribute is None:
                 raise Usage("Error: -format requires two other parameters")
-            add_format(self.mask, octets(words[number + 1]), octets(words[number + 2]))
-            number += 2
+            add_format(self.mask, octets(printed), octets(attribute))
         elif (letters := _letters(word)) is not None:
-            if following is None or following.startswith("-"):
+            taken = [octets(attribute) for attribute in words.take_plain()]
+            if not taken:
                 raise Usage(f"Error: {word} requires at least one attribute parameter")
-            taken = []
-            while number + 1 < len(words) and not words[number + 1].startswith("-"):
-                number += 1
-                taken.append(octets(words[number]))
             try:
                 add_autoformat(self.mask, letters, taken)
             except InvalidExpression as problem:
                 raise Usage(f"Error: invalid expression : {text_of(str(problem))}") from None
         else:
-            return None
-        return number
+            return False
+        return True
 
     def prints(self) -> bool:
         """Is the form another than the command's own table?"""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd
@@ -30,32 +30,24 @@ _CONDITIONS = {
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     selection = Selection()
     names: list[str] = []
     totals = wants_totals = False
     wants_totals = True
     which = "slots"
-    number = -1
     try:
-        while number + 1 < len(words):
-            number += 1
-            word = words[number]
-            taken = selection.take(words, number)
-            if taken is not None:
-                number = taken
-            elif is_option(word, "help", 1):
-                run.say(texts.help_of(run.name))
+        for word in words:
+            if selection.take(word, words):
+                continue
+            if texts.tell(run, word):
                 return 0
-            elif is_option(word, "version", 1):
-                run.say(texts.version())
-                return 0
-            elif is_option(word, "totals", 1):
+            if is_option(word, "totals", 1):
                 totals = True
             elif is_option(word, "nototal", 3):
                 wants_totals = False
             elif is_option(word, "pool", 1) or is_option(word, "name", 1) or is_option(word, "sort", 2):
-                number += 1
+                words.take()
             elif is_option(word, "schedd", 2):
                 which = "schedd"
             elif is_option(word, "submitters", 3):

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import is_option, job_id
+from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     id: str | None = None
     stdout, stderr = True, False
     most = 1024
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
-        if is_option(word, "help", 1):
-            run.say(texts.help_of(run.name))
-            return 0
-        if is_option(word, "version", 1):
-            run.say(texts.version())
+    for word in words:
+        if texts.tell(run, word):
             return 0
         if is_option(word, "name", 2) or is_option(word, "pool", 1):
-            number += 1
-        elif is_option(word, "maxbytes", 1) and number + 1 < len(words):
-            number += 1
-            most = int(words[number]) if words[number].isdecimal() else most
+            words.take()
+        elif is_option(word, "maxbytes", 1) and (size := words.take()) is not None:
+            most = int(size) if size.isdecimal() else most
         elif is_option(word, "no-stdout", 3):
             stdout = False
         elif is_option(word, "stderr", 2):

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fetchwork import __version__
+from fetchwork.condor.arguments import is_option
+
+if TYPE_CHECKING:
+    from fetchwork.condor.invocation import Invocation
 
 #: the HTCondor whose output and options these commands have
 CONDOR_VERSION = "25.14.1"
@@ -17,6 +23,17 @@ def version() -> str:
         f"$CondorVersion: {CONDOR_VERSION} {CONDOR_DATE} PackageID: fetchwork-{__version__} $\n"
         f"$CondorPlatform: {platform.machine().upper()}-{platform.system()} $\n"
     )
+
+
+def tell(run: Invocation, word: str) -> bool:
+    """Say the command's help or version, where a word asks for it."""
+    if is_option(word, "help", 1):
+        run.say(help_of(run.name))
+        return True
+    if is_option(word, "version", 1):
+        run.say(version())
+        return True
+    return False
 
 
 def help_of(command: str) -> str:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import is_option, job_id
+from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     jobs: list[str] = []
     everything = False
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
-        if is_option(word, "help", 1):
-            run.say(texts.help_of(run.name))
-            return 0
-        if is_option(word, "version", 1):
-            run.say(texts.version())
+    for word in words:
+        if texts.tell(run, word):
             return 0
         if any(is_option(word, name, 1) for name in ("name", "pool", "addr")):
-            number += 1
+            words.take()
         elif is_option(word, "all", 2):
             everything = True
         elif is_option(word, "debug", 1):

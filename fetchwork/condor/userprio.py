@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, is_option
+from fetchwork.condor.arguments import Usage, Words, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd
@@ -15,14 +15,11 @@ _CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "reseta
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     selection = Selection()
     names: list[str] = []
-    number = -1
     try:
-        while number + 1 < len(words):
-            number += 1
-            word = words[number]
+        for word in words:
             change = next((name for name in _CHANGES if is_option(word, name, 4)), None)
             if change is not None:
                 raise Usage(
@@ -32,11 +29,10 @@ def main(run: Invocation) -> int:
             if is_option(word, "help", 1):
                 run.say(texts.help_of(run.name))
                 return 0
-            taken = selection.take(words, number)
-            if taken is not None:
-                number = taken
-            elif is_option(word, "name", 1) or is_option(word, "pool", 1):
-                number += 1
+            if selection.take(word, words):
+                continue
+            if is_option(word, "name", 1) or is_option(word, "pool", 1):
+                words.take()
             elif any(
                 is_option(word, name, 1)
                 for name in ("allusers", "usage", "quotas", "grouporder", "most", "debug")

@@ -7,7 +7,7 @@ import time
 from typing import BinaryIO
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option, leading_number
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
 from fetchwork.condor.invocation import Invocation
 
 _EVENT = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
@@ -101,14 +101,10 @@ def _wait(run: Invocation, options: _Options, log: _Log) -> int:
 
 
 def _parse(run: Invocation) -> _Options | None:
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     found = _Options()
     job: str | None = None
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
-        following = words[number + 1] if number + 1 < len(words) else None
+    for word in words:
         if is_option(word, "help", 1):
             run.complain(texts.help_of(run.name))
             return None
@@ -124,15 +120,15 @@ def _parse(run: Invocation) -> _Options | None:
         elif is_option(word, "allevents", 3):
             found.all_events = True
         elif is_option(word, "wait", 1):
-            if following is None:
+            seconds = words.take()
+            if seconds is None:
                 raise Usage("-wait requires an argument", help=True)
-            found.deadline = time.monotonic() + leading_number(following)
-            number += 1
+            found.deadline = time.monotonic() + leading_number(seconds)
         elif is_option(word, "num", 1):
-            if following is None:
+            ended = words.take()
+            if ended is None:
                 raise Usage("-num requires an argument", help=True)
-            found.number = leading_number(following)
-            number += 1
+            found.number = leading_number(ended)
             if found.number < 1:
                 raise Usage("-num must be greater than zero", help=True)
         elif word.startswith("-"):
