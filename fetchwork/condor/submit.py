@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, is_option
+from fetchwork.condor.arguments import Usage, Words, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.patience import patiently
 from fetchwork.dag import dagrun
@@ -195,18 +195,16 @@ def _read(run: Invocation, options: _Options) -> str:
 
 
 def _parse(run: Invocation) -> _Options | None:
-    words = list(run.argv[1:])
+    words = Words(run.argv[1:])
     found = _Options()
-    number = -1
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
 
-        def value(what: str, number: int = number) -> str:
-            if number + 1 >= len(words):
-                raise Usage(f"{run.name}: -{what} requires another argument")
-            return words[number + 1]
+    def value(what: str) -> str:
+        following = words.take()
+        if following is None:
+            raise Usage(f"{run.name}: -{what} requires another argument")
+        return following
 
+    for word in words:
         if word == "-" or not word.startswith("-"):
             if word != "-" and (macro := re.match(r"([^\s=]+)\s*=(.*)", word, re.DOTALL)):
                 found.macros.append(f"{macro[1]} = {macro[2].strip()}")
@@ -221,34 +219,25 @@ def _parse(run: Invocation) -> _Options | None:
             pass
         elif is_option(word, "file", 1):
             found.file = value("file")
-            number += 1
         elif is_option(word, "append", 1):
             found.lines.append(value("append"))
-            number += 1
         elif is_option(word, "batch-name", 1):
             found.lines.append(f"MY.JobBatchName = {_quoted(value('batch-name'))}")
-            number += 1
         elif is_option(word, "queue", 1):
-            value("queue")
-            taken = []
-            while number + 1 < len(words) and not words[number + 1].startswith("-"):
-                number += 1
-                taken.append(words[number])
-            found.queue = " ".join(taken)
+            if words.following is None:
+                raise Usage(f"{run.name}: -queue requires another argument")
+            found.queue = " ".join(words.take_plain())
         elif is_option(word, "maxjobs", 3):
             text = value("maxjobs")
             if not text.isdecimal():
                 raise Usage(f"ERROR: invalid value '{text}' for -maxjobs")
             found.most = int(text)
-            number += 1
         elif is_option(word, "dry-run", 2):
             found.dry_run = value("dry-run")
-            number += 1
         elif any(is_option(word, name, 3) for name in ("single-cluster", "unused", "allow-crlf-script")):
             pass
         elif option := next((name for name, least in _IGNORED.items() if is_option(word, name, least)), None):
             value(option)
-            number += 1
         elif option := next((name for name in _REFUSED if is_option(word, name, 1)), None):
             raise Usage(f"\nERROR: -{option} is not supported: {_REFUSED[option]}")
         elif is_option(word, "version", 3):
