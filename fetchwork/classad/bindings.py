@@ -13,6 +13,9 @@ with warnings.catch_warnings():
     import htcondor2
 
 AdType = htcondor2.AdType
+#: of a real pool, by the configuration that the bindings find
+Collector = htcondor2.Collector
+Schedd = htcondor2.Schedd
 AdTypes = htcondor2.AdTypes
 DaemonType = htcondor2.DaemonType
 DaemonTypes = htcondor2.DaemonTypes

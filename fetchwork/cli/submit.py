@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.errors import DatabaseUnavailable, SubmitError
 from fetchwork.queue.remote import AnySession
+
+if TYPE_CHECKING:
+    from fetchwork.queue.views import Json
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -37,6 +41,23 @@ from fetchwork.queue.remote import AnySession
 @click.option(
     "-dry-run", "--dry-run", is_flag=True, help="Check the jobs, print their ads as JSON, submit nothing."
 )
+@click.option(
+    "--from-schedd",
+    "schedd",
+    metavar="NAME",
+    is_flag=False,
+    flag_value="",
+    help="Take over the idle jobs of this schedd, by default the host's: yours, for root all.",
+)
+@options.constraint_option
+@click.option(
+    "--originals",
+    type=click.Choice(["hold", "remove"]),
+    help="With --from-schedd: what becomes of each job there once its copy is here.  [default: nothing]",
+)
+@click.option(
+    "--partly", is_flag=True, help="Of a schedd's idle jobs leave those that can't come where they are."
+)
 @options.json_option
 @options.performing
 def cli(
@@ -48,6 +69,10 @@ def cli(
     batch_name: str | None,
     are_ads: bool,
     dry_run: bool,
+    schedd: str | None,
+    constraints: tuple[str, ...],
+    originals: str | None,
+    partly: bool,
     as_json: bool,
 ) -> None:
     """Put jobs into the queue.
@@ -55,27 +80,57 @@ def cli(
     FILE is an HTCondor submit description, or '-' for standard input. Commands that fetched work can't honour
     are refused by name; either all jobs of FILE are submitted, or none.
 
+    Ads that a schedd printed (condor_q -long), and with --from-schedd those that it is asked for, are moved:
+    the idle jobs, each cluster as one. What can't come is listed first, with the reason.
+
     \b
     Example:
       printf 'executable = /bin/sleep\\narguments = $(Process)\\nqueue 20\\n' > sleep.sub
       fetchwork submit sleep.sub
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json
+      condor_q -long > jobs.ads; fetchwork submit --ads jobs.ads
+      fetchwork submit --from-schedd ap1.example.org --originals hold
     """
+    from fetchwork.cli import fromschedd
     from fetchwork.cli.moving import moving
     from fetchwork.queue import descriptions, jobads, statements, submission
+    from fetchwork.queue.fromschedd import is_schedds
 
-    text = descriptions.read_file(file)
+    if schedd is None and (constraints or originals is not None):
+        raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
+    text = descriptions.read_file(file) if schedd is None else ""
     as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
     extra: dict[str, str] = {}
     if queue_name is not None:
         extra["FetchWorkQueue"] = queue_name
     if batch_name is not None:
         extra["JobBatchName"] = batch_name
-    if as_ads:
+    ads: list[Json] | None = None
+    if schedd is not None:
+        if lines or file != "-":
+            raise click.UsageError("option '--from-schedd' goes with no FILE and no '--append'")
+        ads = fromschedd.jobs_of(schedd or None, constraints)
+    elif as_ads:
         if lines:
             raise click.UsageError("option '--append' works with a submit description, not with ads")
-        description: submission.Description = jobads.read_ads(text)
+        ads = jobads.read_ads(text)
+    if ads is not None and (schedd is not None or is_schedds(ads)):
+        if owner is not None:
+            extra["Owner"] = owner
+        fromschedd.move(
+            session,
+            ads,
+            extra=extra,
+            partly=partly,
+            dry_run=dry_run,
+            as_json=as_json,
+            schedd=schedd or None,
+            originals=originals,
+        )
+        return
+    if ads is not None:
+        description: submission.Description = ads
     else:
         description = statements.with_commands(text, lines)
         for warning in descriptions.warnings_about(description):

@@ -24,7 +24,7 @@ from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
-from fetchwork.queue.jobads import Jobs
+from fetchwork.queue.jobads import Jobs, without_domain
 from fetchwork.queue.statements import Statement, assignments, queue_statement
 from fetchwork.queue.views import Json
 
@@ -110,8 +110,8 @@ def from_description(
         statement = Statement(text, f"queue {queue}", 0)
     first, rest = _read(statement, cluster_id)
     if not any(name.lower() in _DOMAIN for name, _ in assignments(statement.commands)):
-        first = _without_domain(first)
-        rest = map(_without_domain, rest)
+        first = without_domain(first)
+        rest = map(without_domain, rest)
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
     if first.get("JobStatus") == JobStatus.HELD:
         common["JobStatus"] = JobStatus.HELD
@@ -121,20 +121,6 @@ def from_description(
 
 
 _DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
-#: the clause that HTCondor adds for `should_transfer_files = NO`
-_SAME_DOMAIN = " && (TARGET.FileSystemDomain == MY.FileSystemDomain)"
-
-
-def _without_domain(ad: Json) -> Json:
-    """An ad whose Requirements do not ask for the file system domain of the machine it was submitted on.
-
-    HTCondor adds that to each job without file transfer. Here it would let such a job, which every fetched
-    job is, wait for ever on hosts of another domain; a domain counts where the description names one.
-    """
-    requirements = ad.get("Requirements")
-    if isinstance(requirements, str) and requirements.endswith(f"{_SAME_DOMAIN})/"):
-        return {**ad, "Requirements": requirements.removesuffix(f"{_SAME_DOMAIN})/") + ")/"}
-    return ad
 
 
 def warnings_about(text: str) -> list[str]:

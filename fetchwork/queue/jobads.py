@@ -59,3 +59,19 @@ def read_ads(text: str) -> list[Json]:
         except ClassAdError as error:
             raise SubmitError(f"ad {number}: {error}") from None
     return ads
+
+
+#: the clause that HTCondor adds for `should_transfer_files = NO`
+_SAME_DOMAIN = " && (TARGET.FileSystemDomain == MY.FileSystemDomain)"
+
+
+def without_domain(ad: Json) -> Json:
+    """An ad whose Requirements do not ask for the file system domain of the machine it was submitted on.
+
+    HTCondor adds that to each job without file transfer. Here it would let such a job wait for ever on hosts
+    of another domain; a domain counts where the description names one.
+    """
+    requirements = ad.get("Requirements")
+    if isinstance(requirements, str) and requirements.endswith(f"{_SAME_DOMAIN})/"):
+        return {**ad, "Requirements": requirements.removesuffix(f"{_SAME_DOMAIN})/") + ")/"}
+    return ad

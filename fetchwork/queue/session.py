@@ -83,6 +83,7 @@ class Session:
         extra: Mapping[str, object] | None = None,
         queue: str | None = None,
         progress: Progress | None = None,
+        key: str | None = None,
     ) -> SubmitResult:
         """Put jobs into the queue (``submission.put``)."""
         from fetchwork.queue import submission
@@ -96,6 +97,7 @@ class Session:
             extra=extra,
             queue=queue,
             progress=progress,
+            key=key,
         )
 
     def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:

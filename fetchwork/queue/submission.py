@@ -83,8 +83,12 @@ def put(
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
     progress: Progress | None = None,
+    key: str | None = None,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
+
+    ``key`` names the submission, of jobs of one Owner: what was made under it is not made again, and is the
+    result, without its ad.
 
     ``extra`` are attributes that every job gets. The files that the jobs need are stored first; ``progress``
     is told how many bytes of how many are sent.
@@ -100,9 +104,13 @@ def put(
             extra=extra,
             queue=queue,
         )
+        if key is not None:
+            before = database.run(calls.submitted_as(owner=_owner_of(jobs), key=key))
+            if before is not None:
+                return SubmitResult(before, sum(1 for _ in jobs.own), {})
         needs = inputs.needed(jobs, inputs.shared_directories())
         if not needs.files:
-            return _put(database, cluster, needs, {})
+            return _put(database, cluster, needs, {}, key)
     # from here on the cluster is reserved: what the files take must not be one transaction with the rest
     contents = stored.measured(needs.paths())
     for left in reversed(range(_TRIES)):
@@ -111,7 +119,7 @@ def put(
         )
         try:
             with database.transaction():
-                return _put(database, cluster, needs, contents)
+                return _put(database, cluster, needs, contents, key)
         except NotFound:
             # the last job that needed a content has just ended, and the content gone with it
             if not left:
@@ -120,10 +128,16 @@ def put(
 
 
 def _put(
-    database: Database, cluster: int, needs: inputs.Needed, contents: Mapping[str, stored.Content]
+    database: Database,
+    cluster: int,
+    needs: inputs.Needed,
+    contents: Mapping[str, stored.Content],
+    key: str | None = None,
 ) -> SubmitResult:
     """Put jobs and the list of their files into the queue, in the caller's transaction."""
     jobs = needs.jobs
+    if key is not None:
+        database.run(calls.note_submission(owner=_owner_of(jobs), key=key, cluster=cluster))
     (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
     number = 0
     for chunk in chunks(jobs.own):

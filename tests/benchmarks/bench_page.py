@@ -46,7 +46,6 @@ PAGES = {
     "held jobs of an owner": "/jobs?owner=owner3&state=held",
     "held jobs": "/jobs?state=held",
     "running jobs": "/jobs?state=running",
-    "jobs of a batch": "/jobs?constraint=" + quote('JobBatchName == "batch77"'),
     "jobs of a cluster": "/jobs?constraint=" + quote("ClusterId == 77"),
     "a job in the queue": "/jobs/77.7",
     "a job of history": "/jobs/{ended}.7",
@@ -59,6 +58,7 @@ PAGES = {
     "API: totals": "/api/v1/totals?by=owner",
 }
 UNINDEXED = {
+    "jobs of a batch": "/jobs?constraint=" + quote('JobBatchName == "batch77"'),
     "by SQL, one of a million": "/jobs?constraint="
     + quote('Args == "499" && ClusterId == 1999 || Args == "x"'),
     "by SQL, none": "/jobs?constraint=" + quote('Args == "no such"'),

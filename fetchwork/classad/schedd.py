@@ -1,0 +1,48 @@
+"""A schedd's queue, by HTCondor's bindings and the configuration that they find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fetchwork.classad.bindings import Collector, DaemonType, HTCondorException, JobAction, Schedd
+from fetchwork.classad.jsonform import to_json
+from fetchwork.errors import FetchworkError
+
+
+class ScheddUnavailable(FetchworkError):
+    """A schedd can't be found, or does not answer, or refuses."""
+
+
+class ScheddQueue:
+    """The queue of the schedd with a name, or of this host's (None); raises ScheddUnavailable."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name or "of this host"
+        try:
+            if name is None:
+                self._schedd = Schedd()
+            else:
+                ad = Collector().locate(DaemonType.Schedd, name)
+                self._schedd = Schedd(ad)
+        except (HTCondorException, OSError, RuntimeError, ValueError) as error:
+            raise self._unavailable(error) from None
+
+    def jobs(self, constraint: str) -> list[dict[str, Any]]:
+        """The ads of the jobs that a constraint selects, in HTCondor's JSON form."""
+        try:
+            return [to_json(ad) for ad in self._schedd.query(constraint=constraint)]
+        except (HTCondorException, OSError, RuntimeError, ValueError) as error:
+            raise self._unavailable(error) from None
+
+    def act(self, action: JobAction, jobs: Sequence[str], reason: str) -> int:
+        """Hold or remove jobs; how many were."""
+        try:
+            done = self._schedd.act(action, list(jobs), reason=reason)
+        except (HTCondorException, OSError, RuntimeError, ValueError) as error:
+            raise self._unavailable(error) from None
+        return int(done["TotalSuccess"])
+
+    def _unavailable(self, error: BaseException) -> ScheddUnavailable:
+        text = " ".join(str(error).split()) or type(error).__name__
+        return ScheddUnavailable(f"the schedd {self._name}: {text}")

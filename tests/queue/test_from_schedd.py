@@ -1,0 +1,126 @@
+"""`fetchwork submit --ads` of what `condor_q -long` printed: the idle jobs of a schedd come over."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fetchwork.queue import Queue
+from fetchwork.queue.jobads import read_ads
+from tests.queue.conftest import Told
+
+DATA = Path(__file__).parents[1] / "data/jobs"
+
+
+@pytest.mark.parametrize("version", ["23.9.6", "25.14.1"])
+def test_the_idle_jobs_of_a_real_schedd_come_over(
+    fetchwork: Callable[..., Told], queue: Queue, version: str
+) -> None:
+    file = DATA / f"{version}.queue.ads"
+    ads = read_ads(file.read_text())
+    idle = [ad for ad in ads if ad["JobStatus"] == 1]
+    assert len(idle) > 5
+    told = fetchwork("submit", "--ads", str(file), "--partly", "--json")
+    assert told.status == 0, told.err
+    answer = json.loads(told.out)
+    moved = answer["moved"]
+    assert sum(one["jobs"] for one in moved) + len(answer["stay"]) == len(idle)
+    assert sum(answer["not_idle"].values()) == len(ads) - len(idle)
+    came = queue.query()
+    assert len(came) == sum(one["jobs"] for one in moved) > 4
+    # a cluster is a cluster again, and each job is what it was
+    originals: dict[str, list[tuple[object, ...]]] = {str(ad["ClusterId"]): [] for ad in idle}
+    for ad in idle:
+        originals[str(ad["ClusterId"])].append((ad["Cmd"], ad.get("Args"), ad["Owner"], ad["JobPrio"]))
+    for one in moved:
+        copies = [ad for ad in came if ad["ClusterId"] == one["ClusterId"]]
+        found = {(ad["Cmd"], ad.get("Args"), ad["Owner"], ad["JobPrio"]) for ad in copies}
+        assert found <= set(originals[str(one["From"])])
+    assert not {"AutoClusterAttrs", "SubmitVersion", "DiskUsage_RAW"} & set(came[0])
+    assert all(ad["JobStatus"] == 1 and ad["NumJobStarts"] == 0 for ad in came)
+
+
+AD = {
+    "ClusterId": 7,
+    "GlobalJobId": "ap#7.0#1",
+    "JobStatus": 1,
+    "Owner": "alice",
+    "Cmd": "/bin/true",
+    "Iwd": "/tmp",
+    "JobUniverse": 5,
+    "ShouldTransferFiles": "NO",
+}
+
+
+def written(tmp_path: Path, *changes: dict[str, object]) -> str:
+    """A file with jobs 7.0, 7.1, ... that differ so."""
+    file = tmp_path / "jobs.json"
+    ads = [
+        {**AD, "ProcId": number, "GlobalJobId": f"ap#7.{number}#1", **change}
+        for number, change in enumerate(changes)
+    ]
+    file.write_text(json.dumps(ads))
+    return str(file)
+
+
+def test_what_cannot_come_is_listed_first_and_then_nothing_does(
+    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
+) -> None:
+    file = written(
+        tmp_path,
+        {},
+        {"WantDocker": True},
+        {"JobStatus": 2},
+        {"JobMaterializeLimit": 5},
+        {"StageInFinish": 12345},
+        {"Args": "last"},
+    )
+    told = fetchwork("submit", "--ads", file)
+    assert told.status == 1
+    lines = told.err.splitlines()
+    assert any(line.startswith("7.1 can't come: ") and "container" in line for line in lines)
+    assert any(line.startswith("7.3 can't come: ") and "max_materialize" in line for line in lines)
+    assert any(line.startswith("7.4 can't come: ") and "spool" in line for line in lines)
+    assert "not idle, and not looked at: 1 running" in lines
+    assert "3 of 5 idle jobs can't come, so none does; --partly takes the others" in lines[-1]
+    assert queue.query() == []
+    told = fetchwork("submit", "--ads", file, "--dry-run")
+    assert told.out == "2 job(s) of 1 cluster(s) would come.\n" and queue.query() == []
+    told = fetchwork("submit", "--ads", file, "--partly")
+    assert told.status == 0 and re.fullmatch(r"cluster 7: 2 job\(s\) to cluster \d+\.\n", told.out)
+    assert [ad.get("Args") for ad in queue.query()] == [None, "last"]
+
+
+def test_a_move_that_is_made_again_brings_no_job_twice(
+    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
+) -> None:
+    file = written(tmp_path, {}, {"Args": "x"})
+    first = fetchwork("submit", "--ads", file)
+    again = fetchwork("submit", "--ads", file)
+    assert (first.status, again.status) == (0, 0)
+    assert first.out == again.out
+    assert len(queue.query()) == 2
+
+
+def test_the_schedd_s_file_system_domain_stays_behind(
+    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
+) -> None:
+    requirements = '/Expr((TARGET.Arch == "X86_64") && (TARGET.FileSystemDomain == MY.FileSystemDomain))/'
+    assert fetchwork("submit", "--ads", written(tmp_path, {"Requirements": requirements})).status == 0
+    (ad,) = queue.query()
+    assert "FileSystemDomain" not in str(ad["Requirements"])
+
+
+def test_ads_of_no_schedd_are_submitted_as_before(
+    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({"Owner": "alice", "Cmd": "/bin/true"}))
+    assert fetchwork("submit", "--ads", str(file)).out == "1 job(s) submitted to cluster 1.\n"
+
+
+def test_options_that_do_not_go_together_are_refused(fetchwork: Callable[..., Told]) -> None:
+    assert fetchwork("submit", "--originals", "hold", "x.sub").status == 2
+    assert fetchwork("submit", "--from-schedd", "ap", "-a", "x = 1").status == 2
