@@ -35,6 +35,8 @@ from fetchwork.agent.liveoutput import ROUND_S as OUTPUT_S
 from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
+from fetchwork.agent.memory import ROUND_S as MEMORY_S
+from fetchwork.agent.memory import MemoryWatch
 from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
@@ -327,6 +329,8 @@ class Agent:
                 interval_s=slots.update_interval_s,
             )
             work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
+            if self.config.slots.limit_memory is not False:
+                work.append(every(MEMORY_S, MemoryWatch(self.runs).round))
         for lease in self.leases:
             notifications = self.notifications[lease.session]
             output = self.live_outputs[lease.session]

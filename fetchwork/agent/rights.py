@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from pathlib import Path
 from typing import Literal
 
 from fetchwork.agent.rootpart import RootPart
@@ -45,6 +46,12 @@ class Rights:
             return
         with contextlib.suppress(ProcessLookupError):
             await asyncio.to_thread(self._part.signal, process.key, uid, number, group=group)
+
+    async def open(self, path: Path, uid: int) -> int:
+        """A descriptor for reading a plain file of an account's, as that account; raises OSError."""
+        if self._part is None:
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return await asyncio.to_thread(self._part.open, path, uid)
 
     async def until_lost(self) -> None:
         """Wait for the end of the part that keeps root; for ever where there is none."""

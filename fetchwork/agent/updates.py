@@ -86,7 +86,10 @@ class Updates:
         for run in due:
             self._due[run] = now + self._interval_s
         # until the agent has taken them over, or their starters are gone
-        known = {run.run_id for run in running}
+        known = {run.run_id: run for run in running}
+        for run in self._left:
+            if run.run_id in known and known[run.run_id].memory_mib is None:
+                known[run.run_id].memory_mib = run.memory_mib
         self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
         await asyncio.gather(*(self._update(run) for run in [*due, *self._left]))
         if self._written != {run.run_id for run in self._running()}:
@@ -102,7 +105,8 @@ class Updates:
         for run in runs:
             starter = Process.of_key(run.starter)
             if starter is not None:
-                rows.append([run.run_id, run.token, run.context.keyword, run.slot, run.job, str(starter)])
+                known = [run.run_id, run.token, run.context.keyword, run.slot, run.job]
+                rows.append([*known, str(starter), run.memory_mib])
         new = self._file.with_name(f".{self._file.name}-{os.getpid()}")
         try:
             # it holds the runs' tokens
@@ -168,12 +172,13 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
     """The runs that the agent before has written down, of starters that live; none where it left nothing."""
     try:
         rows = json.loads(file.read_text())
-        for run_id, token, keyword, slot, job, starter in rows:
+        for run_id, token, keyword, slot, job, starter, memory_mib in rows:
             process = Process.parse(starter)
             context = contexts.get(keyword.lower())
             if context is not None and process is not None and process.alive:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
                 run.starter = process.key
+                run.memory_mib = None if memory_mib is None else int(memory_mib)
                 yield run
     except FileNotFoundError:
         return

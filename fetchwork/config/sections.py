@@ -234,6 +234,11 @@ class Slots(_Section):
     initial_update_interval_s: int = _number(
         8, 1, 600, "whole seconds to a job's first update (STARTER_INITIAL_UPDATE_INTERVAL)"
     )
+    limit_memory: bool | None = Field(
+        None,
+        description="true (HTCondor limits the memory of jobs by cgroups, those of a schedd as well) or false"
+        " (nothing does; default: true where fetched_only, elsewhere the agent watches fetched jobs)",
+    )
     type: Annotated[tuple[SlotType, ...], Field(strict=False)] = Field(
         (), description="tables [[slots.type]]; without any, HTCondor's own slot settings stay as they are"
     )
@@ -330,6 +335,12 @@ class HostConfig(_Section):
         It needs the right to signal them: it runs as the jobs' account, or a part of it stays root.
         """
         return self.agent.run != "none" and (self.agent.root_part or self.agent.user == "")
+
+    @property
+    def memory_by_cgroup(self) -> bool:
+        """Whether HTCondor is to give every job of this host a cgroup with a limit of memory."""
+        asked = self.slots.limit_memory
+        return bool(self.slots.fetched_only) if asked is None else asked
 
     def hooks(self, keyword: str) -> Path:
         """The directory with the hooks of ``keyword``; the directory's hook.conf names the keyword."""

@@ -39,6 +39,19 @@ def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
     else:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
     yield _signals(config, str(state.get("rights")), Process.find(state["pid"]))
+    yield _memory(config)
+
+
+def _memory(config: HostConfig) -> Line:
+    """What limits the memory of fetched jobs?"""
+    if config.memory_by_cgroup:
+        return ok("memory", "HTCondor limits jobs by cgroups, where the machine has them; the agent watches")
+    if config.slots.limit_memory is False:
+        return ok("memory", "no limits, by the host file (slots.limit_memory)")
+    watch = "the agent holds those that use too much" if config.agent_updates else "nothing holds any"
+    return ok(
+        "memory", f"fetched jobs have no cgroup's limit (slots.limit_memory, for a schedd's too); {watch}"
+    )
 
 
 def _signals(config: HostConfig, rights: str, agent: Process | None) -> Line:

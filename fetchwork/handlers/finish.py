@@ -12,6 +12,7 @@ from typing import cast
 from fetchwork.db import calls
 from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
+from fetchwork.handlers.memory import killed_for_memory
 from fetchwork.handlers.runad import (
     Report,
     RunKey,
@@ -101,7 +102,10 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
             reason = "evict"
             exit_report["VacateReason"] = run.ended_by_us
     try:
-        verdict = await _verdict(task, key, run, ad, exit_report) if reason == "exit" else None
+        verdict = None
+        if reason == "exit":
+            verdict = _killed_for_memory(run, exit_report)
+            verdict = verdict or await _verdict(task, key, run, ad, exit_report)
         outcome = await session.reports.finish(
             run_id=key.run_id,
             token=key.token,
@@ -120,6 +124,15 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
         details["policy"] = verdict.action
     # the words of the SQL function are those of the type
     return subject.answer(cast(ExitOutcome, outcome), None, **details)
+
+
+def _killed_for_memory(run: LiveRun | None, exit_report: Report) -> Verdict | None:
+    """HTCondor's hold does not reach a fetched job: one that the kernel killed looks like any other."""
+    if run is None or not run.memory_capped:
+        return None
+    used = exit_report.get("MemoryUsage")
+    used_mib = max(run.memory_used_mib, used if isinstance(used, int | float) else 0)
+    return killed_for_memory(run.memory_mib, used_mib, exit_report.get("ExitSignal"))
 
 
 def _as_judged(request: Request, reason: str) -> Request:

@@ -12,6 +12,7 @@ from fetchwork.db import calls
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError
 from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Answer, Task
+from fetchwork.handlers.memory import limit_of
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.session import HostSession
 from fetchwork.hook.wire import Reply
@@ -178,6 +179,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         size = f"the job's ad has {len(printed)} bytes when printed; {session.host} reads {context.ad_bytes}"
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
+    run.memory_mib = limit_of(printed, task.request.body)
     task.runs.offered(run)
 
     async def undo() -> None:

@@ -37,6 +37,11 @@ class LiveRun:
     accepted_at: float = float("-inf")
     has_policy: bool = False
     starter: str | None = None
+    #: what the job may use, None where that is not known; and the most that was seen
+    memory_mib: int | None = None
+    memory_used_mib: float = 0.0
+    #: whether the kernel keeps it below a limit, and kills it there
+    memory_capped: bool = False
     #: the job's process: "pid:start time"
     job_process: str | None = None
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job

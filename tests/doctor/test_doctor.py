@@ -45,6 +45,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
         "spool",
         "agent",
         "signals",
+        "memory",
         "database",
         "schema",
         "clock",
@@ -88,6 +89,21 @@ def test_who_ends_jobs_that_are_removed(
     finally:
         stop()
     assert line.verdict == verdict
+    assert line.text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("", "fetched jobs have no cgroup's limit"),
+        ("limit_memory = true", "HTCondor limits jobs by cgroups"),
+        ("limit_memory = false", "no limits, by the host file"),
+        ("fetched_only = true", "HTCondor limits jobs by cgroups"),
+    ],
+)
+def test_what_limits_memory(host: TestHost, setting: str, text: str) -> None:
+    host.file.write_text(f"{host.file.read_text()}\n[slots]\n{setting}\n")
+    (line,) = [line for line in host.diagnose() if line.subject == "memory"]
     assert line.text.startswith(text)
 
 

@@ -224,6 +224,26 @@ def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jo
     assert settings(text).get("STARTER_JOB_HOOK_KEYWORD") == guard
 
 
+@pytest.mark.parametrize(
+    ("text", "limited"),
+    [
+        (ONE_KEYWORD, False),
+        (ONE_KEYWORD + "[slots]\nfetched_only = true\n", True),
+        (ONE_KEYWORD + "[slots]\nlimit_memory = true\n", True),
+        (ONE_KEYWORD + "[slots]\nfetched_only = true\nlimit_memory = false\n", False),
+        (ONE_KEYWORD + "[pilot]\n", True),
+    ],
+)
+def test_a_schedds_jobs_are_left_as_they_are_unless_the_host_file_says_otherwise(
+    text: str, limited: bool
+) -> None:
+    made = settings(text)
+    for name in ("CGROUP_MEMORY_LIMIT_POLICY", "CGROUP_HARD_MEMORY_LIMIT_EXPR"):
+        assert (name in made) is limited
+    assert ("LOCAL_UNIVERSE_CGROUP_ENFORCEMENT" in made) is limited
+    assert "STARTER_HIDE_GPU_DEVICES" not in made
+
+
 def test_agent_starts_before_the_startd_and_not_as_root() -> None:
     made = settings(BASE)
     assert made["DAEMON_LIST"] == "FETCHWORK_AGENT $(DAEMON_LIST)"

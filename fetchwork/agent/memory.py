@@ -1,0 +1,142 @@
+"""The watch of running jobs' memory: one that uses more than its run may is Held, and killed.
+
+Where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any. Elsewhere
+nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are added up,
+which anybody may read; they count what the processes share for each. Only where the sum is too large are the
+proportional sizes asked for, which the job's account may read (``rights``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+
+from fetchwork.agent import orphans
+from fetchwork.agent.rights import Rights
+from fetchwork.agent.updates import family
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.codes import JobStatus
+from fetchwork.db import calls
+from fetchwork.handlers import memory
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: as HTCondor's CGROUP_POLLING_INTERVAL
+ROUND_S = 5.0
+CALL_S = 5.0
+#: where cgroups of version 2 are
+CGROUPS = "/sys/fs/cgroup"
+#: processes whose proportional size is asked for; of a larger family the rest counts as nothing
+MOST_PROCESSES = 500
+_MOST_BYTES = 16384
+_SIGKILL = 9
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"(?m)^Pss:\s+(\d+) kB$")
+
+
+class MemoryWatch:
+    """The memory of an agent's runs."""
+
+    def __init__(self, runs: WatchedRuns) -> None:
+        self._runs = runs
+
+    async def round(self) -> None:
+        """Look at each run once, and hold the jobs that use too much."""
+        for run in self._runs:
+            starter = Process.of_key(run.starter)
+            if run.state != "running" or run.exiting or run.memory_mib is None or starter is None:
+                continue
+            job = orphans.child_of(starter) if starter.alive else None
+            if job is not None:
+                await self._look(run, job, run.memory_mib)
+
+    async def _look(self, run: LiveRun, job: Process, limit_mib: int) -> None:
+        capped = _limit_and_peak(job)
+        if capped is not None:
+            run.memory_capped = True
+            run.memory_mib, run.memory_used_mib = (size // 2**20 for size in capped)
+            return
+        processes = family(job)
+        used_mib = sum(map(_resident, processes)) / 2**20
+        if used_mib > limit_mib:
+            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
+        run.memory_used_mib = max(run.memory_used_mib, used_mib)
+        if used_mib <= limit_mib:
+            return
+        cluster, proc = map(int, run.job.split("."))
+        verdict = memory.over(limit_mib, used_mib)
+        held = await run.context.session.database.run(
+            calls.apply_policy(
+                cluster=cluster,
+                proc=proc,
+                status=JobStatus.RUNNING,
+                action=verdict.action,
+                reason=verdict.reason,
+                code=verdict.code,
+                subcode=verdict.subcode,
+            ),
+            timeout_s=CALL_S,
+        )
+        problem = None
+        if held:
+            try:
+                await self._runs.rights.signal(job, _SIGKILL)
+            except OSError as error:
+                problem = error.strerror
+        event(
+            log,
+            logging.WARNING,
+            "over_memory",
+            run=run.run_id,
+            job=run.job,
+            used_mib=int(used_mib),
+            limit_mib=limit_mib,
+            held=held,
+            problem=problem,
+        )
+
+
+def _limit_and_peak(job: Process) -> tuple[int, int] | None:
+    """The bytes that the job's cgroup may have and the most it had; None where the kernel sets no limit."""
+    try:
+        lines = Path(f"/proc/{job.pid}/cgroup").read_text().splitlines()
+        (path,) = [line.removeprefix("0::") for line in lines if line.startswith("0::/")]
+        directory = Path(f"{CGROUPS}{path}")
+        # "max" is no number
+        return int((directory / "memory.max").read_text()), int((directory / "memory.peak").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _resident(process: Process) -> int:
+    """Bytes in memory, those included that it shares."""
+    try:
+        return int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+async def proportional(processes: list[Process], rights: Rights) -> int:
+    """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
+    total = 0
+    for process in processes:
+        uid = process.owner
+        if uid is None:
+            continue
+        try:
+            fd = await rights.open(Path(f"/proc/{process.pid}/smaps_rollup"), uid)
+        except OSError:
+            continue
+        try:
+            found = _PSS.search(os.read(fd, _MOST_BYTES))
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+        total += int(found[1]) * 1024 if found is not None else 0
+    return total

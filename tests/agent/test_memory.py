@@ -1,0 +1,194 @@
+"""Jobs that use more memory than their run may: found, killed, and Held as HTCondor holds them."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.agent import memory
+from fetchwork.agent.memory import MemoryWatch, proportional
+from fetchwork.agent.rights import Rights
+from fetchwork.agent.updates import family
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.database import Database
+from fetchwork.handlers.memory import limit_of
+from fetchwork.process import Process
+from tests.by_name import call
+from tests.waiting import PATIENCE_S, until
+
+from .conftest import Hooks, JobOf, Submit, slot_ad
+from .test_updates import StartJob, job_process, starter_of
+
+__all__ = ["starter_of"]
+
+#: 150 MiB, in one process, and in two that share them
+LARGE = "held = bytearray(150 << 20)"
+ONE = ["python3", "-c", f"import time; {LARGE}; print('ready', flush=True); time.sleep(600)"]
+SHARED = [
+    *("python3", "-c"),
+    f"import os, time; {LARGE}; os.fork() and print('ready', flush=True); time.sleep(600)",
+]
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    async def nothing() -> None:
+        pass
+
+    runs = WatchedRuns(nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs)
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | None = None) -> bytes:
+    submit(request_memory_mib=100)
+    job = await agent.fetch(slot)
+    await agent.reply("accept", job)
+    assert (await agent.start(job, starter=starter.key)).outcome == "started"
+    return job
+
+
+def killed(process: Process) -> dict[str, Any]:
+    """What JOB_EXIT reports of it."""
+    return {"JobPid": process.pid, "JobState": "Exited", "ExitBySignal": True, "ExitSignal": 9}
+
+
+def watch(agent: Hooks) -> MemoryWatch:
+    assert isinstance(agent.runs, WatchedRuns)
+    return MemoryWatch(agent.runs)
+
+
+async def test_job_that_uses_too_much_is_killed_and_held(
+    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf
+) -> None:
+    starter = starter_of(ONE)
+    process = job_process(starter)
+    job = await started(agent, submit, starter, slot_ad(Memory=120))
+    await watch(agent).round()
+    assert process.wait(PATIENCE_S)
+    exited: dict[str, Any] = {
+        "JobPid": process.pid,
+        "JobState": "Exited",
+        "ExitBySignal": True,
+        "ExitSignal": 9,
+    }
+    answer = await agent.exit(job, starter=starter.key, **exited)
+    assert answer.outcome == "held"
+    held = job_of("1.0")
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
+    assert held["holdreason"].startswith(
+        "Job has gone over memory limit of 120 megabytes. Last measured usage: 1"
+    )
+
+
+@pytest.mark.parametrize(("command", "limit_mib"), [(ONE, 500), (SHARED, 220)])
+async def test_what_a_job_may_use_is_left_to_it_and_shared_memory_counts_once(
+    agent: Hooks, submit: Submit, starter_of: StartJob, command: list[str], limit_mib: int
+) -> None:
+    starter = starter_of(command)
+    await started(agent, submit, starter, slot_ad(Memory=limit_mib))
+    await watch(agent).round()
+    assert job_process(starter).alive
+
+
+async def test_proportional_size_is_that_of_the_family_together(starter_of: StartJob) -> None:
+    job = job_process(starter_of(SHARED))
+    until(lambda: len(family(job)) == 2)
+    assert 150 <= await proportional(family(job), Rights()) / 2**20 < 200
+    gone = Process(job.pid, job.start_ticks + 1)
+    job.signal(signal.SIGKILL)
+    job.wait(PATIENCE_S)
+    assert await proportional([gone], Rights()) == 0
+
+
+async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
+    agent: Hooks, submit: Submit, starter_of: StartJob, database: Database
+) -> None:
+    starter = starter_of(ONE)
+    await started(agent, submit, starter, slot_ad(Memory=120))
+    call(database, "remove", jobs=["1.0"])
+    await watch(agent).round()
+    assert job_process(starter).alive
+
+
+async def test_job_that_the_kernel_killed_at_its_limit_is_held(
+    agent: Hooks,
+    submit: Submit,
+    starter_of: StartJob,
+    job_of: JobOf,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    starter = starter_of(ONE)
+    process = job_process(starter)
+    groups = Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()
+    ours = [line.removeprefix("0::") for line in groups if line.startswith("0::")]
+    if not ours:
+        pytest.skip("no cgroup of version 2")
+    monkeypatch.setattr(memory, "CGROUPS", str(tmp_path))
+    cgroup = Path(f"{tmp_path}{ours[0]}")
+    cgroup.mkdir(parents=True, exist_ok=True)
+    (cgroup / "memory.max").write_text(f"{120 << 20}\n")
+    (cgroup / "memory.peak").write_text(f"{119 << 20}\n")
+    job = await started(agent, submit, starter, slot_ad(Memory=120))
+    await watch(agent).round()
+    # the kernel's to decide
+    assert process.alive
+    process.signal(signal.SIGKILL)
+    exited: dict[str, Any] = {
+        "JobPid": process.pid,
+        "JobState": "Exited",
+        "ExitBySignal": True,
+        "ExitSignal": 9,
+    }
+    await agent.exit(job, starter=starter.key, **exited)
+    held = job_of("1.0")
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
+
+
+async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
+    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf
+) -> None:
+    starter = starter_of(ONE)
+    process = job_process(starter)
+    job = await started(agent, submit, starter, slot_ad(Memory=155))
+    exited: dict[str, Any] = {
+        "JobPid": process.pid,
+        "JobState": "Exited",
+        "ExitBySignal": True,
+        "ExitSignal": 9,
+    }
+    await agent.exit(job, starter=starter.key, MemoryUsage=154, **exited)
+    assert job_of("1.0")["jobstatus"] == 4
+
+
+@pytest.mark.parametrize(
+    ("job", "slot", "limit"),
+    [
+        (b"RequestMemory = 100\n", b'Memory = 512\nSlotType = "Static"\n', 512),
+        (b"RequestMemory = 100\n", b'Memory = 9000\nSlotType = "Partitionable"\n', 128),
+        (b"RequestMemory = 128\n", b'SlotType = "Partitionable"\nMemory = 9000\n', 128),
+        (b"requestmemory = 129.5\n", b'SlotType = "Partitionable"\n', 256),
+        (b"RequestMemory = 2 * 100\n", b'SlotType = "Partitionable"\nMemory = 9000\n', None),
+        (b'A = "\\nRequestMemory = 1"\n', b'SlotType = "Partitionable"\n', None),
+        (b"", b"", None),
+    ],
+)
+def test_limit_is_what_a_job_of_a_schedd_would_have(job: bytes, slot: bytes, limit: int | None) -> None:
+    assert limit_of(job, slot) == limit
+
+
+def test_own_file_is_opened_and_a_link_is_not(tmp_path: Path) -> None:
+    import asyncio
+
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("x")
+    link.symlink_to(file)
+    os.close(asyncio.run(Rights().open(file, os.geteuid())))
+    with pytest.raises(OSError, match="symbolic links"):
+        asyncio.run(Rights().open(link, os.geteuid()))
