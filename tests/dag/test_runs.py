@@ -5,10 +5,12 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import htcondor2
 import pytest
+from htcondor2 import dags
 
 from fetchwork.process import Process, processes
-from tests.dag.cases import SERIAL, nodes
+from tests.dag.cases import FILES, SERIAL, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
 from tests.waiting import until
 
@@ -257,3 +259,31 @@ def test_dag_run_shows_the_dag_to_its_end(queue: Queue) -> None:
     ended = queue.fetchwork(directory, "dag", "run", "x.dag")
     assert ended.returncode == 1, ended.stderr
     assert "failed, exit 1: 1 done, 1 failed of 2 nodes" in ended.stdout
+
+
+def _generated(side: Side, tmp_path: Path) -> tuple[int | None, list[str]]:
+    """A DAG that htcondor.dags wrote: three nodes, then one that needs its second retry."""
+    described = {
+        "executable": "flaky",
+        "arguments": "$(JOB) $(RETRY) $(good)",
+        "transfer_executable": "false",
+        "should_transfer_files": "IF_NEEDED",
+    }
+    submit = htcondor2.Submit(described)
+    dag = dags.DAG()
+    first = dag.layer(name="first", submit_description=submit, vars=[{"good": "0"}] * 3)
+    post = dags.Script(executable="script", arguments=["$RETURN", "post"])
+    first.child_layer(name="second", submit_description=submit, vars=[{"good": "2"}], retries=3, post=post)
+    written = tmp_path / side.user
+    written.mkdir()
+    file = dags.write_dag(dag, written)
+    files = {path.name: path.read_text() for path in written.iterdir()}
+    ours = side.start(files.pop(file.name), *SERIAL, files={**FILES, **files})
+    return ours.wait(), ours.noted()
+
+
+def test_what_the_bindings_write_runs(queue: Queue, schedd: Schedd, tmp_path: Path) -> None:
+    ours = _generated(queue, tmp_path)
+    assert ours == _generated(schedd, tmp_path)
+    assert ours[0] == 0
+    assert ours[1][:3] == ["first:0 try 0", "first:1 try 0", "first:2 try 0"]

@@ -1,0 +1,198 @@
+"""DAGs over the queue beside the same DAGs over a schedd, on the same slots.
+
+    make bench-dag
+    python tests/benchmarks/bench_dag.py --wide 200 --chain 20 --idle 20 --rounds 1
+
+One pool, whose slots take what either side offers, and one condor_dagman with the same DAGMAN_ settings.
+The sides alternate: independent nodes, and a chain, in nodes a second from condor_submit_dag to the end of
+its job. While the independent nodes run over the queue, it is measured how long each of their events takes to
+the nodes log. Then so many DAGs that wait are submitted, and the CPU time of the access point with all of its
+processes is read, without that of the condor_dagmans.
+
+The last lines are the two ratios, of the medians (goal: 1 and more), the cores that the idle DAGs take (goal:
+under 0.3), and the median delay of an event (goal: under 100 ms).
+"""
+
+import argparse
+import os
+import re
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from fetchwork.pool import PersonalPool
+from fetchwork.process import Process
+from tests.benchmarks.cpu import process_s
+from tests.dag.conftest import CONFIG
+from tests.dag.sides import Dag, Point, Queue, Schedd, Side
+from tests.waiting import until
+
+TRUE = """\
+executable = /bin/true
+transfer_executable = false
+should_transfer_files = IF_NEEDED
+queue
+"""
+NEVER = TRUE.replace("queue", "requirements = false\nqueue")
+ENTRY = re.compile(rb"^(\d{3}) \((\d+)\.(\d+)\.\d+\)", re.M)
+POLL_S = 0.005
+
+
+def wide(number: int) -> str:
+    return "".join(f"JOB N{n} true.sub\n" for n in range(number))
+
+
+def chain(number: int) -> str:
+    edges = "".join(f"PARENT N{n} CHILD N{n + 1}\n" for n in range(number - 1))
+    return wide(number) + edges
+
+
+class Arrivals(threading.Thread):
+    """When each event of a DAG is seen in its nodes log."""
+
+    def __init__(self, dag: Dag) -> None:
+        super().__init__()
+        self._path = dag.directory / "x.dag.nodes.log"
+        self._ended = threading.Event()
+        self.at: dict[tuple[int, int], float] = {}
+
+    def run(self) -> None:
+        read = b""
+        position = 0
+        while not self._ended.is_set():
+            time.sleep(POLL_S)
+            try:
+                with self._path.open("rb") as file:
+                    file.seek(position)
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            now = time.time()
+            position += len(data)
+            read += data
+            whole, end, read = read.rpartition(b"...\n")
+            for found in ENTRY.finditer(whole + end):
+                self.at.setdefault((int(found[2]), int(found[1])), now)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def nodes_per_s(side: Side, text: str, number: int, *, watch: bool = False) -> tuple[float, Arrivals | None]:
+    """How fast a DAG runs."""
+    directory = side.write(text, {"true.sub": TRUE})
+    begin = time.perf_counter()
+    dag = side.submit(directory)
+    arrivals = Arrivals(dag) if watch else None
+    if arrivals is not None:
+        arrivals.start()
+    assert dag.wait() == 0, dag.tail
+    taken = time.perf_counter() - begin
+    if arrivals is not None:
+        arrivals.stop()
+    return number / taken, arrivals
+
+
+def delays_ms(queue: Queue, arrivals: Arrivals) -> list[float]:
+    """Milliseconds from each event to its line in the nodes log, where there is one."""
+    rows = queue.rows(
+        "SELECT clusterid, eventtypenumber, extract(epoch FROM event_at)::float8 FROM fetchwork.events"
+        " WHERE clusterid = ANY(%s)",
+        sorted({cluster for cluster, _ in arrivals.at}),
+    )
+    return [
+        max(0.0, (arrivals.at[cluster, number] - at) * 1000)
+        for cluster, number, at in rows
+        if (cluster, number) in arrivals.at
+    ]
+
+
+def family(process: Process) -> list[Process]:
+    """A process and its descendants, without condor_dagmans."""
+    if process.name in ("condor_dagman", "condor_dagman.r"):
+        return []
+    return [process, *(one for child in process.children() for one in family(child))]
+
+
+def idle_cores(queue: Queue, point: Point, number: int, seconds: float) -> float:
+    """What an access point takes while DAGs of its wait."""
+    assert point.process is not None
+    dags = [queue.start("JOB A true.sub\n", files={"true.sub": NEVER}) for _ in range(number)]
+    clusters = [dag.cluster for dag in dags]
+
+    def waiting() -> bool:
+        statement = (
+            "SELECT count(*) FROM fetchwork.cluster WHERE ad -> 'DAGManJobId' = ANY(%s::text[]::jsonb[])"
+        )
+        return bool(queue.rows(statement, [str(cluster) for cluster in clusters])[0][0] == number)
+
+    until(waiting, "the nodes of all of them", every_s=0.5)
+    time.sleep(5)
+    access_point = Process.find(point.process.pid)
+    assert access_point is not None
+
+    def used() -> dict[Process, float]:
+        found = {}
+        for one in family(access_point):
+            try:
+                found[one] = process_s(one.pid)
+            except OSError:
+                continue
+        return found
+
+    before, begin = used(), time.perf_counter()
+    time.sleep(seconds)
+    after, taken = used(), time.perf_counter() - begin
+    for dag in dags:
+        queue.run(dag.directory, "condor_rm", str(dag.cluster))
+    return sum(cpu - before.get(process, 0.0) for process, cpu in after.items()) / taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wide", type=int, default=1000, help="independent nodes")
+    parser.add_argument("--chain", type=int, default=200, help="nodes of the chain")
+    parser.add_argument("--idle", type=int, default=100, help="DAGs that wait")
+    parser.add_argument("--idle-s", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as temporary:
+        os.chmod(temporary, 0o755)
+        config = re.sub(r"(?m)^START = .*$", "START = true", CONFIG)
+        host = {"slots": {"fetched_only": False}}
+        pool = PersonalPool(Path(temporary) / "pool", suite="trixie", slots=8, config=config, host=host)
+        with pool:
+            point = Point(pool).start()
+            queue, schedd = Queue(pool, point), Schedd(pool)
+            rates: dict[tuple[str, str], list[float]] = {}
+            delays: list[float] = []
+            for text, what, number in (
+                (wide(asked.wide), "wide", asked.wide),
+                (chain(asked.chain), "chain", asked.chain),
+            ):
+                for _ in range(asked.rounds):
+                    for side in (schedd, queue):
+                        rate, arrivals = nodes_per_s(
+                            side, text, number, watch=side is queue and what == "wide"
+                        )
+                        rates.setdefault((what, side.user), []).append(rate)
+                        print(
+                            f"{what} over {'queue' if side is queue else 'schedd'}: {rate:.2f} nodes/s",
+                            flush=True,
+                        )
+                        if arrivals is not None:
+                            delays += delays_ms(queue, arrivals)
+            cores = idle_cores(queue, point, asked.idle, asked.idle_s)
+            point.stop()
+    median = {key: statistics.median(found) for key, found in rates.items()}
+    print(f"dag wide over schedd: {median['wide', 'alice'] / median['wide', 'bob']:.2f}")
+    print(f"dag chain over schedd: {median['chain', 'alice'] / median['chain', 'bob']:.2f}")
+    print(f"idle dags cores: {cores:.3f}")
+    print(f"nodes log delay ms: {statistics.median(delays):.0f}")
+
+
+if __name__ == "__main__":
+    main()
