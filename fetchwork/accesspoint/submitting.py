@@ -14,7 +14,7 @@ import json
 import tempfile
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
@@ -63,7 +63,7 @@ class Submitting:
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="send")
         self._turn = asyncio.Semaphore(MOST)
         #: submissions by owner
-        self._under_way: dict[str, set[asyncio.Future[None]]] = {}
+        self._under_way: dict[str, set[asyncio.Future[Any]]] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -79,14 +79,23 @@ class Submitting:
     async def submit(self, account: Account, acting: bool, request: Json) -> Json:
         """The cluster's id, number of jobs and common ad, and what went wrong with its logs."""
         ended = asyncio.get_running_loop().create_future()
-        self._under_way.setdefault(account.name, set()).add(ended)
+        self._begins(account.name, ended)
         try:
             return await self._submit(account, acting, request)
         finally:
             ended.set_result(None)
-            self._under_way[account.name].discard(ended)
-            if not self._under_way[account.name]:
-                del self._under_way[account.name]
+
+    def _begins(self, owner: str, work: asyncio.Future[Any]) -> None:
+        """Count work among an owner's submissions until it is done."""
+        under_way = self._under_way.setdefault(owner, set())
+        under_way.add(work)
+
+        def ended(_: object) -> None:
+            under_way.discard(work)
+            if not under_way and self._under_way.get(owner) is under_way:
+                del self._under_way[owner]
+
+        work.add_done_callback(ended)
 
     async def _submit(self, account: Account, acting: bool, request: Json) -> Json:
         checked = _checked(request, self._name)
@@ -96,44 +105,59 @@ class Submitting:
         await self._logs.ready()
         before = await self._database.run(calls.submitted_as(owner=owner, key=key), acting_for=as_owner)
         if before is None:
+            cluster = await self._database.run(calls.reserve_cluster(), acting_for=as_owner, again=False)
+            answers = self._children.answers(
+                account, {"do": "describe", "cluster": cluster, "owner": owner, **checked}, DESCRIBE_S
+            )
             with contextlib.ExitStack() as stack:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
-                cluster = await self._database.run(calls.reserve_cluster(), acting_for=as_owner, again=False)
-                answers = self._children.answers(
-                    account, {"do": "describe", "cluster": cluster, "owner": owner, **checked}, DESCRIBE_S
-                )
                 await _keep(answers, kept)
-                files = _Files(kept)
-                for left in reversed(range(TRIES)):
-                    # apart from the jobs: a large file must not keep anybody else's from the queue
-                    if files.contents:
-                        await asyncio.get_running_loop().run_in_executor(
-                            self._senders, self._send, files, as_owner, owner, dry_run, self._source(account)
-                        )
-                    async with self._turn:
-                        put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
-                        # a client that goes away does not stop what was begun half-way
-                        try:
-                            answer = await asyncio.shield(asyncio.ensure_future(put))
-                            break
-                        except NotFound:
-                            # the last job that needed a content has just ended, and the content gone with it
-                            if not left:
-                                raise
-                        except JobStateConflict:
-                            # the same request, at the same time
-                            before = await self._database.run(
-                                calls.submitted_as(owner=owner, key=key), acting_for=as_owner
-                            )
-                            if before is None:
-                                raise
-                            break
+                # a client that goes away does not stop what was begun half-way
+                making = asyncio.ensure_future(self._make(kept, account, cluster, key, acting, dry_run))
+                # which closes it
+                stack.pop_all()
+            self._begins(owner, making)
+            # nobody may be left to hear of its failure
+            making.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            answer, before = await asyncio.shield(making)
         if dry_run:
             return {**answer, "problems": []}
         if before is not None:
             answer = await self._known(before, as_owner)
         problems = await self._logs.submitted(answer["cluster"], account, again=before is not None)
         return {**answer, "problems": problems}
+
+    async def _make(
+        self, kept: IO[bytes], account: Account, cluster: int, key: str, acting: bool, dry_run: bool
+    ) -> tuple[Json, int | None]:
+        """Put what a child made of a submission into the queue: the answer, or the cluster that was there."""
+        owner = account.name
+        as_owner = owner if acting else None
+        with kept:
+            files = _Files(kept)
+            for left in reversed(range(TRIES)):
+                # apart from the jobs: a large file must not keep anybody else's from the queue
+                if files.contents:
+                    await asyncio.get_running_loop().run_in_executor(
+                        self._senders, self._send, files, as_owner, owner, dry_run, self._source(account)
+                    )
+                async with self._turn:
+                    try:
+                        put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
+                        return await put, None
+                    except NotFound:
+                        # the last job that needed a content has just ended, and the content gone with it
+                        if not left:
+                            raise
+                    except JobStateConflict:
+                        # the same request, at the same time
+                        before = await self._database.run(
+                            calls.submitted_as(owner=owner, key=key), acting_for=as_owner
+                        )
+                        if before is None:
+                            raise
+                        return {}, before
+        raise AssertionError("the last try returns or raises")
 
     def _send(
         self, files: _Files, as_owner: str | None, owner: str, dry_run: bool, source: contents.Source

@@ -2,20 +2,46 @@
 
 import os
 import random
+import socket
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from fetchwork.client import wire
 from fetchwork.client.link import Link
 from fetchwork.errors import AccessPointUnavailable
 from tests.accesspoint.point import AccessPoint, as_account, request
 from tests.accesspoint.test_logs import JOBS, entries
 from tests.direct_queue import DirectQueue
 from tests.waiting import until
+
+
+def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint, slots: DirectQueue) -> None:
+    slots.connection.execute("BEGIN")
+    # its transaction waits for this one, at the key
+    slots.connection.execute("INSERT INTO fetchwork.submission VALUES ('nobody', 'key', 1)")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(point.socket))
+        asked = request("executable = /bin/true\nqueue 3\n", key="key")
+        client.sendall(wire.encode({"op": "submit", **_as_nobody(asked)}))
+        with psycopg.connect(slots.connection.info.dsn, password=slots.connection.info.password) as other:
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+            def waits() -> bool:
+                row = other.execute(waiting).fetchone()
+                other.rollback()
+                return row is not None and row[0] > 0
+
+            until(waits, "the submission")
+        connections = point.status()["connections"]
+    until(lambda: point.status()["connections"] < connections, "the end of the connection")
+    slots.connection.execute("ROLLBACK")
+    until(lambda: slots.value("SELECT count(*) FROM fetchwork.job") == 3, "its jobs")
 
 
 def _as_nobody(asked: dict[str, Any]) -> Any:
