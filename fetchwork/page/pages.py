@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment
@@ -16,9 +17,12 @@ from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
+from fetchwork.queue.views import Json
 
 #: jobs on a page
 PAGE = 50
+#: seconds for which the numbers of the last day are shown again
+DAY_S = 60.0
 #: bytes of a form
 MAX_FORM = 1 << 20
 #: what the script that follows a job's output was told the last time
@@ -34,6 +38,8 @@ class Pages:
         self._sign_in = sign_in
         self._jinja = jinja
         self._title = title
+        #: the last day, and when it was asked for
+        self._days: dict[Person, tuple[float, list[Json]]] = {}
 
     def routes(self) -> list[Route]:
         """The paths of the pages."""
@@ -71,8 +77,17 @@ class Pages:
 
     async def charts(self, request: Request) -> Response:
         """Charts of the last day; a part of the overview that may take longer."""
-        rows = await self._workers.ask(request.state.person, charts.last_day)
+        rows = await self._last_day(request.state.person)
         return self.render(request, "charts.html", rows=rows)
+
+    async def _last_day(self, person: Person) -> list[Json]:
+        """The numbers of the last day; they are not made anew for each page that shows them."""
+        now = time.monotonic()
+        self._days = {each: day for each, day in self._days.items() if now - day[0] < DAY_S}
+        if person not in self._days:
+            rows = await self._workers.ask(person, charts.last_day, slow=True)
+            self._days[person] = (time.monotonic(), rows)
+        return self._days[person][1]
 
     async def jobs(self, request: Request) -> Response:
         """The jobs in the queue, by a filter."""

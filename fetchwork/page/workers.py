@@ -21,7 +21,7 @@ from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem, problem_of
 
 Answer = TypeVar("Answer")
-Mode: TypeAlias = Literal["read", "note", "write"]
+Mode: TypeAlias = Literal["read", "slow", "note", "write"]
 
 #: worker processes
 WORKERS = 4
@@ -31,8 +31,9 @@ EACH = 2
 MAX_WAITING = 200
 #: bytes of memory of a worker: a hostile constraint builds strings
 MAX_MEMORY = 2 << 30
-#: seconds for a question, and for what acts on many jobs
+#: seconds for a question, for one that looks at much, and for what acts on many jobs
 READ_S = 10.0
+SLOW_S = 60.0
 WRITE_S = 300.0
 
 
@@ -58,12 +59,13 @@ class Workers:
         *,
         writes: bool = False,
         notes: bool = False,
+        slow: bool = False,
         **arguments: object,
     ) -> Answer:
         """The answer of ``question(session, **arguments)``; raises Problem.
 
         ``writes``: it changes something, and may take longer. ``notes``: it only writes down that somebody
-        looks, which whoever may see may do.
+        looks, which whoever may see may do. ``slow``: a look at much, which a page does not wait for.
         """
         if self._free is None:
             self._free = asyncio.LifoQueue()
@@ -77,7 +79,7 @@ class Workers:
             async with turn:
                 number = await self._free.get()
                 try:
-                    mode: Mode = "write" if writes else "note" if notes else "read"
+                    mode: Mode = "write" if writes else "note" if notes else "slow" if slow else "read"
                     return await self._ask(number, person, question, mode, arguments)
                 finally:
                     self._free.put_nowait(number)
@@ -95,7 +97,7 @@ class Workers:
         mode: Mode,
         arguments: Mapping[str, object],
     ) -> Answer:
-        limit_s = WRITE_S if mode == "write" else READ_S
+        limit_s = {"write": WRITE_S, "slow": SLOW_S}.get(mode, READ_S)
         loop = asyncio.get_running_loop()
         try:
             answer = await loop.run_in_executor(
@@ -148,7 +150,7 @@ def _answer(
     _session.account = person.account
     try:
         if mode != "write":
-            with _session.reading() if mode == "read" else _session.writing():
+            with _session.writing() if mode == "note" else _session.reading():
                 return question(_session, **arguments)
         if not person.may_write:
             raise Problem(403, "not allowed", "this service shows jobs and changes none")

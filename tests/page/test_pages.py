@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fetchwork.classad.bindings import JobAction
+from fetchwork.page import pages
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
 from tests.page.conftest import TOKEN, Serve
@@ -81,7 +82,9 @@ def test_output_of_a_running_job_is_shown_as_it_comes(serve: Serve, busy: Direct
     assert theirs.get("/jobs/1.1/output?run=x", headers=json).status_code == 400
 
 
-def test_the_charts_have_starts_ends_running_jobs_and_waits(page: TestClient, busy: DirectQueue) -> None:
+def test_the_charts_have_starts_ends_running_jobs_and_waits(
+    page: TestClient, busy: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     empty = page.get("/charts", params={"token": "x"}, follow_redirects=False)
     assert empty.status_code == 303
     # 1.0 waited 300 s and ended, 2.0 waited 100 s; both started two hours ago, and ended one hour ago
@@ -95,6 +98,7 @@ def test_the_charts_have_starts_ends_running_jobs_and_waits(page: TestClient, bu
         "UPDATE fetchwork.job_history"
         " SET q_date = first_start_at - make_interval(secs => 500 - 200 * cluster_id)"
     )
+    monkeypatch.setattr(pages, "DAY_S", 0.0)
     text = page.get("/charts").text
     assert "4 starts" in text and "2 ends, 0 of these" in text
     assert "2 running now, 2 at most" in text
