@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -21,6 +22,9 @@ from pathlib import Path
 from fetchwork.db import calls
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, NotFound
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1024 * 1024
 #: seconds for one chunk
@@ -68,6 +72,10 @@ class _Coming:
     there: int = 0
     problem: FetchworkError | None = None
     progress: asyncio.Event = field(default_factory=asyncio.Event)
+    #: calls that use the descriptor
+    users: int = 0
+    #: the cache can't take it: its chunks are passed through
+    uncached: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -80,9 +88,6 @@ class Contents:
         self._kept: OrderedDict[str, int] = OrderedDict()
         self._size = 0
         self._coming: dict[Content, _Coming] = {}
-        #: contents read from a database, and those that were there
-        self.fetched = 0
-        self.found = 0
 
     def open(self) -> None:
         """Make the directory, forget what was never finished, and look what there is."""
@@ -119,16 +124,33 @@ class Contents:
             with contextlib.suppress(OSError):
                 data = await asyncio.to_thread(_read, self._directory / content.name, number)
                 self._kept.move_to_end(content.name)
-                self.found += number == 0
                 return data
             self._forget(content.name)
-        if coming is None and content.size > self._limit // 2:
-            passed = await _ask(reader, content_id, number, timeout_s)
-            if passed is None:
-                raise NotFound(f"content {content_id} is not there any more")
-            return passed
-        if coming is None:
-            coming = await self._begin(content)
+        if coming is None and content.size <= self._limit // 2:
+            coming = self._begin(content)
+        if coming is not None and not coming.uncached:
+            coming.users += 1
+            try:
+                came = await self._await_chunk(content, coming, content_id, reader, number, timeout_s)
+            finally:
+                coming.users -= 1
+            if came is not None:
+                return came
+        passed = await _ask(reader, content_id, number, timeout_s)
+        if passed is None:
+            raise NotFound(f"content {content_id} is not there any more")
+        return passed
+
+    async def _await_chunk(
+        self,
+        content: Content,
+        coming: _Coming,
+        content_id: int,
+        reader: Reader,
+        number: int,
+        timeout_s: float,
+    ) -> bytes | None:
+        """A chunk as soon as it has come; None where the cache can't take the content."""
         coming.readers[reader] = content_id
         if coming.task is None or (coming.task.done() and coming.problem is not None):
             coming.problem = None
@@ -136,6 +158,8 @@ class Contents:
         try:
             async with asyncio.timeout(timeout_s):
                 while coming.there <= number:
+                    if coming.uncached:
+                        return None
                     if coming.problem is not None:
                         raise coming.problem
                     coming.progress.clear()
@@ -146,11 +170,15 @@ class Contents:
 
     # -- into the cache
 
-    async def _begin(self, content: Content) -> _Coming:
+    def _begin(self, content: Content) -> _Coming | None:
         path = self._directory / (content.name + _PARTIAL)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        coming = _Coming(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-        self._coming[content] = coming
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            event(log, logging.WARNING, "cache_not_written", problem=error.strerror, bytes=content.size)
+            return None
+        coming = self._coming[content] = _Coming(fd)
         return coming
 
     async def _fetch(self, content: Content, coming: _Coming) -> None:
@@ -161,18 +189,20 @@ class Contents:
             for number in range(content.chunks):
                 data = await self._read_on(coming, number)
                 await asyncio.to_thread(_write, coming.fd, data, number, digest)
-                coming.there = number + 1
+                # the last one is handed out when it is known that all of them are right
+                coming.there = min(number + 1, content.chunks - 1)
                 coming.progress.set()
             if digest.hexdigest() != content.sha256:
                 raise NotFound("the content in the database is not what its hash says")
+            coming.there = content.chunks
             path = self._directory / content.name
             path.with_name(path.name + _PARTIAL).rename(path)
             self._keep(content.name, content.size)
-            self.fetched += 1
         except FetchworkError as error:
             coming.problem = error
         except OSError as error:
-            coming.problem = FetchworkError(f"cannot write to the cache of files: {error.strerror}")
+            event(log, logging.WARNING, "cache_not_written", problem=error.strerror, bytes=content.size)
+            coming.uncached = True
         finally:
             coming.progress.set()
             asyncio.get_running_loop().call_later(CHUNK_S, self._end, content, coming)
@@ -190,12 +220,13 @@ class Contents:
 
     def _end(self, content: Content, coming: _Coming) -> None:
         """Close the file, some time after the last could have asked for its beginning."""
-        if coming.task is not None and not coming.task.done():
+        if coming.users or (coming.task is not None and not coming.task.done()):
+            asyncio.get_running_loop().call_later(CHUNK_S, self._end, content, coming)
             return
         if self._coming.get(content) is coming:
             del self._coming[content]
             os.close(coming.fd)
-            if coming.problem is not None:
+            if coming.problem is not None or coming.uncached:
                 with contextlib.suppress(OSError):
                     (self._directory / (content.name + _PARTIAL)).unlink()
 

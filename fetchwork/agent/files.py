@@ -97,7 +97,4 @@ class AgentFiles:
 
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""
-        run = task.runs.get(task.context.session, key.run_id)
-        if run is not None:
-            run.delivering = True
         await self.outputs.deliver(name)

@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -42,6 +43,11 @@ log = logging.getLogger(__name__)
 
 #: directories that are delivered at a time
 AT_ONCE = 4
+#: of one account
+AT_ONCE_EACH = 2
+#: directories whose contents are known; the others wait unread
+MOST_KNOWN = 1000
+MOST_KNOWN_EACH = 200
 CALL_S = 30.0
 REPORT_S = 10.0
 #: a delivery that fails over our own fault so often is put aside
@@ -71,6 +77,8 @@ class Outputs:
         self._deliveries: dict[str, asyncio.Task[None]] = {}
         self._keys: dict[str, tuple[HostSession, int]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turns: dict[int, asyncio.Semaphore] = {}
+        self._known: Counter[int] = Counter()
 
     async def look(self) -> None:
         """Begin to deliver what is parked and is not being delivered."""
@@ -87,11 +95,14 @@ class Outputs:
 
     async def deliver(self, name: str) -> None:
         """Begin to deliver one directory."""
-        if name in self._deliveries:
+        if name in self._deliveries or len(self._deliveries) >= MOST_KNOWN:
             return
         # before anything waits: once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
         try:
+            if self._known[await asyncio.to_thread(self.spool.account, name)] >= MOST_KNOWN_EACH:
+                self._deliveries.pop(name)
+                return
             parked = await asyncio.to_thread(self.spool.read, name)
             context = self._contexts.get(parked.request.keyword.lower())
             if context is None:
@@ -102,6 +113,7 @@ class Outputs:
             self._deliveries.pop(name)
             return
         self._keys[name] = (context.session, key.run_id)
+        self._known[parked.uid] += 1
         self.mark()
         self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, context, key))
 
@@ -123,7 +135,8 @@ class Outputs:
         failures = 0
         while True:
             try:
-                async with self._turn:
+                turn = self._turns.setdefault(parked.uid, asyncio.Semaphore(AT_ONCE_EACH))
+                async with turn, self._turn:
                     await self._deliver_once(parked, context, key)
                 break
             except DatabaseUnavailable:
@@ -138,6 +151,7 @@ class Outputs:
                     await self._set_aside(parked.name, f"{type(error).__name__}: {error}")
                     break
                 await asyncio.sleep(failures)
+        self._known[parked.uid] -= 1
         run = self._runs.get(*self._keys.pop(parked.name))
         if run is not None:
             run.delivering = False

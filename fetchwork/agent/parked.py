@@ -28,6 +28,8 @@ from fetchwork.sandbox.parking import MANIFEST, MAX_FILES, MAX_MANIFEST, REPORT
 #: a directory of this age without a manifest has lost its writer
 UNFINISHED_LIFE_S = 3600.0
 _MAX_REPORT = 2 << 20
+#: of what was moved aside so many directories are kept, the last ones
+KEPT_BAD = 20
 _USES = ("output", "spool")
 
 
@@ -88,6 +90,10 @@ class OutputSpool:
                 continue
         return whole
 
+    def account(self, name: str) -> int:
+        """Whose directory it is."""
+        return (self.directory / name).lstat().st_uid
+
     def read(self, name: str) -> Parked:
         """What is in a directory; raises ProtocolError where that is not as it should be."""
         status = (self.directory / name).lstat()
@@ -143,16 +149,25 @@ class OutputSpool:
 
     def delete(self, name: str) -> None:
         """Forget a directory that was delivered, or that nobody wants."""
+        path = self.directory / name
         with contextlib.suppress(OSError):
-            # by descriptors: what its account puts in a file's place is not followed
-            shutil.rmtree(self.directory / name)
+            if stat.S_ISDIR(path.lstat().st_mode):
+                # by descriptors: what its account puts in a file's place is not followed
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def set_aside(self, name: str) -> None:
-        """Keep a directory that is not as it should be, where it is not read again."""
+        """Keep a directory that is not as it should be for a while, where it is not read again."""
+        bad = self.directory / BAD
         try:
-            (self.directory / name).rename(self.directory / BAD / name)
+            (self.directory / name).rename(bad / name)
+            names = sorted(path.name for path in bad.iterdir())
         except OSError:
             self.delete(name)
+            return
+        for old in names[: -KEPT_BAD or None]:
+            self.delete(f"{BAD}/{old}")
 
 
 def _files(listed: list[dict[str, Any]]) -> Iterator[ParkedFile]:

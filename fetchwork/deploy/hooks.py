@@ -37,6 +37,7 @@ MODULES = (
     "hook/__init__.py",
     "hook/wire.py",
     "hook/client.py",
+    "hook/link.py",
     "hook/handover.py",
     "hook/siblings.py",
     "hook/jobcheck.py",

@@ -33,12 +33,12 @@ from _signal import (  # type: ignore[import-not-found]
     setitimer,
     signal,
 )
-from _socket import AF_UNIX, SOCK_STREAM, socket
 from select import POLLIN, POLLOUT, poll
-from time import monotonic, sleep, time
+from time import monotonic, time
 
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
-from fetchwork.hook.wire import MAX_BODY, Reply, ReplyReader, Request, encode_request
+from fetchwork.hook.link import Link
+from fetchwork.hook.wire import MAX_BODY, Reply, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,12 +149,12 @@ class _Hook:
         )
         agent_end = self.start + self.agent_s if may_go_direct else self.end
         request = self._request(deadline_ms=max(1, int((agent_end - monotonic()) * 1000)), check=self.check)
-        link = _Link(agent_end)
+        link = Link(self.conf["socket"], agent_end)
         try:
             if handover and handover.state != "afresh":
                 link.connected = handover.state == "connected"
                 raise AgentUnavailable(handover.cause)
-            reply = link.ask(self.conf["socket"], request)
+            reply = link.ask(request)
         except FetchworkError as exc:
             wanted = self.name != "fetch_work" or not (link.connected or _is_busy(self.body))
             if may_go_direct and wanted:
@@ -190,7 +190,7 @@ class _Hook:
             request = self._request(
                 deadline_ms=max(1, int((self.end - monotonic()) * 1000)), check=self.check
             )
-            reply = _Link(self.end).ask(self.conf["socket"], request)
+            reply = Link(self.conf["socket"], self.end).ask(request)
             if reply.code:
                 raise FetchworkError(f"agent: {reply.message or reply.code}")
             if reply.exit == 0:
@@ -253,65 +253,6 @@ def _is_busy(slot_ad: bytes) -> bool:
     there is no answer to wait for.
     """
     return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
-
-
-class _Link:
-    """One connection to the agent; ``connected`` tells whether the agent may have seen the request."""
-
-    def __init__(self, end: float) -> None:
-        self.end = end
-        self.connected = False
-
-    def ask(self, path: str, request: Request) -> Reply:
-        sock = socket(AF_UNIX, SOCK_STREAM)
-        try:
-            self._connect(sock, path)
-            self.connected = True
-            return self._exchange(sock, request)
-        except TimeoutError:
-            raise AgentUnavailable("agent does not answer") from None
-        except OSError as exc:
-            raise AgentUnavailable(f"agent broke the connection: {exc.strerror}") from None
-        finally:
-            sock.close()
-
-    def _connect(self, sock: socket, path: str) -> None:
-        while True:
-            try:
-                sock.settimeout(self._left())
-                sock.connect(path)
-                return
-            except BlockingIOError:
-                # so many connections wait to be accepted that the kernel takes no more
-                sleep(min(0.02, self._left()))
-            except TimeoutError:
-                raise
-            except OSError as exc:
-                raise AgentUnavailable(f"cannot connect to agent socket '{path}': {exc.strerror}") from None
-
-    def _exchange(self, sock: socket, request: Request) -> Reply:
-        try:
-            sock.settimeout(self._left())
-            sock.sendall(encode_request(request))
-        except (BrokenPipeError, ConnectionResetError):
-            # an agent that refuses a request does not read all of it, but has answered
-            pass
-        reader = ReplyReader()
-        while True:
-            sock.settimeout(self._left())
-            data = sock.recv(65536)
-            if not data:
-                raise AgentUnavailable("agent closed the connection before it answered")
-            reader.feed(data)
-            reply = reader.next_reply()
-            if reply is not None:
-                return reply
-
-    def _left(self) -> float:
-        left = self.end - monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
 
 
 def signal_job(body: bytes, pid: int, number: int) -> None:

@@ -8,11 +8,11 @@ HTCondor gives it.
 
 import posix
 from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
-from _socket import AF_UNIX, SOCK_STREAM, socket
 from time import monotonic
 
 from fetchwork.errors import AgentUnavailable, FetchworkError, one_line
-from fetchwork.hook.wire import ReplyReader, Request, encode_request
+from fetchwork.hook.link import Link
+from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.failure import TransferFailure
 
 MARK = b"FetchWorkSandbox = true"
@@ -36,12 +36,11 @@ class Files:
     """What a hook asks of the agent about its job's files: over one connection, made anew where it broke."""
 
     def __init__(self, conf: dict[str, str], body: bytes, slot: str) -> None:
-        self._path = conf["socket"]
+        self._link = Link(conf["socket"], 0.0)
         self._keyword = conf["keyword"]
         self._slot = slot
         # which run it is; the rest of the ad would have to be read at each chunk
         self._body = b"".join(line + b"\n" for line in body.split(b"\n") if line.startswith(_KEYS))
-        self._socket: socket | None = None
 
     def ask(self, name: str, arg: str, body: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
         """The body of the agent's answer; raises FetchworkError."""
@@ -53,47 +52,17 @@ class Files:
             slot=self._slot,
             deadline_ms=int(timeout_s * 1000),
         )
-        try:
-            link = self._socket or self._connect(timeout_s)
-            link.settimeout(timeout_s + 1.0)
-            link.sendall(encode_request(request))
-            reader = ReplyReader()
-            while True:
-                data = link.recv(1 << 18)
-                if not data:
-                    raise AgentUnavailable("agent closed the connection before it answered")
-                reader.feed(data)
-                reply = reader.next_reply()
-                if reply is not None:
-                    break
-        except OSError as exc:
-            self.close()
-            raise AgentUnavailable(f"agent broke the connection: {exc.strerror or exc}") from None
-        except AgentUnavailable:
-            self.close()
-            raise
+        self._link.end = monotonic() + timeout_s + 1.0
+        reply = self._link.ask(request, keep=True)
         if reply.code == "unavailable":
             raise AgentUnavailable(f"agent: {reply.message}")
         if reply.code:
             raise FetchworkError(f"agent: {reply.message or reply.code}")
         return reply.body
 
-    def _connect(self, timeout_s: float) -> socket:
-        link = socket(AF_UNIX, SOCK_STREAM)
-        try:
-            link.settimeout(timeout_s)
-            link.connect(self._path)
-        except OSError:
-            link.close()
-            raise
-        self._socket = link
-        return link
-
     def close(self) -> None:
         """End the connection."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._link.close()
 
 
 def _set_timer(seconds: float) -> None:
@@ -114,7 +83,7 @@ def prepare(files: Files, body: bytes) -> bytes:
     ask = _Patience(files).until_answered
 
     try:
-        filled = fill(posix.getcwd(), ask, lambda: _set_timer(STALL_S))
+        filled = fill(posix.getcwd(), ask, lambda more_s: _set_timer(STALL_S + more_s))
         problem = _problem_of(body, filled.changes)
         if problem:
             raise TransferFailure(6, 2, problem)
@@ -190,7 +159,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
             raise of_output("hook.conf names no spool to park files in", 2)
         ended = Ended(evicted, unwanted, status)
         directory = conf["spool"] + SUFFIX
-        return leave(posix.getcwd(), directory, ended, encode_request(report), end, lambda urls: urls) or body
+        return leave(posix.getcwd(), directory, ended, encode_request(report), end) or body
     except TransferFailure as exc:
         failure = exc
     except (FetchworkError, OSError) as exc:

@@ -30,10 +30,10 @@ class Filled:
         self.seconds = seconds
 
 
-def fill(sandbox: str, ask: Ask, progress: Callable[[], None]) -> Filled:
+def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
     """Bring all inputs of the job into ``sandbox``; raises TransferFailure where one can't be had.
 
-    ``progress`` is called now and then while it goes on.
+    ``progress`` is called whenever it goes on, with the seconds that it may then go on unseen.
     """
     began = time.monotonic()
     plan = json.loads(ask("input_plan", ""))
@@ -54,7 +54,7 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[], None]) -> Filled:
 
 class _Filling:
     def __init__(
-        self, sandbox: str, plan: Mapping[str, object], ask: Ask, progress: Callable[[], None]
+        self, sandbox: str, plan: Mapping[str, object], ask: Ask, progress: Callable[[float], None]
     ) -> None:
         self._sandbox = sandbox
         self._ask = ask
@@ -143,7 +143,7 @@ class _Filling:
                     raise FileFailure(5, f"reading from file {name}: chunk {number} has {len(data)} bytes")
                 _write(fd, data)
                 self.size += len(data)
-                self._progress()
+                self._progress(0.0)
             self._set_mode(fd, name, mode)
         finally:
             os.close(fd)
@@ -162,7 +162,7 @@ class _Filling:
                 while data := os.read(source, _CHUNK):
                     _write(fd, data)
                     self.size += len(data)
-                    self._progress()
+                    self._progress(0.0)
                 self._set_mode(fd, name, mode)
             finally:
                 os.close(fd)
@@ -188,9 +188,11 @@ class _Filling:
             # for what HTCondor has left of an earlier file of that name
             if os.path.lexists(move.path):
                 os.unlink(move.path)
+        # it can't be seen whether a plugin goes on: each may take its time
+        self._progress(self._plugin_limit_s * len(moves))
         runner = plugins.Runner(known, self._sandbox, self._plugin_limit_s)
         for moved in runner.move(moves, upload=False):
-            self._progress()
+            self._progress(0.0)
             if moved.failure is not None:
                 raise of_input(moved.failure.details, moved.failure.subcode)
             self.size += moved.bytes

@@ -7,7 +7,7 @@ decide only what of its own files goes where it could have sent them itself.
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fetchwork.sandbox import names, outputs, plugins
@@ -45,16 +45,16 @@ def leave(
     ended: Ended,
     report: bytes,
     end: float,
-    presigned: Callable[[list[str]], list[str]],
 ) -> str | None:
     """Park what the job leaves below ``directory``; the name of its directory, None for nothing to park.
 
-    Uploads end before the monotonic time ``end``; ``presigned`` gives the URLs to be used in place of these.
+    Uploads end before the monotonic time ``end``. Raises TransferFailure where nobody knows what to take.
     """
     began = time.monotonic()
     notes = read_notes(sandbox)
     if notes is None:
-        return None
+        # a job is not complete of which nobody knows what it was to leave
+        raise of_output(f"reading from file {sandbox}/{names.NOTES}: the job has removed or changed it", 2)
     ad = notes["ad"]
     how = outputs.ending(ad, ended.status, evicted=ended.evicted)
     use = None if ended.unwanted else outputs.use_of(ad, how)
@@ -70,7 +70,7 @@ def leave(
             name: one for name, one in choice.files.items() if name in (names.STDOUT, names.STDERR)
         }
     files = list(choice.files.values())
-    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S, presigned)
+    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S)
     parking = Parking(directory)
     try:
         failure = failure or _failure_of(parking.take(files))
@@ -89,7 +89,6 @@ def _upload(
     notes: Mapping[str, Any],
     sandbox: str,
     end: float,
-    presigned: Callable[[list[str]], list[str]],
 ) -> TransferFailure | None:
     to_urls = [one for one in files if one.url]
     if not to_urls:
@@ -103,8 +102,7 @@ def _upload(
         if asked is not None:
             known[scheme] = asked
     runner = plugins.Runner(known, sandbox, float(notes["plugin_limit_s"]))
-    urls = presigned([one.url for one in to_urls])
-    moves = [plugins.Move(url, os.path.abspath(one.path)) for url, one in zip(urls, to_urls, strict=True)]
+    moves = [plugins.Move(one.url, os.path.abspath(one.path)) for one in to_urls]
     for moved in runner.move(moves, upload=True, end=end):
         if moved.failure is not None:
             return of_output(moved.failure.details, moved.failure.subcode)

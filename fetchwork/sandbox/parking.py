@@ -22,8 +22,8 @@ PARTIAL = ".partial"
 #: beside the spool of reports
 SUFFIX = ".outputs"
 #: files of one job that are parked, and bytes of the manifest
-MAX_FILES = 100_000
-MAX_MANIFEST = 64 << 20
+MAX_FILES = 20_000
+MAX_MANIFEST = 16 << 20
 _CHUNK = 1 << 20
 
 
@@ -34,10 +34,13 @@ class Parking:
         self.name = f"{time.time_ns():020d}-{os.urandom(16).hex()}"
         self._path = f"{directory}/{self.name}"
         self._files: list[dict[str, object]] = []
+        self._mode = 0o600
         try:
             os.mkdir(self._path, 0o700)
-            # for an agent that is not root: it has to delete what is in it, and nobody else knows the name
-            os.chmod(self._path, 0o777)  # noqa: S103
+            if os.stat(directory).st_uid != 0:
+                # an agent that is not root reads it, and deletes what is in it; nobody else knows it
+                self._mode = 0o644
+                os.chmod(self._path, 0o777)  # noqa: S103
         except OSError as error:
             raise FetchworkError(f"cannot park files in '{directory}': {error.strerror}") from None
 
@@ -88,9 +91,9 @@ class Parking:
 
     def _write(self, name: str, data: bytes) -> None:
         path = f"{self._path}/{name}"
-        fd = os.open(path + PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = os.open(path + PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.fchmod(fd, 0o644)
+            os.fchmod(fd, self._mode)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
@@ -110,21 +113,20 @@ class Parking:
             except OSError:
                 pass
             else:
-                os.chmod(target, 0o644)
+                os.chmod(target, self._mode)
                 return status.st_size
         return self._copy(one.path, target)
 
-    @staticmethod
-    def _copy(path: str, target: str) -> int:
+    def _copy(self, path: str, target: str) -> int:
         # not to wait for the other end of a pipe that took a file's place
         source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(source).st_mode):
                 raise OSError(22, os.strerror(22))
-            copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             size = 0
             try:
-                os.fchmod(copy, 0o644)
+                os.fchmod(copy, self._mode)
                 while data := os.read(source, _CHUNK):
                     view = memoryview(data)
                     while view:

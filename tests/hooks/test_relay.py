@@ -117,6 +117,7 @@ def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: s
         "fetchwork.hook",
         "fetchwork.hook.wire",
         "fetchwork.hook.client",
+        "fetchwork.hook.link",
         "_socket",
         "select",
     }
