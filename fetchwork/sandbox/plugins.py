@@ -23,6 +23,7 @@ TIMED_OUT = 62
 NO_PLUGIN, NOT_EXECUTABLE, NO_RESULT = -1001, -1003, -1004
 #: bytes of what a plugin answers
 _MAX_ANSWER = 1 << 20
+_SETTING = ("condor_config_val", "FILETRANSFER_PLUGINS")
 _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 
 
@@ -68,6 +69,20 @@ def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
     if done.returncode or not schemes:
         return None
     return Plugin(path, schemes, str(ad.get("multiplefilesupport", "")).lower() == "true")
+
+
+def find() -> dict[str, Plugin]:
+    """This host's plugins by scheme: those of FILETRANSFER_PLUGINS that answer; the last one for a scheme."""
+    try:
+        done = subprocess.run(_SETTING, capture_output=True, text=True, timeout=QUERY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    known: dict[str, Plugin] = {}
+    for path in names.words_of(done.stdout.replace("\n", ",")):
+        plugin = ask(path) if path.startswith("/") else None
+        if plugin is not None:
+            known.update(dict.fromkeys(plugin.schemes, plugin))
+    return known
 
 
 def of_job(value: object, sandbox: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from fetchwork.db import schema
 from fetchwork.deploy import UNIT_FILE, compiled, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
-from fetchwork.doctor import Line, agent, daemons, database, hooks
+from fetchwork.doctor import Line, agent, daemons, database, files, hooks
 from fetchwork.process import Process
 from tests.conftest import WITHOUT_COMPILER
 from tests.doctor.conftest import TestHost, serve
@@ -31,7 +31,11 @@ def only(lines: list[Line]) -> Line:
     return lines[0]
 
 
-def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
+def test_nothing_fails_on_a_host_where_nothing_is_wrong(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the stand-in for HTCondor has no plugins
+    monkeypatch.setattr(files, "find", lambda: {"http": None})
     lines = host.diagnose()
     assert [line for line in lines if line.verdict == "FAIL"] == []
     assert [line.subject for line in lines] == [
@@ -46,6 +50,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(host: TestHost) -> None:
         "agent",
         "signals",
         "memory",
+        "files",
         "database",
         "schema",
         "clock",
@@ -638,3 +643,15 @@ def test_unit_of_another_host_file_is_no_leftover(host: TestHost, tmp_path: Path
     other = text.replace("[agent]", '[agent]\nrun = "systemd"').replace("/host.toml", "/other.toml")
     (tmp_path / UNIT_FILE).write_text(render(config.parse(other))[UNIT_FILE])
     assert list(check_leftovers(config.parse(text), tmp_path)) == []
+
+
+def test_a_host_without_transfer_plugins_or_space_for_files_is_warned_about(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "find", dict)
+    assert "no file transfer plugin answers" in only(list(files.check(config.load(host.file)))).text
+    monkeypatch.setattr(files, "find", lambda: {"http": None})
+    monkeypatch.setattr(files, "_LEAST_FREE_MIB", 1 << 40)
+    assert (
+        "MiB left: the files of jobs pass through it" in only(list(files.check(config.load(host.file)))).text
+    )

@@ -65,7 +65,18 @@ ROOMS: dict[str, set[str]] = {
     # what puts it there and looks after it
     "deploy": {"config", "classad", "hook"},
     "pool": {"deploy", "config", "db", "process"},
-    "doctor": {"deploy", "config", "db", "hook", "agent.client", "process", "queue", "classad", "client"},
+    "doctor": {
+        "deploy",
+        "config",
+        "db",
+        "hook",
+        "agent.client",
+        "process",
+        "queue",
+        "classad",
+        "client",
+        "sandbox",
+    },
     # a pool and its queue, under the names of HTCondor's bindings
     "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
