@@ -256,26 +256,34 @@ class Submitting:
 
 
 class _Acting:
-    """A database whose calls have one account's rights, each in a transaction of its own."""
+    """A database whose calls have one account's rights, in transactions of their own or the caller's."""
 
     def __init__(self, database: Database, owner: str | None) -> None:
         self._database = database
         self._owner = owner
+        self._within = False
 
     def run(self, call: Call[T]) -> T:
-        with self._acting():
+        with self.transaction():
             return self._database.run(call)
 
     def carry(self, call: Call[T]) -> T:
-        with self._acting():
+        with self.transaction():
             return self._database.carry(call)
 
     @contextlib.contextmanager
-    def _acting(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
+        if self._within:
+            yield
+            return
         with self._database.transaction():
             if self._owner is not None:
                 self._database.run(calls.act_for(owner=self._owner))
-            yield
+            self._within = True
+            try:
+                yield
+            finally:
+                self._within = False
 
 
 class _Files:

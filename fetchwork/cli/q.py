@@ -31,6 +31,8 @@ PROJECTION = [
     "RemoteWallClockTime",
     "JobCurrentStartDate",
     "RemoteHost",
+    "TransferringInput",
+    "TransferringOutput",
 ]
 
 #: jobs that one call looks into
@@ -205,9 +207,16 @@ def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
         else:
             output.echo(
                 f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
-                f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
+                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
             )
     output.echo("\n" + total_line({"jobs": number, **counts}))
+
+
+def _letter(ad: Json) -> str:
+    """The job's status, as condor_q has it: of one whose files are moved, which way."""
+    if ad.get("TransferringOutput"):
+        return ">"
+    return "<" if ad.get("TransferringInput") else STATUS_LETTERS[ad["JobStatus"]]
 
 
 def _batches(rows: list[Batch]) -> None:

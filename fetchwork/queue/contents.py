@@ -6,15 +6,18 @@ a file that changes in between is noticed, and nothing is stored under a hash th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, Call
 from fetchwork.errors import SubmitError
+from fetchwork.queue.ahead import ahead
 from fetchwork.queue.inputs import InputFile, Needed
 from fetchwork.queue.views import Json
 
@@ -26,6 +29,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 #: small contents travel together: so many bytes, so many of them
 _TOGETHER_BYTES = 4 * CHUNK_BYTES
 _TOGETHER = 500
+#: chunks of one content that are committed together
+_COMMITTED = 8
 #: rows of job_file in one call
 _ROWS = 5000
 #: a content whose chunks do not make it is begun anew so often
@@ -51,6 +56,8 @@ class Runs(Protocol):
 
     def carry(self, call: Call[T]) -> T: ...
 
+    def transaction(self) -> AbstractContextManager[None]: ...
+
 
 class Source(Protocol):
     """Where the chunks of a file come from."""
@@ -60,22 +67,27 @@ class Source(Protocol):
 
 def measured(paths: Iterable[str]) -> dict[str, Content]:
     """Read files for their hashes; raises SubmitError for one that can't be read."""
-    return {path: _measure(path) for path in paths}
+    return {path: _measure(path) for path in sorted(paths)}
 
 
 def _measure(path: str) -> Content:
     whole = hashlib.sha256()
-    chunks = []
+    chunks: list[bytes] = []
     size = 0
     try:
         with _opened(path) as file:
             while data := file.read(CHUNK_BYTES):
                 whole.update(data)
-                chunks.append(hashlib.sha256(data).digest())
+                # of a file of one chunk these are the same
+                chunks.append(whole.digest() if len(data) < CHUNK_BYTES and not chunks else _digest(data))
                 size += len(data)
     except OSError as error:
         raise SubmitError(f"cannot open input '{path}': {error.strerror}") from None
     return Content(path, size, whole.hexdigest(), tuple(chunks))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def _opened(path: str) -> BinaryIO:
@@ -184,7 +196,7 @@ class _Sending:
         together: list[bytes] = []
         size = 0
         for one in contents:
-            data = b"".join(self._chunks(one, range(len(one.chunks))))
+            data = b"".join(self._compared(one))
             if together and (size + len(data) > _TOGETHER_BYTES or len(together) >= _TOGETHER):
                 self._put(together, size)
                 together, size = [], 0
@@ -208,21 +220,32 @@ class _Sending:
             if begun.complete:
                 numbers = []
             self._tell(content.size - _bytes(content, numbers))
-            for n, data in zip(numbers, self._chunks(content, numbers), strict=True):
-                self._database.carry(
-                    calls.put_content_chunk(
-                        content_id=begun.content_id, n=n, data=data, sha256=content.chunks[n].hex()
-                    )
-                )
-                self._tell(len(data))
+            with contextlib.closing(ahead(self._source(content.path, numbers))) as chunks:
+                # each commit waits for the server's disk
+                for first in range(0, len(numbers), _COMMITTED):
+                    together = numbers[first : first + _COMMITTED]
+                    with self._database.transaction():
+                        for n, data in zip(together, chunks, strict=False):
+                            self._put_chunk(begun.content_id, content, n, data)
+                    self._tell(_bytes(content, together))
             if self._database.run(calls.end_content(content_id=begun.content_id)):
                 return
             self._sent -= content.size
         raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
 
-    def _chunks(self, content: Content, numbers: Sequence[int]) -> Iterator[bytes]:
+    def _put_chunk(self, content_id: int, content: Content, n: int, data: bytes) -> None:
+        digest = content.chunks[n].hex()
+        call = calls.put_content_chunk(content_id=content_id, n=n, data=data, sha256=digest)
+        try:
+            self._database.carry(call)
+        except SubmitError:
+            # the server's word for what does not fit its hash
+            raise SubmitError(f"input '{content.path}' changed while it was sent") from None
+
+    def _compared(self, content: Content) -> Iterator[bytes]:
+        numbers = range(len(content.chunks))
         for n, data in zip(numbers, self._source(content.path, numbers), strict=True):
-            if hashlib.sha256(data).digest() != content.chunks[n]:
+            if _digest(data) != content.chunks[n]:
                 raise SubmitError(f"input '{content.path}' changed while it was sent")
             yield data
 

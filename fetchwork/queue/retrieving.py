@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fetchwork.db import calls
-from fetchwork.db.calls import JobOutputs
+from fetchwork.db.calls import CHUNK_BYTES, JobOutputs
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
+from fetchwork.queue.ahead import ahead
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.views import Json
 
-__all__ = ["report", "retrieve"]
+__all__ = ["bring_outputs", "report", "retrieve"]
 
 #: so many jobs are asked for at once
 _PAGE = 100
@@ -42,7 +43,7 @@ def retrieve(
             brought = 0
             try:
                 with _acting_for(one.owner):
-                    brought = _bring(database, one, told)
+                    brought = bring_outputs(database, one, told.moved)
                 database.run(calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id))
             except TransferFailed as error:
                 problem = error
@@ -63,16 +64,32 @@ def report(outputs: JobOutputs, brought: int, problem: FetchworkError | None) ->
     }
 
 
-def _bring(database: Database, outputs: JobOutputs, told: _Told) -> int:
+def bring_outputs(
+    database: Database, outputs: JobOutputs, told: Callable[[int], None] = lambda size: None
+) -> int:
+    """Bring what a job left to its destinations; the number of bytes. Raises TransferFailed."""
+    sizes = {file["content_id"]: file["size"] for file in outputs.files if file["source"] == "content"}
     steps = bring(dict(outputs.ad), outputs.run_id, outputs.files)
     data: bytes | None = None
-    while True:
-        try:
-            want = steps.send(data)
-        except StopIteration as end:
-            return int(end.value)
-        data = database.carry(calls.read_output_chunk(content_id=want.content_id, n=want.n))
-        told.moved(len(data or b""))
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                want = steps.send(data)
+            except StopIteration as end:
+                return int(end.value)
+            if want.n == 0:
+                # the chunks of a file are asked for one after the other
+                stack.close()
+                chunks = stack.enter_context(
+                    contextlib.closing(ahead(_chunks(database, want.content_id, sizes[want.content_id])))
+                )
+            data = next(chunks)
+            told(len(data or b""))
+
+
+def _chunks(database: Database, content_id: int, size: int) -> Iterator[bytes | None]:
+    for n in range(-(-size // CHUNK_BYTES)):
+        yield database.carry(calls.read_output_chunk(content_id=content_id, n=n))
 
 
 class _Told:

@@ -41,10 +41,17 @@ SELECT
     c.ad || j.ad AS ad,
     -- what all jobs of its cluster have in common
     c.ad AS cluster_ad,
-    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG
+    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG, and
+    -- which of its files are moved now
     CASE
-        WHEN r.usage IS NULL THEN j.facts
-        ELSE j.facts || fetchwork.memory_use(r.usage) || fetchwork.dag_counts(r.usage)
+        WHEN r.usage IS NULL AND r.transferring IS NULL THEN j.facts
+        ELSE j.facts || coalesce(fetchwork.memory_use(r.usage), '{}')
+            || coalesce(fetchwork.dag_counts(r.usage), '{}')
+            || CASE r.transferring
+                WHEN 'input' THEN '{"TransferringInput": true}'::jsonb
+                WHEN 'output' THEN '{"TransferringOutput": true}'
+                ELSE '{}'
+            END
     END AS facts
 FROM fetchwork.job AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id

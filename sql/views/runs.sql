@@ -78,7 +78,7 @@ FROM (
         r.job_pid AS jobpid,
         NULL::integer AS exitcode,
         NULL::integer AS exitsignal,
-        r.usage AS ad
+        CASE WHEN r.transfer IS NULL THEN r.usage ELSE coalesce(r.usage, '{}') || r.transfer END AS ad
     FROM fetchwork.run AS r
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
     JOIN fetchwork.host AS h ON h.host_id = r.host_id
@@ -104,7 +104,7 @@ FROM (
         r.job_pid,
         fetchwork.integer_of(r.report -> 'ExitCode'),
         fetchwork.integer_of(r.report -> 'ExitSignal'),
-        coalesce(r.usage, '{}') || coalesce(r.report, '{}')
+        coalesce(r.usage, '{}') || coalesce(r.report, '{}') || coalesce(r.transfer, '{}')
             || CASE
                 WHEN r.late_report IS NULL THEN '{}'
                 ELSE jsonb_build_object('LateReport', r.late_report)

@@ -1,6 +1,7 @@
 """Files that travel with jobs, from the submitter's side: which are stored, and how outputs come back."""
 
 import getpass
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -290,14 +291,14 @@ def test_a_content_that_goes_before_it_is_named_is_sent_again(
 def test_an_upload_that_was_killed_goes_on_where_it_was(
     queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large = os.urandom(4 * CHUNK_BYTES)
+    large = os.urandom(20 * CHUNK_BYTES)
     (home / "large").write_bytes(large)
 
     class Killed(Exception):
         pass
 
     def kill(sent: int, total: int) -> None:
-        if sent > 2 * CHUNK_BYTES:
+        if sent > 10 * CHUNK_BYTES:
             raise Killed
 
     with pytest.raises(Killed):
@@ -305,7 +306,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
     there = slots.value(
         "SELECT count(*) FROM fetchwork.content_chunk WHERE octet_length(data) = %s", CHUNK_BYTES
     )
-    assert 0 < there < 4
+    assert 0 < there < 20
     read: list[int] = []
     chunks = stored.read_chunks
 
@@ -315,7 +316,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
 
     monkeypatch.setattr(stored.send, "__kwdefaults__", {"source": watched, "progress": None})
     result = queue.submit(description(home, "transfer_input_files = large"), owner=ME)
-    assert read == list(range(there, 4))
+    assert read == list(range(there, 20))
     assert rows(slots, result.cluster())[-1, "large"] == large
 
 
@@ -330,3 +331,21 @@ def test_the_command_submits_files_and_a_trial_sends_none(
     told = fetchwork("submit", "--owner", ME, str(file))
     assert (told.status, told.err) == (0, "")
     assert len(rows(slots, 2)) == 6
+
+
+def test_q_shows_which_way_files_are_moved_and_runs_how_many(
+    fetchwork: Callable[..., Any], slots: DirectQueue
+) -> None:
+    slots.submit()
+    run = slots.started()
+    seen = []
+    for phase in ("input", None, "output"):
+        assert slots.of(run, "note_transfer", phase=phase, direction="input", bytes=7, seconds=0.5)
+        line = fetchwork("q", "-nobatch").out.splitlines()
+        seen.append(next(word for row in line if " 1.0 " in row for word in row.split() if word in "<>R"))
+    assert seen == ["<", "R", ">"]
+    (ad,) = json.loads(fetchwork("q", "-json").out)
+    assert ad["TransferringOutput"] is True
+    slots.finish(run)
+    (ended,) = json.loads(fetchwork("runs", "1.0", "-json").out)
+    assert (ended["TransferInputBytes"], ended["TransferInputSeconds"]) == (7, 0.5)

@@ -445,7 +445,10 @@ def test_a_slot_is_free_while_the_outputs_of_its_run_are_brought(queue: DirectQu
     assert queue.of(run, "note_transfer", phase=None, direction="output", bytes=1, seconds=0.25)
     assert queue.finish(run) == "completed"
     noted = queue.value("SELECT transfer FROM fetchwork.run_history WHERE run_id = %s", run.run_id)
-    assert noted == {"input_bytes": 5, "input_s": 0.5, "output_bytes": 1, "output_s": 0.25}
+    assert noted == {
+        **{"TransferInputBytes": 5, "TransferInputSeconds": 0.5},
+        **{"TransferOutputBytes": 1, "TransferOutputSeconds": 0.25},
+    }
     assert queue.finish(other) == "completed"
 
 

@@ -41,8 +41,8 @@ BEGIN
         transfer = CASE
             WHEN note_transfer.direction IS NULL THEN r.transfer
             ELSE coalesce(r.transfer, '{}') || jsonb_build_object(
-                note_transfer.direction || '_bytes', note_transfer.bytes,
-                note_transfer.direction || '_s', note_transfer.seconds
+                format('Transfer%sBytes', initcap(note_transfer.direction)), note_transfer.bytes,
+                format('Transfer%sSeconds', initcap(note_transfer.direction)), note_transfer.seconds
             )
         END
     WHERE r.run_id = live.run_id;
