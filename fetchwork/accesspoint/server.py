@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
-import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fetchwork.accesspoint.budgets import LARGE, Budget, Budgets
-from fetchwork.agent.listening import listen
+from fetchwork.agent.listening import listen, who_listens
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.client import wire
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError, one_line
@@ -103,7 +101,9 @@ class Server:
             self._clear()
             listener = listen(self.path, BACKLOG)
         except OSError as error:
-            raise AccessPointUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
+            raise AccessPointUnavailable(
+                f"cannot listen at '{self.path}': {error.strerror or error}"
+            ) from error
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(
             lambda: _Protocol(asyncio.StreamReader(), self._connected), sock=listener, backlog=BACKLOG
@@ -111,20 +111,10 @@ class Server:
 
     def _clear(self) -> None:
         """Remove what an access point left that was killed."""
-        try:
-            if not stat.S_ISSOCK(self.path.lstat().st_mode):
-                raise AccessPointUnavailable(f"'{self.path}' is there and is no socket; remove it")
-        except FileNotFoundError:
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-            other.settimeout(2.0)
-            try:
-                other.connect(str(self.path))
-            except ConnectionRefusedError:
-                self.path.unlink(missing_ok=True)
-                return
-            pid = credentials(other).pid
-        raise AccessPointUnavailable(f"another access point listens at '{self.path}', pid {pid}")
+        with who_listens(self.path) as other:
+            if other is not None:
+                pid = credentials(other).pid
+                raise AccessPointUnavailable(f"another access point listens at '{self.path}', pid {pid}")
 
     async def stop(self, patience_s: float) -> None:
         """Accept no more connections, let requests in flight end, close."""

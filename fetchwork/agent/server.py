@@ -15,13 +15,12 @@ import contextlib
 import logging
 import select
 import socket
-import stat
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fetchwork.agent.listening import listen
+from fetchwork.agent.listening import listen, who_listens
 from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
@@ -76,27 +75,15 @@ class Server:
             await asyncio.to_thread(self._clear)
             listener = listen(self.path, BACKLOG)
         except OSError as error:
-            raise AgentUnavailable(f"cannot listen at '{self.path}': {error.strerror}") from error
+            raise AgentUnavailable(f"cannot listen at '{self.path}': {error.strerror or error}") from error
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
 
     def _clear(self) -> None:
         """Remove what an agent left that was killed; take a living one's place if its master is gone."""
-        try:
-            if not stat.S_ISSOCK(self.path.lstat().st_mode):
-                raise AgentUnavailable(f"'{self.path}' is there and is no socket; remove it")
-        except FileNotFoundError:
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-            other.settimeout(2.0)
-            try:
-                other.connect(str(self.path))
-            except ConnectionRefusedError:
-                self.path.unlink(missing_ok=True)
-                return
-            except OSError as error:
-                raise AgentUnavailable(f"agent socket '{self.path}': {error}") from error
-            take_over(self.path, other)
+        with who_listens(self.path) as other:
+            if other is not None:
+                take_over(self.path, other)
 
     async def stop(self, patience_s: float) -> None:
         """Accept no more connections, let requests in flight end, close."""

@@ -153,11 +153,7 @@ def classes(module: ModuleType) -> dict[str, object]:
             match: int = -1,
             since: object = None,
         ) -> Iterator[Ad]:
-            with raising(failed):
-                found = self._queue.history(
-                    expression(constraint), projection, match, None if since is None else spec(since)
-                )
-            return map(first, found)
+            return self._ended(self._queue.history, constraint, projection, match, since)
 
         def jobEpochHistory(
             self,
@@ -166,8 +162,18 @@ def classes(module: ModuleType) -> dict[str, object]:
             match: int = -1,
             since: object = None,
         ) -> Iterator[Ad]:
+            return self._ended(self._queue.jobEpochHistory, constraint, projection, match, since)
+
+        def _ended(
+            self,
+            read: Callable[..., Iterable[ClassAd]],
+            constraint: object,
+            projection: Sequence[str],
+            match: int,
+            since: object,
+        ) -> Iterator[Ad]:
             with raising(failed):
-                found = self._queue.jobEpochHistory(
+                found = read(
                     expression(constraint), projection, match, None if since is None else spec(since)
                 )
             return map(first, found)
