@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _IGNORED = {"name": 1, "pool": 1, "addr": 2}
 
 _REFUSED = {
-    "spool": "fetched work has no file transfer; jobs see the file system of the execute host",
-    "remote": "it implies -spool: fetched work has no file transfer",
+    "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
+    "remote": "it implies -spool, and there is one queue",
     "interactive": "there is no shadow to talk to",
     "factory": "what the jobs of a cluster have in common is kept once anyway",
     "capabilities": "there is no schedd to ask",
