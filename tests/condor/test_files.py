@@ -19,6 +19,7 @@ from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.sandboxes import kept_files, submit_with_files
 from tests.waiting import until
 
@@ -450,6 +451,14 @@ def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_a
     stdout = jobs.outputs(job)["_condor_stdout"]
     assert isinstance(stdout, bytes)
     assert stdout.split() == [b"3145728", b"_condor_stderr", b"_condor_stdout", b"condor_exec.exe", b"data"]
+
+
+def test_compiled_hooks_leave_such_jobs_to_those_in_python(jobs: FileJobs) -> None:
+    compile_hooks(hook_directory(jobs.pool))
+    job = jobs.submit("cat data; echo x > new", {"data": b"data\n"})
+    jobs.completed(job)
+    outputs = jobs.outputs(job)
+    assert (outputs["_condor_stdout"], outputs["new"]) == (b"data\n", b"x\n")
 
 
 def hooks_called(name: str) -> list[int]:

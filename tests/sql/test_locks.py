@@ -20,6 +20,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "reject": {},
     "withdraw": {"reason": "r"},
     "refuse_start": {"reason": "r"},
+    "fail_inputs": {"reason": "r", "code": 13, "subcode": 2},
 }
 
 

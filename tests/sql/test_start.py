@@ -244,6 +244,38 @@ def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(
     assert queue.status(run.job) == 1
 
 
+FAILED: dict[str, Any] = {"reason": "reading from file /x: (errno 2) ...", "code": 13, "subcode": 2}
+
+
+def test_a_job_whose_inputs_do_not_come_is_held_at_once_with_htcondors_code(
+    queue: DirectQueue, run: Claimed
+) -> None:
+    queue.start(run)
+    assert queue.of(run, "fail_inputs", **FAILED) is True
+    assert queue.outcome(run) == "could_not_start"
+    held = "SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode, RunId FROM fetchwork.jobs"
+    assert queue.rows(held) == [(5, FAILED["reason"], 13, 2, None)]
+    assert queue.value("SELECT facts -> 'NumHoldsByReason' FROM fetchwork.job") == {"TransferInputError": 1}
+    # the hook asks again whose answer got lost, and JOB_EXIT comes after it
+    assert queue.of(run, "fail_inputs", **FAILED) is False
+    queue.of(run, "finish", hook_reason="evict", report={})
+    assert queue.status(run.job) == 5
+    assert queue.events(run.job) == [0, 1, 4, 12]
+    queue.act("release", run.job)
+    assert queue.claim() is not None
+
+
+@pytest.mark.parametrize(("request_", "status"), [("remove", None), ("hold", 5), ("vacate", 1)])
+def test_inputs_that_do_not_come_change_nothing_about_an_end_that_was_asked_for(
+    queue: DirectQueue, run: Claimed, request_: str, status: int | None
+) -> None:
+    queue.start(run)
+    queue.act(request_, run.job)
+    assert queue.of(run, "fail_inputs", **FAILED) is True
+    found = queue.rows("SELECT JobStatus, HoldReasonCode FROM fetchwork.jobs")
+    assert found == ([] if status is None else [(status, 1 if status == 5 else None)])
+
+
 def test_the_delay_after_a_failed_start_has_a_limit(queue: DirectQueue, run: Claimed) -> None:
     queue.set("max_not_started", 100)
     queue.set("max_retry_delay", 5)
