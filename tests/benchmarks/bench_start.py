@@ -1,4 +1,4 @@
-"""How soon a submitted job runs on an idle slot, and how closely short jobs follow each other.
+"""How soon a job runs on an idle slot, how closely short jobs follow, how soon a removed one is gone.
 
     make bench-start
 
@@ -6,20 +6,27 @@ One startd with two slots: slot 1 fetches by way of an agent, slot 2 is matched 
 schedd, all with HTCondor's own defaults. Jobs of both sides run in turn, one at a time on an otherwise idle
 pool; then each side works off a chain of jobs of one second. Jobs tell the time themselves, when their
 process begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``.
+Last, running jobs are removed: from the command (condor_rm; Queue.act) to the end of the process.
 
-The last line is the median of the time between two jobs of a chain; the goal is 150 ms.
+The last three lines are medians of fetchwork, behind those of the schedd. Goals: 150 ms between two jobs, 2 s
+from a removal to the end of the process.
 """
 
 import argparse
+import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fetchwork.agent.client import status
 from fetchwork.pool import PersonalPool
-from fetchwork.queue import Queue
+from fetchwork.process import Process, processes
+from fetchwork.queue import JobAction, Queue
+
+T = TypeVar("T")
 
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
@@ -36,16 +43,26 @@ queue {count}
 """
 PATIENCE_S = 120
 
+SLEEPER = """
+executable = /bin/sleep
+arguments = {seconds}
+initialdir = /tmp
+queue
+"""
 Submit = Callable[[str], None]
+#: removes all jobs of a side
+Remove = Callable[[], object]
 
 
 class Side:
     """One way to a slot; its jobs write into one file in the pool's /tmp."""
 
-    def __init__(self, name: str, pool: PersonalPool, submit: Submit) -> None:
+    def __init__(self, name: str, pool: PersonalPool, submit: Submit, remove: Remove) -> None:
         self.name = name
         self.delays: list[float] = []
         self.gaps: list[float] = []
+        self.ends: list[float] = []
+        self._remove = remove
         self._file = pool.directory / "tmp" / f"{name}.times"
         self._submit = submit
 
@@ -66,6 +83,18 @@ class Side:
         """The time from the submission of one job to its beginning."""
         submitted, (begun, _) = self.run(1, 0)
         self.delays.append(begun - submitted)
+
+    def removal(self) -> None:
+        """The time from the removal of a job that runs to the end of its process."""
+        marker = f"86{random.randrange(10**6, 10**7)}"
+        self._submit(SLEEPER.format(seconds=marker))
+        process = until(lambda: _sleeper(marker), f"{self.name}: a job to remove")
+        # as one that has run for a while: not before the first update
+        time.sleep(2.0)
+        removed = time.monotonic()
+        self._remove()
+        until(lambda: not process.alive, f"{self.name}: the end of a removed job")
+        self.ends.append(time.monotonic() - removed)
 
     def chain(self, count: int) -> None:
         """The times between the end of a job and the beginning of the next."""
@@ -88,6 +117,20 @@ def by_schedd(pool: PersonalPool) -> Submit:
     return submit
 
 
+def _sleeper(seconds: str) -> Process | None:
+    return next((one for one in processes() if one.command == ["/bin/sleep", seconds]), None)
+
+
+def until(what: Callable[[], T], describe: str) -> T:
+    """Wait for something, and return it."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := what()):
+        if time.monotonic() > end:
+            raise SystemExit(f"{describe}: not in {PATIENCE_S} s")
+        time.sleep(0.02)
+    return found
+
+
 def told(times: list[float]) -> str:
     return (
         f"median {statistics.median(times) * 1000:7.0f} ms ({min(times) * 1000:.0f}-{max(times) * 1000:.0f})"
@@ -98,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--singles", type=int, default=10, help="jobs on an idle pool")
     parser.add_argument("--chain", type=int, default=10, help="jobs of one second in a row")
+    parser.add_argument("--removals", type=int, default=5, help="running jobs that are removed")
     parser.add_argument("--rest", type=float, default=3.0, help="seconds of idleness before each single job")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
@@ -111,8 +155,14 @@ def main() -> None:
                     "fetchwork",
                     pool,
                     lambda description: queue.submit(description, owner="alice") and None,  # type: ignore[arg-type]
+                    lambda: queue.act(JobAction.Remove, "true"),
                 ),
-                Side("schedd", pool, by_schedd(pool)),
+                Side(
+                    "schedd",
+                    pool,
+                    by_schedd(pool),
+                    lambda: pool.run_command(["condor_rm", "-all"], user="bob").check_returncode(),
+                ),
             ]
             end = time.monotonic() + PATIENCE_S
             while status(pool.directory / "run/agent.sock")["waiting_fetches"] == 0:
@@ -125,15 +175,24 @@ def main() -> None:
                     side.single()
             for side in sides:
                 side.chain(arguments.chain)
+            for _ in range(arguments.removals):
+                for side in sides:
+                    side.removal()
     for side in sides:
         print(f"{side.name:<10} submit to start {told(side.delays)}   between jobs {told(side.gaps)}")
+        print(f"{side.name:<10} rm to gone      {told(side.ends)}")
     ours, theirs = sides
     for what, mine, other in (
         ("submit to start", ours.delays, theirs.delays),
         ("between jobs", ours.gaps, theirs.gaps),
+        ("rm to gone", ours.ends, theirs.ends),
     ):
         print(f"{what}: schedd / fetchwork = {statistics.median(other) / statistics.median(mine):.1f}")
-    print(f"ms between two jobs: {statistics.median(ours.gaps) * 1000:.0f}")
+    for side in (theirs, ours):
+        of = "" if side is ours else "schedd's "
+        print(f"{of}submit to start ms: {statistics.median(side.delays) * 1000:.0f}")
+        print(f"{of}between jobs ms: {statistics.median(side.gaps) * 1000:.0f}")
+        print(f"{of}rm to gone s: {statistics.median(side.ends):.2f}")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def test_removed_running_job_is_removed_when_its_process_is_gone(jobs: Jobs) -> 
     assert jobs.status(job) == 3
     jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
     assert jobs.runs(job)[0]["outcome"] == "removed"
-    assert jobs.one("SELECT FROM fetchwork.jobs WHERE jobid = %s", job) is None
+    assert jobs.one("SELECT jobid FROM fetchwork.jobs WHERE jobid = %s", job) is None
     assert jobs.status(job) == 3
     assert jobs.pool.run_command(["kill", "-0", str(run["jobpid"])]).returncode != 0
 
@@ -190,9 +190,9 @@ def test_removed_job_leaves_at_once_with_forcex_and_its_process_soon(jobs: Jobs)
     job = jobs.submit(arguments="-c 'trap : TERM; while :; do sleep 0.05; done'")
     run = jobs.running(job)
     scalar(jobs.database, "remove", jobs=[job])
-    assert jobs.one("SELECT FROM fetchwork.jobs WHERE jobid = %s", job) is not None
+    assert jobs.one("SELECT jobid FROM fetchwork.jobs WHERE jobid = %s", job) is not None
     assert scalar(jobs.database, "remove_now", jobs=[job]) == 1
-    assert jobs.one("SELECT FROM fetchwork.jobs WHERE jobid = %s", job) is None
+    assert jobs.one("SELECT jobid FROM fetchwork.jobs WHERE jobid = %s", job) is None
     alive = ["kill", "-0", str(run["jobpid"])]
     jobs.wait(lambda: jobs.pool.run_command(alive).returncode != 0, f"the process of {job} gone")
 
