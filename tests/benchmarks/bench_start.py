@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from fetchwork.agent.client import status
+from fetchwork.classad.bindings import JobAction
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process, processes
-from fetchwork.queue import JobAction, Queue
+from fetchwork.queue import Queue
 
 T = TypeVar("T")
 
