@@ -1,6 +1,7 @@
 """The part of the agent that keeps root, as an agent that somebody has taken over would use it."""
 
 import errno
+import contextlib
 import json
 import os
 import pwd
@@ -163,9 +164,18 @@ def test_agent_has_given_up_root_for_good(agent: Agent) -> None:
 
 
 def test_root_part_keeps_nothing_of_the_agent(agent: Agent) -> None:
-    files = [os.readlink(entry) for entry in Path(f"/proc/{agent.root_part}/fd").iterdir()]
-    assert [file for file in files if file != "/dev/null" and not file.startswith("socket:")] == []
-    assert len(files) == 4 + files.count("/dev/null") - 3
+    def files() -> list[str]:
+        found = []
+        for entry in Path(f"/proc/{agent.root_part}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(entry))
+        return found
+
+    # it is another process, which may be behind; what it has closed does not come back
+    until(lambda: sum(file != "/dev/null" for file in files()) == 1)
+    (channel,) = [file for file in files() if file != "/dev/null"]
+    assert channel.startswith("socket:")
+    assert files().count("/dev/null") == 3
 
 
 def test_job_of_another_account_gets_its_signal(agent: Agent, start: Start) -> None:
