@@ -1,7 +1,7 @@
 """The part of the agent that keeps root, as an agent that somebody has taken over would use it."""
 
-import errno
 import contextlib
+import errno
 import json
 import os
 import pwd

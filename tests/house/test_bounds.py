@@ -5,9 +5,9 @@ import ast
 from tests.house.source import python_files, shown, tree
 
 #: lines of a module, beyond which it has more than one subject
-MAX_LINES = 440
+MAX_LINES = 425
 #: names of ``typing.Any`` in the package, imports counted
-MAX_ANY = 90
+MAX_ANY = 119
 
 
 def test_modules_are_of_a_size_to_be_read_at_once() -> None:
