@@ -4,6 +4,8 @@ The public names are imported on first use, because the hooks import this packag
 psycopg or classad2.
 """
 
+import sys
+
 # not from typing, which would cost every hook 4 ms of CPU
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,3 +155,12 @@ def __getattr__(name: str) -> object:
     if name in _ABSENT:
         raise AttributeError(f"fetchwork has no {name}: {_ABSENT[name]}")
     raise AttributeError(f"module 'fetchwork' has no attribute {name!r}")
+
+
+# 'fetchwork env' puts htcondor2 over the queue first. It needs the modules of this package whole, so it is
+# imported before any of them; our own commands do without
+if "htcondor2" not in sys.modules and any(entry.endswith("/fetchwork/modules") for entry in sys.path):
+    if getattr(sys, "argv", [""])[0].endswith("/fetchwork"):
+        sys.path = [entry for entry in sys.path if not entry.endswith("/fetchwork/modules")]
+    else:
+        import htcondor2  # noqa: F401

@@ -42,3 +42,30 @@ def test_a_command_runs_with_them() -> None:
     words = ["env", "--", sys.executable, "-c", "import htcondor2; print(htcondor2.Schedd.__mro__[1])"]
     told = subprocess.run([FETCHWORK, *words], capture_output=True, text=True)
     assert "fetchwork.queue.synchronous.Queue" in told.stdout, told.stderr
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "htcondor2",
+        "fetchwork",
+        "fetchwork.classad.bindings",
+        "fetchwork.queue.events",
+        "fetchwork.classad.values",
+    ],
+)
+def test_a_program_may_import_fetchwork_before_or_after(first: str) -> None:
+    program = f"import {first}, htcondor2, fetchwork\nprint(htcondor2.Schedd.__mro__[1], fetchwork.Queue)"
+    words = ["env", "--", sys.executable, "-W", "ignore", "-c", program]
+    told = subprocess.run([FETCHWORK, *words], capture_output=True, text=True)
+    queue = "<class 'fetchwork.queue.synchronous.Queue'>"
+    assert (told.stdout, told.stderr) == (f"{queue} {queue}\n", "")
+
+
+@pytest.mark.parametrize("command", ["q", "wait", "submit", "events", "history"])
+def test_our_own_command_goes_on_where_its_modules_are_first(command: str) -> None:
+    told = subprocess.run(
+        [FETCHWORK, "env", "--", FETCHWORK, command, "--help"], capture_output=True, text=True
+    )
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.startswith(f"Usage: fetchwork {command}")

@@ -107,7 +107,8 @@ def test_the_charts_have_starts_ends_running_jobs_and_waits(
     running = [int(value) for name, value, _ in drawn if name == "running"]
     # two from two hours ago, for an hour; then none, then the two that run now
     assert 3 <= len(running) <= 6 and set(running) == {2}
-    assert [value for name, value, _ in drawn if name == "wait_s"] == ["00:01:40"]
+    # those that run now may have waited for a second
+    assert next(value for name, value, _ in drawn if name == "wait_s") == "00:01:40"
 
 
 def test_the_charts_do_not_show_others_jobs(serve: Serve, busy: DirectQueue) -> None:
