@@ -30,12 +30,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from fetchwork.accesspoint import jobargs
 from fetchwork.accesspoint.children import Account, ChildEnded, Children, received
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.client import wire
+from fetchwork.client.wire import Json
 from fetchwork.condor import directory
 from fetchwork.dag import environment, programs, status
 from fetchwork.db import calls
@@ -46,6 +47,8 @@ from fetchwork.log import event
 from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: of one owner so many run at a time, besides those that are nodes of DAGs
 MAX_EACH = 200
@@ -61,8 +64,6 @@ PATIENCE_S = 15.0
 JUDGE_S = 30.0
 #: hold codes of what can't be started
 FAILED_TO_START = 6
-
-Json = dict[str, Any]
 
 
 class _Refused(FetchworkError):
@@ -395,7 +396,7 @@ class SchedulerJobs:
         verdict: Json | None = answer["verdict"]
         return verdict
 
-    async def _settled(self, call: calls.Call[Any]) -> Any:
+    async def _settled(self, call: calls.Call[T]) -> T | None:
         """The result of a call that has to be made, however long the database is away."""
         while True:
             try:

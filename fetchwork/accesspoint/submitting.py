@@ -12,9 +12,9 @@ import base64
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
@@ -63,7 +63,7 @@ class Submitting:
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="send")
         self._turn = asyncio.Semaphore(MOST)
         #: submissions by owner
-        self._under_way: dict[str, set[asyncio.Future[Any]]] = {}
+        self._under_way: dict[str, set[asyncio.Future[None]]] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -78,24 +78,25 @@ class Submitting:
 
     async def submit(self, account: Account, acting: bool, request: Json) -> Json:
         """The cluster's id, number of jobs and common ad, and what went wrong with its logs."""
-        ended = asyncio.get_running_loop().create_future()
-        self._begins(account.name, ended)
+        ended = self._begins(account.name)
         try:
             return await self._submit(account, acting, request)
         finally:
-            ended.set_result(None)
+            ended()
 
-    def _begins(self, owner: str, work: asyncio.Future[Any]) -> None:
-        """Count work among an owner's submissions until it is done."""
+    def _begins(self, owner: str) -> Callable[..., None]:
+        """Count work among an owner's submissions, until what this returns is called."""
+        work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         under_way = self._under_way.setdefault(owner, set())
         under_way.add(work)
 
-        def ended(_: object) -> None:
+        def ended(_: object = None) -> None:
+            work.set_result(None)
             under_way.discard(work)
             if not under_way and self._under_way.get(owner) is under_way:
                 del self._under_way[owner]
 
-        work.add_done_callback(ended)
+        return ended
 
     async def _submit(self, account: Account, acting: bool, request: Json) -> Json:
         checked = _checked(request, self._name)
@@ -116,7 +117,7 @@ class Submitting:
                 making = asyncio.ensure_future(self._make(kept, account, cluster, key, acting, dry_run))
                 # which closes it
                 stack.pop_all()
-            self._begins(owner, making)
+            making.add_done_callback(self._begins(owner))
             # nobody may be left to hear of its failure
             making.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             answer, before = await asyncio.shield(making)

@@ -22,9 +22,9 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 from fetchwork.client import wire
+from fetchwork.client.wire import Json
 from fetchwork.dag import dagrun, status
 
 _PR_SET_PDEATHSIG = 1
@@ -34,8 +34,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 LAST_S = 20.0
 #: between two looks at how far a DAG is
 STATUS_S = 1.0
-
-Json = dict[str, Any]
 
 
 def supervise(link: socket.socket) -> None:

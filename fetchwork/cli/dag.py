@@ -9,18 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.client.link import socket_path
+from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
 from fetchwork.dag import drawing, environment, graph, programs, status
 from fetchwork.errors import FetchworkError, NotFound
 from fetchwork.queue.remote import AnySession
-
-Json = dict[str, Any]
 
 #: the least time between two looks of a view that follows
 LOOK_S = 1.0

@@ -3,7 +3,8 @@
     make bench-dag
     python tests/benchmarks/bench_dag.py --wide 200 --chain 20 --idle 20 --rounds 1
 
-One pool, whose slots take what either side offers, and one condor_dagman with the same DAGMAN_ settings.
+One pool with compiled hooks, whose slots take what either side offers, and one condor_dagman with the same
+DAGMAN_ settings.
 The sides alternate: independent nodes, and a chain, in nodes a second from condor_submit_dag to the end of
 its job. While the independent nodes run over the queue, it is measured how long each of their events takes to
 the nodes log. Then so many DAGs that wait are submitted, and the CPU time of the access point with all of its
@@ -25,6 +26,7 @@ from pathlib import Path
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
 from tests.benchmarks.cpu import process_s
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.dag.conftest import CONFIG
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
 from tests.waiting import until
@@ -165,6 +167,7 @@ def main() -> None:
         host = {"slots": {"fetched_only": False}}
         pool = PersonalPool(Path(temporary) / "pool", suite="trixie", slots=8, config=config, host=host)
         with pool:
+            compile_hooks(hook_directory(pool))
             point = Point(pool).start()
             queue, schedd = Queue(pool, point), Schedd(pool)
             rates: dict[tuple[str, str], list[float]] = {}
