@@ -67,12 +67,15 @@ class Outputs:
         """Bring what jobs leave for as long as the access point lives."""
         under_way: dict[str, asyncio.Task[None]] = {}
         while True:
+            began = time.monotonic()
             try:
                 found = await self._found(None)
             except NOT_NOW as error:
                 event(log, logging.WARNING, "outputs_wait", problem=error)
                 found = []
             now = time.monotonic()
+            # what people without an access point leave lying makes a look longer: then there are fewer
+            pause = max(LOOK_S, 20 * (now - began))
             by_owner: dict[str, list[JobOutputs]] = {}
             for one in found:
                 if self._later.get((one.cluster_id, one.proc_id), (0.0, 0.0))[0] <= now:
@@ -83,7 +86,7 @@ class Outputs:
             for owner, jobs in by_owner.items():
                 if owner not in under_way:
                     under_way[owner] = asyncio.ensure_future(self._bring_all(jobs))
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(pause)
 
     async def retrieve(self, owner: str, jobs: Sequence[str] | None) -> list[Json]:
         """Bring outputs of an owner's jobs now, of all with None: a report for each."""

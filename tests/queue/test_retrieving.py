@@ -1,11 +1,14 @@
 """What jobs left, brought back: where to, complete or not at all, and never anywhere else."""
 
+import asyncio
 import errno
 import getpass
 import hashlib
 import multiprocessing
 import os
 import pwd
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -14,12 +17,18 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls import CHUNK_BYTES
-from fetchwork.queue import Queue, bringing, retrieving
+from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
 from tests.direct_queue import DirectQueue
 
 #: root writes nobody's files but their owner's
 ME = getpass.getuser() if os.geteuid() else "nobody"
+COMMAND = """
+import sys
+from fetchwork.condor.process import main
+sys.argv[0] = "condor_transfer_data"
+main()
+"""
 LARGE = os.urandom(2 * CHUNK_BYTES + 3)
 
 
@@ -346,3 +355,36 @@ def test_the_commands_bring_outputs_back(
     assert told.status == 0, told.err
     assert "brought back 1 file(s)" in told.out
     assert (home / "b").read_bytes() == b"3"
+
+
+def test_an_event_loop_s_queue_brings_outputs_back_too(slots: DirectQueue, home: Path, conninfo: str) -> None:
+    job, _ = end(slots, home, {"a": b"1"})
+
+    async def bring() -> int:
+        async with AsyncQueue(conninfo) as queue:
+            return await queue.retrieve(job)
+
+    assert asyncio.run(bring()) == 1
+    assert tree(home) == {"a": b"1"}
+
+
+def test_condor_transfer_data_brings_outputs_back(slots: DirectQueue, home: Path, conninfo: str) -> None:
+    first, _ = end(slots, home, {"a": b"1"})
+    end(slots, home, {"b": b"2"}, Iwd="/no/such/directory")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        ended = subprocess.run(
+            [sys.executable, "-c", COMMAND, *words],
+            env={**os.environ, "FETCHWORK_DSN": conninfo},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.returncode, ended.stdout, ended.stderr
+
+    assert run(first) == (0, "Fetching data files...\n", "")
+    assert tree(home) == {"a": b"1"}
+    status, out, err = run("-all")
+    assert (status, out) == (1, "Fetching data files...\n")
+    assert "(errno 2)" in err
+    assert run()[0] == run("no job")[0] == 1

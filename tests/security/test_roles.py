@@ -1,5 +1,6 @@
 """Each role tries everything that it must not do: as alice, bob (submitters), a reader, an agent, and one without any role."""
 
+import hashlib
 import uuid
 from collections.abc import Callable
 
@@ -579,3 +580,63 @@ def test_no_list_of_sessions_shows_a_token(
             shown = queue.rows("SELECT query, application_name FROM pg_stat_activity")
             assert str(token) not in str(shown)
         assert "fetchwork.accept(" in str(busy.rows("SELECT query FROM pg_stat_activity"))
+
+
+# Files
+
+
+def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    secret = b"of bob"
+    digest = hashlib.sha256(secret).hexdigest()
+    bob, alice = login("fw_bob"), login("fw_alice")
+    bob.call("put_whole_contents", owner="bob", datas=[secret])
+    asked = {"sha256s": [digest], "sizes": [len(secret)], "job_bytes": 0}
+    assert bob.scalar("lacking_contents", owner="bob", **asked) == []
+    # as her own it is not there, and his are not hers to ask for
+    assert alice.scalar("lacking_contents", owner="alice", **asked) == [1]
+    denied(alice, "SELECT fetchwork.lacking_contents('bob', %s, %s, 0)", [digest], [len(secret)])
+    denied(alice, "SELECT fetchwork.begin_content('bob', %s, 6)", digest)
+    denied(alice, "SELECT fetchwork.put_whole_contents('bob', ARRAY['x'::bytea])")
+    his = busy.value("SELECT content_id FROM fetchwork.content")
+    for statement in (
+        f"SELECT fetchwork.put_content_chunk({his}, 0, 'forged', '{hashlib.sha256(b'forged').hexdigest()}')",
+        f"SELECT fetchwork.end_content({his})",
+    ):
+        assert denied(alice, statement).startswith(f"content {his} is not there")
+    alice.connection.autocommit = False
+    cluster = int(alice.submit_many([{}], {"Cmd": "/bin/true", "Owner": "alice"})[0].split(".")[0])
+    file = psycopg.types.json.Jsonb([{"name": "a", "size": len(secret), "sha256": digest}])
+    assert "is not stored" in denied(alice, "SELECT fetchwork.add_job_files(%s, %s)", cluster, file)
+    alice.connection.rollback()
+    alice.connection.autocommit = True
+
+    # what his job left
+    run = busy.value("SELECT run_id FROM fetchwork.run_history WHERE owner = 'bob' AND outcome = 'completed'")
+    busy.connection.execute("UPDATE fetchwork.content SET run_id = %s", [run])
+    busy.connection.execute(
+        "INSERT INTO fetchwork.job_file (cluster_id, proc_id, direction, run_id, name, size, content_id)"
+        " SELECT cluster_id, proc_id, 'output', run_id, 'out', 6, %s FROM fetchwork.run_history WHERE run_id = %s",
+        [his, run],
+    )
+    (left,) = bob.call("job_outputs", jobs=None)
+    assert bob.scalar("read_output_chunk", content_id=his, n=0) == secret
+    assert alice.call("job_outputs", jobs=None) == []
+    assert alice.call("job_outputs", jobs=[str(left["cluster_id"])]) == []
+    assert alice.scalar("read_output_chunk", content_id=his, n=0) is None
+    of = f"{left['cluster_id']}, {left['proc_id']}"
+    denied(alice, f"SELECT fetchwork.drop_outputs({of}, {run})")
+    # an access point finds everybody's, and reads and drops them as their owner alone
+    point = login("fw_point")
+    assert len(point.call("job_outputs", jobs=None)) == 1
+    assert point.scalar("read_output_chunk", content_id=his, n=0) is None
+    with point.connection.transaction():
+        point.call("act_for", owner="alice")
+        assert point.call("job_outputs", jobs=None) == []
+        assert point.scalar("read_output_chunk", content_id=his, n=0) is None
+    with point.connection.transaction():
+        point.call("act_for", owner="bob")
+        assert point.scalar("read_output_chunk", content_id=his, n=0) == secret
+        assert point.scalar("drop_outputs", cluster=left["cluster_id"], proc=left["proc_id"], run_id=run)
+    assert bob.call("job_outputs", jobs=None) == []
