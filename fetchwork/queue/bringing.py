@@ -18,9 +18,9 @@ import posixpath
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls import CHUNK_BYTES, JsonObject
 from fetchwork.queue.destinations import Destination, TransferFailed, destination
 from fetchwork.queue.views import Json
 from fetchwork.sandbox.names import STDERR, STDOUT
@@ -52,7 +52,7 @@ class _Placed:
     path: str
 
 
-def bring(ad: Json, run_id: int, files: Sequence[Any]) -> Bringing:
+def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
     """Steps: bring what a run of a job left to its destinations; all of it, or TransferFailed and nothing.
 
     Directories are made first, so one of an attempt that failed may stay.
@@ -146,7 +146,7 @@ def _is_special(directory: int, name: str, *, follow: bool) -> bool:
     return not stat.S_ISREG(mode)
 
 
-def _into_special(directory: int, name: str, file: Any) -> Generator[Want, bytes | None, None]:
+def _into_special(directory: int, name: str, file: JsonObject) -> Generator[Want, bytes | None, None]:
     # O_NONBLOCK: a pipe that nobody reads is an error, and no reason to wait
     descriptor = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=directory)
     try:
@@ -185,7 +185,7 @@ def _drop(directory: int, temporary: str, descriptor: int) -> None:
             os.unlink(temporary, dir_fd=directory)
 
 
-def _written(descriptor: int, file: Any) -> Generator[Want, bytes | None, None]:
+def _written(descriptor: int, file: JsonObject) -> Generator[Want, bytes | None, None]:
     whole = hashlib.sha256()
     for n in range(-(-file["size"] // CHUNK_BYTES)):
         data = yield Want(file["content_id"], n)
