@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +15,9 @@ from fetchwork.agent.client import status
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.db.database import Database
+from fetchwork.errors import AgentUnavailable
 from fetchwork.pool import PersonalPool
+from fetchwork.process import Process
 from tests.by_name import scalar
 from tests.waiting import PATIENCE_S
 
@@ -195,6 +198,34 @@ def test_removed_job_leaves_at_once_with_forcex_and_its_process_soon(jobs: Jobs)
     assert jobs.one("SELECT jobid FROM fetchwork.jobs WHERE jobid = %s", job) is None
     alive = ["kill", "-0", str(run["jobpid"])]
     jobs.wait(lambda: jobs.pool.run_command(alive).returncode != 0, f"the process of {job} gone")
+
+
+def test_agent_whose_root_part_was_killed_is_started_again_with_one_and_loses_no_job(jobs: Jobs) -> None:
+    socket = jobs.pool.directory / "run/agent.sock"
+    if os.geteuid() != 0 or not socket.exists():
+        pytest.skip("no agent that has a part that keeps root")
+    marker = f"/tmp/go-on-{next(_names)}-{time.time_ns()}"
+    job = jobs.submit(arguments=f"-c 'while test ! -e {marker}; do sleep 0.1; done; exit 3'")
+    jobs.running(job)
+    before = status(socket)["pid"]
+    agent = Process.find(before)
+    assert agent is not None
+    assert agent.owner != 0
+    [part] = [child for child in agent.children() if child.owner == 0]
+    part.signal(signal.SIGKILL)
+    jobs.wait(lambda: not agent.alive, "the agent's end")
+
+    def another() -> bool:
+        try:
+            told = status(socket)
+        except AgentUnavailable:
+            return False
+        return told["pid"] != before and told["rights"] == "root part"
+
+    jobs.wait(another, "the next agent", 60)
+    assert jobs.pool.run_command(["touch", marker]).returncode == 0
+    done = jobs.completed(job)
+    assert (done["exitcode"], done["numjobstarts"]) == (3, 1)
 
 
 # writes the name of each signal that it gets, and goes on
