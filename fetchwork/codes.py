@@ -3,7 +3,12 @@
 The names are those of HTCondor's own headers.
 """
 
-from typing import Final
+from __future__ import annotations
+
+# hooks of jobs with a sandbox read this, and would pay for it
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 
 class JobStatus:

@@ -48,6 +48,7 @@ MODULES = (
     "sandbox/__init__.py",
     "sandbox/failure.py",
     "sandbox/fill.py",
+    "sandbox/jsontext.py",
     "sandbox/leave.py",
     "sandbox/names.py",
     "sandbox/outputs.py",

@@ -157,7 +157,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     try:
         if "spool" not in conf:
             raise of_output("hook.conf names no spool to park files in", 2)
-        ended = Ended(evicted, unwanted, status)
+        ended = Ended(evicted=evicted, unwanted=unwanted, status=status)
         directory = conf["spool"] + SUFFIX
         return leave(posix.getcwd(), directory, ended, encode_request(report), end) or body
     except TransferFailure as exc:

@@ -6,17 +6,24 @@ and nothing outside of the sandbox. At the end JOB_EXIT's notes are left: what t
 files, and what lies there now.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
 
-from fetchwork.sandbox import names, outputs, plugins
+from fetchwork.sandbox import names, outputs
 from fetchwork.sandbox.failure import FileFailure, of_file, of_input, too_large
+from fetchwork.sandbox.jsontext import from_json, to_json
 
-#: asks the agent: the request's name and argument to the reply's body. Raises FetchworkError.
-Ask = Callable[[str, str], bytes]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    #: asks the agent: the request's name and argument to the reply's body. Raises FetchworkError.
+    Ask = Callable[[str, str], bytes]
+
 _CHUNK = 1 << 20
 _MB = 1 << 20
 
@@ -36,7 +43,7 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
     ``progress`` is called whenever it goes on, with the seconds that it may then go on unseen.
     """
     began = time.monotonic()
-    plan = json.loads(ask("input_plan", ""))
+    plan: Any = from_json(ask("input_plan", "").decode())
     work = _Filling(sandbox, plan, ask, progress)
     work.run()
     notes = {
@@ -67,7 +74,7 @@ class _Filling:
 
     def run(self) -> None:
         self._check_size()
-        urls: list[plugins.Move] = []
+        urls: list[tuple[str, str]] = []
         directories: list[tuple[str, int]] = []
         for one in self._files:
             name, mode = str(one["name"]), int(str(one["mode"]))
@@ -75,7 +82,7 @@ class _Filling:
                 if one["source"] == "directory":
                     directories.append((self._make_directory(name), mode))
                 elif one["source"] == "url":
-                    urls.append(plugins.Move(str(one["url"]), self._path(name)))
+                    urls.append((str(one["url"]), self._path(name)))
                 elif one["source"] == "shared":
                     self._copy(name, str(one["path"]), mode)
                 else:
@@ -173,9 +180,12 @@ class _Filling:
     def _set_mode(fd: int, name: str, mode: int) -> None:
         os.fchmod(fd, 0o755 if name == names.EXECUTABLE else mode & 0o777)
 
-    def _fetch_urls(self, moves: list[plugins.Move]) -> None:
-        if not moves:
+    def _fetch_urls(self, urls: list[tuple[str, str]]) -> None:
+        if not urls:
             return
+        from fetchwork.sandbox import plugins
+
+        moves = [plugins.Move(url, path) for url, path in urls]
         known = {
             scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
             for scheme, (path, multiple) in self._plugins.items()
@@ -210,7 +220,7 @@ def _write_notes(sandbox: str, notes: Mapping[str, object]) -> None:
         with open(
             path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
         ) as stream:
-            json.dump(notes, stream)
+            stream.write(to_json(notes))
     except OSError as error:
         failure = of_file("writing to file", path, error)
         raise of_input(failure.details, failure.subcode) from None

@@ -4,35 +4,43 @@ The job could have changed the notes of PREPARE_JOB, which are in its sandbox an
 decide only what of its own files goes where it could have sent them itself.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
-from fetchwork.sandbox import names, outputs, plugins
+from fetchwork.sandbox import names, outputs
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
+from fetchwork.sandbox.jsontext import from_json
 from fetchwork.sandbox.parking import Parking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 _MB = 1 << 20
 #: seconds that are left for parking and the report when plugins have to end
 RESERVE_S = 5.0
 
 
-class Ended(NamedTuple):
-    """How the job's time ended: by its own exit, with these ExitCode or ExitSignal, or from outside."""
+class Ended:
+    """How the job's time ended: by its own exit, with this ExitCode or ExitSignal, or from outside.
 
-    evicted: bool
-    #: nobody wants what it leaves: the job was removed, or held
-    unwanted: bool
-    status: Mapping[str, object]
+    ``unwanted``: nobody wants what it leaves, as it was removed.
+    """
+
+    def __init__(self, *, evicted: bool, unwanted: bool, status: Mapping[str, object]) -> None:
+        self.evicted = evicted
+        self.unwanted = unwanted
+        self.status = status
 
 
 def read_notes(sandbox: str) -> dict[str, Any] | None:
     """The notes of PREPARE_JOB; None where it did not come so far, or where they can't be read."""
     try:
         with open(f"{sandbox}/{names.NOTES}", encoding="utf-8") as stream:
-            notes = json.load(stream)
+            notes: Any = from_json(stream.read())
         before = {str(name): (int(when), int(size)) for name, (when, size) in notes["before"].items()}
         return {**notes, "before": before}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -93,6 +101,8 @@ def _upload(
     to_urls = [one for one in files if one.url]
     if not to_urls:
         return None
+    from fetchwork.sandbox import plugins
+
     known = {
         scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
         for scheme, (path, multiple) in notes["plugins"].items()

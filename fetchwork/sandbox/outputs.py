@@ -5,32 +5,44 @@ inputs came; with it exactly those, directories with all that is in them. The jo
 always. Nothing that is HTCondor's own goes, nor the executable.
 """
 
+from __future__ import annotations
+
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
 
 from fetchwork.sandbox import names, remaps
 from fetchwork.sandbox.failure import FileFailure, of_file
 
-#: how a job's time in the sandbox ended: by its own exit as it should, otherwise, or it was evicted
-Ending = Literal["success", "failure", "evicted"]
-#: what becomes of the files: brought back, kept for the next start, nothing
-Use = Literal["output", "spool"]
-#: name, when it was changed (in ns), bytes
-Catalogue = dict[str, tuple[int, int]]
+# a hook would pay for these at each start
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Literal
+
+    #: how a job's time in the sandbox ended: by its own exit as it should, otherwise, or it was evicted
+    Ending = Literal["success", "failure", "evicted"]
+    #: what becomes of the files: brought back, kept for the next start
+    Use = Literal["output", "spool"]
+    #: name, when it was changed (in ns), bytes
+    Catalogue = dict[str, tuple[int, int]]
+
 _MAX_DEPTH = 128
 
 
-class Output(NamedTuple):
+class Output:
     """One file or directory of the sandbox that leaves it: as ``name``, or by a plugin to ``url``."""
 
-    name: str
-    path: str
-    mode: int
-    size: int = -1
-    directory: bool = False
-    url: str = ""
+    __slots__ = ("directory", "mode", "name", "path", "size", "url")
+
+    def __init__(
+        self, name: str, path: str, mode: int, size: int = -1, *, directory: bool = False, url: str = ""
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.mode = mode
+        self.size = size
+        self.directory = directory
+        self.url = url
 
 
 def catalogue(sandbox: str) -> Catalogue:
@@ -72,7 +84,7 @@ class Choice:
         self.files: dict[str, Output] = {}
         self.failure: FileFailure | None = None
 
-    def choose(self, how: Ending) -> "Choice":
+    def choose(self, how: Ending) -> Choice:
         """Choose the files for a job that ended so."""
         if how == "evicted":
             self._add_changed()
@@ -203,7 +215,7 @@ class Choice:
             if target is None and whole and name not in (names.STDOUT, names.STDERR):
                 target = f"{whole.rstrip('/')}/{name}"
             if target is not None and names.scheme_of(target):
-                self.files[name] = one._replace(url=target)
+                one.url = target
 
 
 def _file(name: str, path: str, status: os.stat_result) -> Output:

@@ -6,15 +6,21 @@ directory without one was never finished and is of no use. The place for it is t
 that of the spool of reports: one account can neither list nor guess what another has in it.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import stat
 import time
-from collections.abc import Iterable
 
 from fetchwork.errors import FetchworkError
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file
-from fetchwork.sandbox.outputs import Output, Use
+from fetchwork.sandbox.jsontext import to_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fetchwork.sandbox.outputs import Output, Use
 
 MANIFEST = "manifest"
 REPORT = "report"
@@ -75,7 +81,7 @@ class Parking:
             }
         try:
             self._write(REPORT, report)
-            self._write(MANIFEST, json.dumps(manifest).encode())
+            self._write(MANIFEST, to_json(manifest).encode())
         except OSError as error:
             raise FetchworkError(f"cannot park files: {error.strerror}") from None
         return self.name

@@ -1,12 +1,17 @@
 """Which files of a sandbox are its output, and where each goes."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fetchwork.sandbox.outputs import Choice, Ending, catalogue, ending, use_of
+from fetchwork.sandbox.outputs import Choice, catalogue, ending, use_of
+
+if TYPE_CHECKING:
+    from fetchwork.sandbox.outputs import Ending
 
 
 @pytest.fixture
