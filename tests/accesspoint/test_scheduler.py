@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +241,43 @@ def test_a_removed_job_takes_the_jobs_of_its_dag_with_it_also_while_it_is_held(s
     slots.act("remove", manager)
     assert slots.status(node) == 3
     assert (slots.status(other), slots.status(foreign)) == (1, 1)
+
+
+def _abandon(program: Program, starter: str) -> None:
+    """Kill the access point, and let the run look as if another boot, or another host, had started it."""
+    program.submit()
+    process = program.wait_for_starts(1)
+    program.point.kill()
+    until(lambda: not process.alive, "the job's end")
+    for result in (program.point.directory / "state" / "results").iterdir():
+        until(lambda result=result: result.read_text().endswith("\n"), "its result")  # type: ignore[misc]
+        result.unlink()
+    program.slots.value("UPDATE fetchwork.run SET starter = %s RETURNING 1", starter)
+
+
+def test_after_a_crash_of_the_host_it_runs_again(program: Program) -> None:
+    _abandon(program, f"{socket.gethostname()} 1 1 the-boot-before")
+    program.point.start()
+    program.wait_for_starts(2)
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+
+
+def test_what_an_access_point_of_this_name_runs_on_another_host_is_that_ones_until_its_lease_is_over(
+    program: Program,
+) -> None:
+    _abandon(program, "elsewhere 1 1 a-boot")
+    program.point.start()
+    # which it runs, so it has looked at what is there
+    job = program.cluster
+    program.submit()
+    until(lambda: len(program.said()) > 2, "another job")
+    assert program.slots.value("SELECT starter FROM fetchwork.run WHERE cluster_id = %s", job).startswith(
+        "else"
+    )
+    program.slots.value(
+        "UPDATE fetchwork.run SET deadline = now() - interval '1 s' WHERE cluster_id = %s RETURNING 1", job
+    )
+    program.slots.value("UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp() RETURNING 1")
+    assert program.slots.reap() == 1
+    until(lambda: program.slots.status(f"{job}.0") == 2, "its next run")

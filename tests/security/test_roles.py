@@ -640,3 +640,19 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
         assert point.scalar("read_output_chunk", content_id=his, n=0) == secret
         assert point.scalar("drop_outputs", cluster=left["cluster_id"], proc=left["proc_id"], run_id=run)
     assert bob.call("job_outputs", jobs=None) == []
+
+
+def test_a_job_of_the_scheduler_universe_is_run_for_its_owner_alone(
+    root: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    for name in ("alice", "bob"):
+        root.call("grant_owner", role=f"fw_{name}", owner=name)
+    root.submit(Owner="alice", JobUniverse=7, FetchWorkAccessPoint="here")
+    asked = {"access_point": "here", "max_each": 10, "lease_s": 60.0}
+    assert login("fw_bob").call("claim_scheduler_job", **asked) == []
+    (claimed,) = login("fw_alice").call("claim_scheduler_job", **asked)
+    assert claimed["owner"] == "alice"
+    # nor are its tokens told to others
+    assert login("fw_bob").call("tend_scheduler_runs", access_point="here", alive=[claimed["run_id"]]) == []
+    (row,) = login("fw_point").call("tend_scheduler_runs", access_point="here", alive=[])
+    assert row["run_id"] == claimed["run_id"]
