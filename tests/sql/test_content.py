@@ -435,6 +435,19 @@ def test_outputs_of_a_run_that_did_not_end_by_itself_are_nobody_s(queue: DirectQ
     assert contents(queue) == 0
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_late_end_counts_only_if_the_outputs_were_kept(queue: DirectQueue, kept: bool) -> None:
+    (job,) = submit(queue)
+    run = queue.started()
+    if kept:
+        leave(queue, run, out=b"1")
+    queue.of(run, "starter_gone")
+    assert queue.finish(run) == ("completed" if kept else "late")
+    # otherwise it runs again: an ended job without its files would be worse
+    assert queue.status(job) == (4 if kept else 1)
+    assert len(queue.call("job_outputs", jobs=None)) == kept
+
+
 def test_a_slot_is_free_while_the_outputs_of_its_run_are_brought(queue: DirectQueue) -> None:
     submit(queue, jobs=2)
     run = queue.started()

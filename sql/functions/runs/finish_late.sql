@@ -55,6 +55,22 @@ BEGIN
     ) THEN
         RETURN 'late';
     END IF;
+    -- what it left in its sandbox was not kept while it was live (keep_outputs), and is lost with it
+    IF EXISTS (
+            SELECT FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = ended.cluster_id
+                AND (c.ad || waiting_job.ad) ->> 'FetchWorkFiles' IN ('sandbox', 'stored')
+        )
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.job_file AS f
+            WHERE f.cluster_id = ended.cluster_id
+                AND f.proc_id = ended.proc_id
+                AND f.direction = 'output'
+                AND f.run_id = ended.run_id
+        )
+    THEN
+        RETURN 'late';
+    END IF;
     IF NOT (fetchwork.dequeue(waiting_job) OR waiting_job.not_before IS NOT NULL) THEN
         RETURN 'late';
     END IF;
