@@ -33,6 +33,12 @@ WORKFLOW_S = 240
 CLIENTS = "/tmp/clients"
 
 
+# as a site has it whose hosts have what jobs import
+CONFIG = f"""
+STARTER_JOB_ENVIRONMENT = "PYTHONPATH={CLIENTS} HOME=/tmp PATH=/usr/bin:/bin"
+"""
+
+
 class Clients:
     """Runs clients in the pool."""
 
@@ -85,7 +91,7 @@ class Clients:
 
 @pytest.fixture(scope="session")
 def clients(make_pool: Callable[..., PersonalPool]) -> Iterator[Clients]:  # noqa: F811 - the fixture
-    pool = make_pool(slots=4)
+    pool = make_pool(slots=4, config=CONFIG)
     running = Clients(pool)
     yield running
     running.stop()
