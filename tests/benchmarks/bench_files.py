@@ -4,11 +4,11 @@
     python tests/benchmarks/bench_files.py --mib 256 --rounds 3
 
 Large files: a file of this size is stored as a submitter does it (``queue.contents``: read for its hash, sent
-in chunks that the server compares with theirs, each committed), and brought back as ``transfer-data`` does it
-(read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks go by
+in chunks that the server compares with theirs, eight to a commit), and brought back as ``transfer-data`` does
+it (read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks go by
 COPY in binary form into a plain table of the same columns, in one transaction, and out of it into a file that
-is synced. Both sides have one connection to one durable server, and alternate. The figure is COPY's time
-there and back over ours: at 0.5 we take twice as long.
+is synced. Both sides have one connection to one durable server, the system's where there is one, and
+alternate. The figure is COPY's time there and back over ours: at 0.5 we take twice as long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import psycopg
 from fetchwork.db import calls, schema
 from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.db.database import Database
-from fetchwork.pool.postgres import PostgresServer
+from fetchwork.pool.postgres import PostgresServer, system_programs
 from fetchwork.queue import contents, retrieving
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -101,7 +101,7 @@ def large(mib: int, rounds: int) -> float:
         home.chmod(0o755)
         source = home / "source"
         made(source, mib)
-        server = PostgresServer(home / "postgres", settings=SETTINGS)
+        server = PostgresServer(home / "postgres", programs=system_programs(), settings=SETTINGS)
         server.start()
         try:
             server.create_database("bench")
