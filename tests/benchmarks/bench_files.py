@@ -5,8 +5,8 @@
 
 Large files: a file of this size is stored as a submitter does it (``queue.contents``: read for its hash, sent
 in chunks that the server compares with theirs, eight to a commit), and brought back as ``transfer-data`` does
-it (read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks go by
-COPY in binary form into a plain table of the same columns, in one transaction, and out of it into a file that
+it (read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks go
+by COPY in binary form into a plain table, in one transaction, and out of it into a file that
 is synced. Both sides have one connection to one durable server, the system's where there is one, and
 alternate. The figure is COPY's time there and back over ours: at 0.5 we take twice as long.
 """
