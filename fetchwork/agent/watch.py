@@ -17,7 +17,9 @@ first one ask again at once. What was offered to it gets some seconds until a st
 it runs.
 
 A busy slot may ask before its starter has called a hook: the starter that is known for the slot, though
-gone, is then that of the job before, and its end says nothing about this one.
+gone, is then that of the job before, and its end says nothing about this one. With a dynamic slot that may
+have been another slot of the same name, and the job is one that the partitionable slot, or another dynamic
+one, has fetched.
 
 After a restart the agent reads its host's runs from the database, and finds their starters by number and
 start time, which no later process shares. No slot is taken for free before that.
@@ -166,12 +168,15 @@ class WatchedRuns(Runs):
 
     async def starter_before_next(self, context: KeywordContext, slot: str) -> Starter | None:
         """The starter of a busy slot, if the slot is free after its end; None if that is unknown."""
-        for run in self.on_slot(context.session, slot):
-            if run.state == "reserved":
-                await self._until_not(run, "reserved", REPLY_GRACE_S)
-            if run.state == "accepted":
-                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
+        await self._until_started(self.on_slot(context.session, slot))
         starter = self._starters.on_slot(context.session, slot)
+        if starter is not None and starter.gone.is_set():
+            # it may be that of an earlier dynamic slot of this name: what this one runs, another has fetched
+            beside = self.beside(context.session, slot)
+            await self._until_started(beside)
+            if any(run.state == "accepted" for run in beside):
+                return None
+            starter = self._starters.on_slot(context.session, slot)
         if starter is None or any(
             # it is busy with this one, of whose starter nothing is known
             run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
@@ -181,6 +186,14 @@ class WatchedRuns(Runs):
         if starter.gone.is_set() and time.monotonic() - starter.gone_at > STALE_FETCH_S:
             return None
         return starter
+
+    async def _until_started(self, runs: Iterable[LiveRun]) -> None:
+        """Wait until these runs have started, each for a while."""
+        for run in runs:
+            if run.state == "reserved":
+                await self._until_not(run, "reserved", REPLY_GRACE_S)
+            if run.state == "accepted":
+                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
 
     async def _take_back(self, run: LiveRun) -> None:
         """Withdraw an offer that the slot has not answered, unless the answer is on its way."""

@@ -13,7 +13,7 @@ from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
 
 #: the name of a dynamic slot, "slot1_2@host"
-_DYNAMIC = re.compile(r"[^@]*_[0-9]+(@.*)?")
+_DYNAMIC = re.compile(r"([^@]*)_[0-9]+(@.*)?")
 
 RunState = Literal["reserved", "accepted", "running", "ended"]
 
@@ -105,6 +105,15 @@ class Runs:
             if run.slot == slot and run.context.session is session and not run.delivering
         ]
 
+    def beside(self, session: HostSession, slot: str) -> list[LiveRun]:
+        """The live runs on the partitionable slot of a dynamic one, and on all dynamic slots of that."""
+        divided = _partitionable(slot)
+        return [
+            run
+            for run in self._runs.values()
+            if divided and divided in (run.slot, _partitionable(run.slot)) and run.context.session is session
+        ]
+
     def offered(self, run: LiveRun) -> None:
         """A job was claimed for a slot."""
         self._runs[run.context.session, run.run_id] = run
@@ -132,3 +141,9 @@ class Runs:
         if run is not None:
             run.state = "ended"
             run.changed.set()
+
+
+def _partitionable(slot: str) -> str | None:
+    """The name of the slot that a dynamic one was carved from; None where the slot is no dynamic one."""
+    found = _DYNAMIC.fullmatch(slot)
+    return f"{found[1]}{found[2] or ''}" if found else None

@@ -108,3 +108,39 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(
     assert await asyncio.wait_for(hooks.fetch(BUSY), PATIENCE_S) == b""
     answer = await hooks.start(job, starter=key_of(starters()))
     assert answer.outcome == "started"
+
+
+DIVIDED = slot_ad("25.14.1-fetch_work-pslot-unclaimed", Name="slot1@vm")
+DYNAMIC_BUSY = slot_ad(
+    "25.14.1-fetch_work-static-claimed-busy", Name="slot1_1@vm", SlotType="Dynamic", DynamicSlot=True
+)
+
+
+@pytest.mark.parametrize("fetched_by", ["slot1@vm", "slot1_2@vm"])
+async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
+    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Process], fetched_by: str
+) -> None:
+    first, second, third = submit(), submit(), submit()
+    starter = starters()
+    job = await hooks.fetch(DIVIDED)
+    await hooks.reply("accept", job, DIVIDED)
+    await hooks.ask("prepare_job", job, slot="slot1_1", starter=key_of(starter))
+    await end(hooks, job, starter)
+    assert job_of(first)["jobstatus"] == 4
+
+    # the dynamic slot is made anew, for what the partitionable one, or another dynamic one, has fetched
+    other = DIVIDED if fetched_by == "slot1@vm" else slot_ad(Name=fetched_by, SlotType="Dynamic")
+    job = await hooks.fetch(other)
+    await hooks.reply("accept", job, other)
+    early = asyncio.create_task(hooks.fetch(DYNAMIC_BUSY))
+    await asyncio.sleep(0.2)
+    assert not early.done(), "it was offered a job while it ran another"
+    starter = starters()
+    answer = await hooks.ask("prepare_job", job, slot="slot1_1", starter=key_of(starter))
+    assert (answer.outcome, answer.slot) == ("started", "slot1_1@vm")
+    await asyncio.sleep(0.2)
+    assert not early.done()
+    await end(hooks, job, starter)
+    assert await asyncio.wait_for(early, PATIENCE_S)
+    assert job_of(second)["jobstatus"] == 4
+    assert job_of(third)["jobstatus"] == 1

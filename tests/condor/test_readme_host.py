@@ -40,6 +40,5 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs_and_fills(host: Readm
     assert "partitionable" in output
     # each job in one run, and all cores at work; how fast is for `make bench-fill`
     filled = fill(host, jobs=JOBS, seconds=5)
-    # what was offered to a partitionable slot is rejected where a dynamic slot was quicker: no run of the job
-    assert {**filled.outcomes, "rejected": 0} == {"completed": JOBS, "rejected": 0}
+    assert filled.outcomes == {"completed": JOBS}
     assert filled.most_at_once == CORES
