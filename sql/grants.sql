@@ -135,6 +135,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.start,
     fetchwork.refuse_start,
     fetchwork.fail_inputs,
+    fetchwork.start_failed,
     fetchwork.heartbeat,
     fetchwork.report_runs,
     fetchwork.run_policy,

@@ -174,6 +174,7 @@
 \ir functions/runs/start.sql
 \ir functions/runs/refuse_start.sql
 \ir functions/runs/fail_inputs.sql
+\ir functions/runs/start_failed.sql
 \ir functions/runs/heartbeat.sql
 \ir functions/runs/run_policy.sql
 \ir functions/runs/charge_job.sql

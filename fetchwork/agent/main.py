@@ -73,6 +73,8 @@ SLOTS_S = 5.0
 LOOK_S = 1.0
 #: seconds that Prometheus waits for the agent's state
 METRICS_S = 5.0
+#: what ended runs have left of their starters' words is looked for at this interval
+CLEAN_S = 3600.0
 
 # outcomes that change nothing: not worth a line each
 _QUIET: frozenset[Outcome] = frozenset(
@@ -317,6 +319,7 @@ class Agent:
         work: list[Awaitable[None]] = [
             every(SPOOL_S, self.replay_spool),
             every(LOOK_S, self._look),
+            every(CLEAN_S, self._clean),
             self._end_without_rights(),
         ]
         if self.config.agent_updates:
@@ -377,6 +380,12 @@ class Agent:
         still = any(run.state == "running" for run in self.runs)
         if not still and time.monotonic() > self._missed_at + LAST_HOOKS_S and not self._stopping.is_set():
             self.stop()
+
+    async def _clean(self) -> None:
+        living = [(run.run_id, run.token) for run in self.runs]
+        logs = {context.starter_logs for context in self.contexts.values() if context.starter_logs}
+        for each in logs:
+            await each.clean(living)
 
     async def replay_spool(self) -> None:
         """Deliver what hooks have left: reports and outputs; ends with DatabaseUnavailable, if at all."""

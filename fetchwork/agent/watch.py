@@ -44,6 +44,8 @@ from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkErro
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.start import could_not_start
+from fetchwork.handlers.starterlog import Fault
 from fetchwork.log import event
 from fetchwork.process import Process
 
@@ -158,8 +160,11 @@ class WatchedRuns(Runs):
             return True
         if any(self._has_orphan(run) for run in before):
             return False
-        await context.session.slot_is_free(slot, timeout_s)
         for run in before:
+            if run.state == "accepted":
+                await self._look_into_start(run)
+        await context.session.slot_is_free(slot, timeout_s)
+        for run in (run for run in before if not run.ended):
             event(
                 log, logging.WARNING, "run_given_up", run=run.run_id, job=run.job, slot=slot, by="slot_asks"
             )
@@ -249,6 +254,8 @@ class WatchedRuns(Runs):
             starter = Process.of_key(run.starter)
             if run.state == "running" and run.job_process is None and starter is not None:
                 run.job_process = _key(orphans.child_of(starter))
+            if run.state == "accepted" and time.monotonic() > run.accepted_at + START_GRACE_S:
+                self._spawn(self._look_into_start(run))
         self._starters.look()
 
     def _starter_gone(self, starter: Starter) -> None:
@@ -276,9 +283,7 @@ class WatchedRuns(Runs):
                 if self._has_orphan(run):
                     await self._end_orphan(run)
                     continue
-                await run.context.session.database.run(
-                    calls.starter_gone(run_id=run.run_id, token=run.token), timeout_s=CALL_S
-                )
+                await self._end_without_report(run, await run.context.starter_fault(run.run_id, run.token))
             except DatabaseUnavailable:
                 await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
                 continue
@@ -294,6 +299,30 @@ class WatchedRuns(Runs):
                 by="starter_gone",
             )
             self.ended(run.context.session, run.run_id)
+
+    async def _look_into_start(self, run: LiveRun) -> None:
+        """End a run that was accepted and whose starter failed before it called a hook, if it says so."""
+        fault = await run.context.starter_fault(run.run_id, run.token)
+        if fault is None or run.state != "accepted":
+            return
+        try:
+            await self._end_without_report(run, fault)
+        except FetchworkError as error:
+            event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
+            return
+        event(
+            log, logging.INFO, "start_failed", run=run.run_id, job=run.job, slot=run.slot, reason=fault.text
+        )
+        self.ended(run.context.session, run.run_id)
+
+    async def _end_without_report(self, run: LiveRun, fault: Fault | None) -> None:
+        """The starter of a run is gone without a report: what it wrote down says what becomes of the job."""
+        if fault is not None and fault.code is not None:
+            call = could_not_start(run.run_id, run.token, fault, run.slot)
+        else:
+            problem = None if fault is None else fault.reason(run.slot)
+            call = calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
+        await run.context.session.database.run(call, timeout_s=CALL_S)
 
     # -- orphans
 

@@ -20,9 +20,11 @@ from fetchwork.handlers.runad import (
     read_starter_ad,
     report,
     run_key,
+    slot_name,
     transfer_failure,
 )
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.start import could_not_start
 from fetchwork.handlers.starterad import StarterAd
 from fetchwork.hook.wire import Request
 from fetchwork.matchmaker.messages import Job, Judgement
@@ -102,6 +104,9 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
             reason = "evict"
             exit_report["VacateReason"] = run.ended_by_us
     try:
+        if not _ever_ran(exit_report) and await _could_not_start(task, key, run, exit_report):
+            task.runs.ended(session, key.run_id)
+            return subject.answer("could_not_start", None)
         verdict = None
         if reason == "exit":
             verdict = _killed_for_memory(run, exit_report)
@@ -133,6 +138,20 @@ def _killed_for_memory(run: LiveRun | None, exit_report: Report) -> Verdict | No
     used = exit_report.get("MemoryUsage")
     used_mib = max(run.memory_used_mib, used if isinstance(used, int | float) else 0)
     return killed_for_memory(run.memory_mib, used_mib, exit_report.get("ExitSignal"))
+
+
+async def _could_not_start(task: Task, key: RunKey, run: LiveRun | None, exit_report: Report) -> bool:
+    """Hold the job of a run that did not start, if the starter says why; False where there is more to do."""
+    fault = await task.context.starter_fault(key.run_id, key.token)
+    if fault is None:
+        return False
+    slot = slot_name(task.request.slot, run.slot if run is not None else "") or task.context.session.host
+    if fault.code is None:
+        exit_report["FetchWorkProblem"] = fault.reason(slot)
+        return False
+    return await task.context.session.database.run(
+        could_not_start(key.run_id, key.token, fault, slot), timeout_s=task.left(DATABASE_S)
+    )
 
 
 def _as_judged(request: Request, reason: str) -> Request:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fetchwork.config import HostConfig
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.starterlog import Fault, StarterLogs
 
 #: a run without an agent is lost after so many updates that did not come
 MISSED_UPDATES = 6
@@ -33,6 +34,17 @@ class KeywordContext:
     shared: tuple[str, ...] = ("/",)
     #: there is an agent, which brings files to jobs
     brings_files: bool = False
+    #: where starters write why they can't start a job; None without an agent, which reads it
+    starter_logs: StarterLogs | None = None
+
+    async def starter_fault(self, run_id: int, token: str) -> Fault | None:
+        """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
+        return None if self.starter_logs is None else await self.starter_logs.fault(run_id, token)
+
+    def forget_starter_log(self, run_id: int, token: str) -> None:
+        """Nothing will be asked of the starter of this run any more."""
+        if self.starter_logs is not None:
+            self.starter_logs.forget(run_id, token)
 
 
 def make_contexts(
@@ -44,6 +56,12 @@ def make_contexts(
     """
     sessions: dict[str, HostSession] = {}
     contexts: dict[str, KeywordContext] = {}
+    spool = config.agent.spool
+    starter_logs = (
+        StarterLogs(spool.with_name(f"{spool.name}.starter"), of_users=jobs_change_account(config))
+        if agent_id
+        else None
+    )
     for name, keyword in config.keywords.items():
         if only is not None and name.lower() != only.lower():
             continue
@@ -71,6 +89,7 @@ def make_contexts(
             lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
             shared=tuple(map(str, config.files.shared)),
             brings_files=agent_id is not None,
+            starter_logs=starter_logs,
         )
     return contexts
 

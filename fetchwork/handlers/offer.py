@@ -153,6 +153,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     try:
         if problem is not None:
             raise ClassAdError(problem)
+        logs = context.starter_logs
+        starter_log = await logs.make(run.run_id, run.token, run.owner_uid) if logs is not None else None
         printed = await session.matchmaker.print_ad(
             Run(
                 run_id=run.run_id,
@@ -162,6 +164,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
                 owner=run.owner,
                 has_policy=run.has_policy,
                 ad=offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad,
+                starter_log=starter_log,
             ),
             task.request.body,
             kept=session.kept,
@@ -210,6 +213,7 @@ async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claime
 async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | None = None) -> None:
     session = run.context.session
     task.runs.ended(session, run.run_id)
+    run.context.forget_starter_log(run.run_id, run.token)
     await session.database.run(
         calls.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason),
         timeout_s=DATABASE_S,

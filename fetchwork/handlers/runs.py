@@ -140,6 +140,7 @@ class Runs:
         run = self._runs.pop((session, run_id), None)
         if run is not None:
             run.state = "ended"
+            run.context.forget_starter_log(run.run_id, run.token)
             run.changed.set()
 
 

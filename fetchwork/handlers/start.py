@@ -8,19 +8,13 @@ from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
-from fetchwork.handlers.runad import read_starter_ad, run_key, slot_name
+from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key, slot_name
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.starterlog import MOST_CHARACTERS, Fault, fault_of
 from fetchwork.hook.wire import Reply
 
 #: seconds for a call: the job of one that has to wait longer is started another time
 DATABASE_S = 8.0
-
-# the hold code for what jobcheck found, which begins with the attribute at fault
-_HOLD_CODES = {
-    "Iwd": HoldCode.IWD_ERROR,
-    "In": HoldCode.UNABLE_TO_OPEN_INPUT,
-    "Out": HoldCode.UNABLE_TO_OPEN_OUTPUT,
-    "Err": HoldCode.UNABLE_TO_OPEN_OUTPUT,
-}
 
 
 async def prepare_job(task: Task) -> Answer:
@@ -32,15 +26,13 @@ async def prepare_job(task: Task) -> Answer:
     job = run.job if run is not None else None
     subject = Subject(task.request.slot, key.run_id, job)
     if task.request.check:
-        problem = one_line(task.request.check, 500)
-        ended = await session.database.run(
-            calls.refuse_start(run_id=key.run_id, token=key.token, reason=problem, code=hold_code(problem)),
-            timeout_s=task.left(DATABASE_S),
-        )
-        if ended:
+        fault = fault_of(one_line(task.request.check, MOST_CHARACTERS))
+        on = await _slot(task, key, run) or session.host
+        call = could_not_start(key.run_id, key.token, fault, on)
+        if await session.database.run(call, timeout_s=task.left(DATABASE_S)):
             task.runs.ended(session, key.run_id)
-        return _refused(subject, "could_not_start", problem)
-    slot = slot_name(task.request.slot, run.slot if run else await _claimed_slot(task, key.run_id))
+        return _refused(subject, "could_not_start", fault.text)
+    slot = await _slot(task, key, run)
     try:
         refusal = await session.reports.start(
             run_id=key.run_id,
@@ -62,9 +54,23 @@ async def prepare_job(task: Task) -> Answer:
     return Subject(slot or task.request.slot, key.run_id, job).answer("started")
 
 
-def hold_code(problem: str) -> int:
-    """HTCondor's hold code for what the checks before the start found."""
-    return _HOLD_CODES.get(problem.partition(" ")[0], HoldCode.FAILED_TO_CREATE_PROCESS)
+def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> calls.Call[bool]:
+    """A run that did not start: its job is Held where HTCondor would hold it, else tried again.
+
+    The call answers False if the run is over.
+    """
+    if fault.code is None:
+        return calls.refuse_start(
+            run_id=run_id, token=token, reason=fault.text, code=HoldCode.FAILED_TO_CREATE_PROCESS
+        )
+    return calls.start_failed(
+        run_id=run_id, token=token, reason=fault.reason(slot), code=fault.code, subcode=fault.subcode
+    )
+
+
+async def _slot(task: Task, key: RunKey, run: LiveRun | None) -> str | None:
+    """The slot that the starter is on."""
+    return slot_name(task.request.slot, run.slot if run else await _claimed_slot(task, key.run_id))
 
 
 async def _claimed_slot(task: Task, run_id: int) -> str:

@@ -1,9 +1,10 @@
 """Finds, as the job's user and before the start, the problems over which the starter would fail.
 
-No hook ever receives the starter's own error text: a job whose Cmd does not exist ends with JOB_EXIT
-``evict`` and without a reason. PREPARE_JOB runs just before, as the same account and on the same file
-systems, so it can find the reason. It costs the hook's CPU budget: it uses built-in modules, and in place of
-the ClassAd library a reader of the few attributes that it needs. Expressions are left to the starter.
+A job whose Cmd does not exist ends with JOB_EXIT ``evict`` and without a reason. PREPARE_JOB runs just
+before, as the same account and on the same file systems, so it can find the reason, and says it in the words
+in which HTCondor holds such a job (os_proc.cpp, user_proc.cpp, baseshadow.cpp). It costs the hook's CPU
+budget: it uses built-in modules, and in place of the ClassAd library a reader of the few attributes that it
+needs. Expressions are left to the starter, and so is what only the start itself shows.
 """
 
 import posix
@@ -17,6 +18,7 @@ _WANTED = frozenset(
         "in",
         "out",
         "err",
+        "args",
         "arguments",
         "environment",
         "wantdocker",
@@ -26,11 +28,8 @@ _WANTED = frozenset(
 )
 # where condor_starter looks although its own PATH may be bare
 _PATH = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_CAUSES = {
-    2: "does not exist",
-    13: "is not accessible to this account",
-    20: "lies under a file, not a directory",
-}
+# errno.h
+_ENOENT, _EACCES, _ENOTDIR, _EISDIR = 2, 13, 20, 21
 
 
 def find_problem(ad: bytes) -> str:
@@ -69,12 +68,8 @@ def _literal(value: str) -> str | None:
 
 
 def _check_directory(path: str) -> str:
-    cause = _stat(path)
-    if isinstance(cause, str):
-        return f"Iwd '{path}' {cause}"
-    if not S_ISDIR(cause.st_mode):
-        return f"Iwd '{path}' is not a directory"
-    return "" if posix.access(path, posix.X_OK) else f"Iwd '{path}' {_CAUSES[13]}"
+    number = _errno_of(path, "directory", posix.X_OK, _ENOTDIR)
+    return f"Cannot access initial working directory {path}: {posix.strerror(number)}" if number else ""
 
 
 def _check_files(job: dict[str, str | None], iwd: str) -> str:
@@ -82,38 +77,41 @@ def _check_files(job: dict[str, str | None], iwd: str) -> str:
     in_container = "true" in (job.get("wantdocker"), job.get("wantcontainer"))
     cmd = job.get("cmd", "")
     if cmd is not None and not in_container:
-        problem = _check_cmd(cmd, iwd)
+        problem = _check_cmd(cmd, job, iwd)
         if problem:
             return problem
     path = job.get("in")
     if path:
-        cause = _stat(join(iwd, path))
-        if isinstance(cause, str):
-            return f"In '{path}' {cause}"
-        if S_ISDIR(cause.st_mode):
-            return f"In '{path}' is a directory"
-        if not posix.access(join(iwd, path), posix.R_OK):
-            return f"In '{path}' is not readable by this account"
-    for name in ("Out", "Err"):
-        path = job.get(name.lower())
-        problem = _check_writable(name, path, join(iwd, path)) if path else ""
-        if problem:
-            return problem
+        number = _errno_of(join(iwd, path), "any", posix.R_OK, 0)
+        if number:
+            return _not_opened(join(iwd, path), "input", number)
+    for name, stream in (("out", "output"), ("err", "error")):
+        path = job.get(name)
+        number = _errno_of_writing(join(iwd, path)) if path else 0
+        if path and number:
+            return _not_opened(join(iwd, path), stream, number)
     return ""
 
 
-def _check_cmd(cmd: str, iwd: str) -> str:
+def _not_opened(path: str, stream: str, number: int) -> str:
+    return f"Failed to open '{path}' as standard {stream}: {posix.strerror(number)} (errno {number})"
+
+
+def _check_cmd(cmd: str, job: dict[str, str | None], iwd: str) -> str:
     if not cmd:
         return "the job has no Cmd"
     path = join(iwd, cmd)
-    cause = _stat(path)
-    if isinstance(cause, str):
-        return f"Cmd '{path}' {cause}"
-    if not S_ISREG(cause.st_mode):
-        return f"Cmd '{path}' is {'a directory' if S_ISDIR(cause.st_mode) else 'not a regular file'}"
-    if not posix.access(path, posix.X_OK):
-        return f"Cmd '{path}' is not executable by this account"
-    return _check_interpreter(path)
+    cause = ""
+    number = _errno_of(path, "file", posix.X_OK, _EACCES)
+    if not number:
+        cause = _check_interpreter(path)
+        number = _ENOENT if cause else 0
+    if not number:
+        return ""
+    arguments = job.get("arguments")
+    words = (job.get("args") or "").split() if arguments is None else _split(arguments)
+    given = " with arguments " + " ".join(map(_quoted, words)) if words else ""
+    return f"Failed to execute '{path}'{given}: {cause}(errno={number}: '{posix.strerror(number)}')"
 
 
 def _check_interpreter(path: str) -> str:
@@ -125,33 +123,48 @@ def _check_interpreter(path: str) -> str:
         return ""
     try:
         head = posix.read(fd, 256)
-    except OSError as exc:
-        return f"Cmd '{path}' can't be read: {exc.strerror}"
+    except OSError:
+        return ""
     finally:
         posix.close(fd)
     words = head[2:].split(b"\n", 1)[0].split()
     if not head.startswith(b"#!") or not words or not words[0].startswith(b"/"):
         return ""
+    if _errno_of(words[0], "any", posix.F_OK, 0) != _ENOENT:
+        return ""
     interpreter = words[0].decode("utf-8", "replace")
-    cause = _stat(words[0])
-    return f"Cmd '{path}': its interpreter '{interpreter}' {cause}" if isinstance(cause, str) else ""
+    return f"invalid interpreter ({interpreter}) specified on first line of script "
 
 
-def _check_writable(name: str, shown: str, path: str) -> str:
-    cause = _stat(path)
-    if not isinstance(cause, str):
-        if S_ISDIR(cause.st_mode):
-            return f"{name} '{shown}' is a directory"
-        return "" if posix.access(path, posix.W_OK) else f"{name} '{shown}' is not writable by this account"
-    if cause is not _CAUSES[2]:
-        return f"{name} '{shown}' {cause}"
-    parent = path.rpartition("/")[0] or "/"
-    cause = _stat(parent)
-    if isinstance(cause, str):
-        return f"{name} '{shown}' can't be created: directory '{parent}' {cause}"
-    if not posix.access(parent, posix.W_OK | posix.X_OK):
-        return f"{name} '{shown}' can't be created: directory '{parent}' is not writable by this account"
-    return ""
+def _errno_of_writing(path: str) -> int:
+    """Why a file can't be opened to write, which may have to be made for it."""
+    number = _errno_of(path, "no directory", posix.W_OK, _EISDIR)
+    if number != _ENOENT:
+        return number
+    return _errno_of(path.rpartition("/")[0] or "/", "directory", posix.W_OK | posix.X_OK, _ENOTDIR)
+
+
+def _errno_of(path: str | bytes, type_of: str, right: int, otherwise: int) -> int:
+    """0 for what is there, is of that type and may be used so; ``otherwise`` for what is of another.
+
+    The types are "directory", "file" (a regular one), "no directory" and "any".
+    """
+    try:
+        mode = posix.stat(path).st_mode
+    except OSError as exc:
+        return exc.errno or _ENOENT
+    except ValueError:
+        # it holds a NUL character, of which the starter knows nothing
+        return 0
+    is_type = {
+        "directory": S_ISDIR(mode),
+        "file": S_ISREG(mode),
+        "no directory": not S_ISDIR(mode),
+        "any": True,
+    }
+    if not is_type[type_of]:
+        return otherwise
+    return 0 if posix.access(path, right) else _EACCES
 
 
 def _check_quoting(job: dict[str, str | None]) -> str:
@@ -182,6 +195,18 @@ def _split(text: str) -> list[str]:
         else:
             word, started = word + part[-1], True
     return [*words, word] if started else words
+
+
+def _quoted(word: str) -> str:
+    """A word as HTCondor shows it: only what needs quotes is quoted."""
+    shown = "" if word else "''"
+    for char in word:
+        if char not in " \t\n\r\v'":
+            shown += char
+            continue
+        shown = shown[:-1] if shown.endswith("'") else shown + "'"
+        shown += ("''" if char == "'" else char) + "'"
+    return shown
 
 
 def _characters(text: str) -> list[str]:
@@ -222,12 +247,3 @@ def _on_path(program: str) -> bool:
 def join(directory: str, path: str) -> str:
     """Return a path of a job, which is relative to its Iwd."""
     return path if path.startswith("/") else f"{directory}/{path}"
-
-
-def _stat(path: str | bytes) -> "posix.stat_result | str":
-    try:
-        return posix.stat(path)
-    except OSError as exc:
-        return _CAUSES.get(exc.errno or 0) or f"can't be used: {exc.strerror}"
-    except ValueError:
-        return "holds a NUL character"

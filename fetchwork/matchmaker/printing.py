@@ -30,6 +30,8 @@ class Run:
     owner: str
     has_policy: bool
     ad: Mapping[str, object]
+    #: the path of the file for the starter's own words
+    starter_log: str | None = None
 
 
 def build(
@@ -126,6 +128,8 @@ def _of_run(run: Run, *, host: str, keyword: str, uid_domain: object) -> dict[st
         "FetchWorkToken": run.token,
         "FetchWorkHost": host,
     }
+    if run.starter_log is not None:
+        values["StarterUserLog"] = run.starter_log
     if run.has_policy:
         values["FetchWorkHasPolicy"] = True
     return values

@@ -111,7 +111,7 @@ VALUES
     ('max_job_bytes', 4194304, 'bytes',
         'largest ad that is submitted, with what is not printed for the startd'),
     ('max_not_started', 3, 'runs',
-        'a job is held after so many runs that could not start'),
+        'a job is held after so many runs that could not start for a reason that nobody knows'),
     ('max_lost', 10, 'runs',
         'a job is held after so many runs that lost their host or starter'),
     ('retry_delay', 2, 'seconds',
@@ -234,7 +234,7 @@ FROM unnest(ARRAY[
     'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
     'KillSigTimeout', 'JobMaxVacateTime', 'WantGracefulRemoval',
     -- reports about it
-    'StarterUserLog', 'FetchWorkTailBytes'
+    'FetchWorkTailBytes'
 ]) AS a (name);
 
 -- Stay here: the starter gets an ad of limited size, and has no use for them.
@@ -303,7 +303,8 @@ INSERT INTO fetchwork.attribute (key, name, rule)
 SELECT lower(a.name), a.name, 'forbidden'
 FROM unnest(ARRAY[
     -- of the claim and the run
-    'HookKeyword', 'ClaimId', 'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy'
+    'HookKeyword', 'ClaimId', 'StarterUserLog', 'StarterUserLogUseXML',
+    'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy'
 ]) AS a (name);
 
 -- Refused at submit unless the value asks for nothing, so that no job runs otherwise than its ad says. The

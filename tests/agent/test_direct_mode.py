@@ -165,12 +165,17 @@ def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
 
 def test_failed_check_keeps_the_job_from_starting(hook: DirectHook, submit: Submit, job_of: JobOf) -> None:
     job = submit()
-    done = hook("prepare_job", fetched(hook), check="Cmd '/x' does not exist")
+    problem = "Failed to execute '/x': (errno=2: 'No such file or directory')"
+    done = hook("prepare_job", fetched(hook), check=problem)
     assert done.returncode == 1
     told = attributes_of(done.stdout)
     assert told["HookStatusCode"] == 350
-    assert "Cmd '/x' does not exist" in told["HookStatusMessage"]
-    assert job_of(job)["numnotstarted"] == 1
+    assert problem in told["HookStatusMessage"]
+    assert (job_of(job)["jobstatus"], job_of(job)["holdreasoncode"], job_of(job)["holdreasonsubcode"]) == (
+        5,
+        6,
+        2,
+    )
 
 
 def test_slot_that_asks_again_ends_what_it_had(hook: DirectHook, submit: Submit, job_of: JobOf) -> None:

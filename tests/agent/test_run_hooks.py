@@ -11,7 +11,6 @@ from fetchwork.db.database import Database
 from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
-from fetchwork.handlers.start import hold_code
 from fetchwork.handlers.update import signal_number
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
@@ -66,36 +65,32 @@ async def test_job_removed_between_claim_and_start_does_not_start(
     assert job_of(job)["jobstatus"] == 3
 
 
-async def test_failed_check_holds_the_job_in_the_end_with_its_cause_and_code(
+async def test_failed_check_holds_the_job_as_htcondor_does(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    ad = await hooks.fetch()
+    problem = "Cannot access initial working directory /no/such: No such file or directory"
+    answer = await hooks.start(ad, check=problem)
+    assert answer.reply.exit == 1
+    # the starter's own end of it comes as well
+    await hooks.exit(ad, "evict")
+    held = job_of(job)
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 14, 2)
+    assert held["holdreason"] == problem
+
+
+async def test_failed_check_of_which_htcondor_says_nothing_holds_the_job_in_the_end(
     hooks: Hooks, submit: Submit, job_of: JobOf, wait_longer: Callable[[], None]
 ) -> None:
     job = submit()
     for _ in range(3):
         ad = await hooks.fetch()
-        answer = await hooks.start(ad, check="Iwd '/no/such' does not exist")
-        assert answer.reply.exit == 1
-        # the starter's own end of it comes as well
+        assert (await hooks.start(ad, check="Environment has an unbalanced single quote")).reply.exit == 1
         await hooks.exit(ad, "evict")
         wait_longer()
-    assert job_of(job)["jobstatus"] == 5
-    assert job_of(job)["holdreasoncode"] == 14
-    assert "Iwd '/no/such' does not exist" in job_of(job)["holdreason"]
-
-
-@pytest.mark.parametrize(
-    ("problem", "code"),
-    [
-        ("Cmd '/x' does not exist", 6),
-        ("Iwd '/x' is not a directory", 14),
-        ("In '/x' does not exist", 8),
-        ("Out '/x' is a directory", 7),
-        ("Err '/x' is not writable by this account", 7),
-        ("Environment has an unbalanced single quote", 6),
-        ("", 6),
-    ],
-)
-def test_hold_code_is_htcondors_for_the_cause(problem: str, code: int) -> None:
-    assert hold_code(problem) == code
+    assert (job_of(job)["jobstatus"], job_of(job)["holdreasoncode"]) == (5, 6)
+    assert "Environment has an unbalanced single quote" in job_of(job)["holdreason"]
 
 
 async def test_rejected_offer_rests_on_the_slot_and_waits_for_others(hooks: Hooks, submit: Submit) -> None:

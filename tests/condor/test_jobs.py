@@ -287,24 +287,37 @@ def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> N
 
 # ---- what can't start
 
+# each as a schedd's job is held for it: test_start_faults.py compares
 BAD_JOBS = {
-    "Cmd": ({"cmd": "/no/such/program"}, "Cmd '/no/such/program' does not exist", 6),
-    "Iwd": ({"cmd": "/bin/true", "iwd": "/no/such/directory"}, "Iwd '/no/such/directory' does not exist", 14),
-    "Out": ({"cmd": "/bin/true", "output": "/tmp"}, "Out '/tmp' is a directory", 7),
-    "account": ({"cmd": "/bin/true", "owner": "nosuchaccount"}, "there is no account nosuchaccount", 23),
+    "Cmd": ({"cmd": "/no/such/program"}, "Failed to execute '/no/such/program'", 6, 2),
+    "Iwd": (
+        {"cmd": "/bin/true", "iwd": "/no/such"},
+        "Cannot access initial working directory /no/such",
+        14,
+        2,
+    ),
+    "Out": ({"cmd": "/bin/true", "output": "/tmp"}, "Failed to open '/tmp' as standard output", 7, 21),
 }
 
 
 def test_jobs_that_cannot_start_are_held_with_the_cause_and_the_slots_go_on(jobs: Jobs) -> None:
-    made = {bad: jobs.submit(**asked) for bad, (asked, _, _) in BAD_JOBS.items()}
-    for bad, (_, cause, code) in BAD_JOBS.items():
+    made = {bad: jobs.submit(**asked) for bad, (asked, _, _, _) in BAD_JOBS.items()}
+    for bad, (_, cause, code, subcode) in BAD_JOBS.items():
         held = jobs.held(made[bad])
-        assert "could not start 2 times" in held["holdreason"], bad
-        assert cause in held["holdreason"]
-        assert held["holdreasoncode"] == code, bad
-        assert [run["outcome"] for run in jobs.runs(made[bad])] == ["could_not_start"] * 2, bad
+        assert cause in held["holdreason"], bad
+        assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (code, subcode), bad
+        assert [run["outcome"] for run in jobs.runs(made[bad])] == ["could_not_start"], bad
     for later in [jobs.submit("/bin/true") for _ in range(5)]:
         jobs.completed(later)
+
+
+def test_job_whose_owner_has_no_account_is_held_in_the_end(jobs: Jobs) -> None:
+    job = jobs.submit("/bin/true", owner="nosuchaccount")
+    held = jobs.held(job)
+    assert "could not start 2 times" in held["holdreason"]
+    assert "there is no account nosuchaccount" in held["holdreason"]
+    assert held["holdreasoncode"] == 23
+    assert [run["outcome"] for run in jobs.runs(job)] == ["could_not_start"] * 2
 
 
 def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) -> None:

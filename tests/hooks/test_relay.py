@@ -94,7 +94,9 @@ def test_the_problem_found_as_the_jobs_user_goes_with_the_request(hooks: Hooks, 
     stand_in = agent(Reply(b"HookStatusCode = 350\n", exit=1))
     done = hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\nIwd = "/tmp"\n')
     assert (done.returncode, done.stdout) == (1, b"HookStatusCode = 350\n")
-    assert stand_in.requests[0].check == "Cmd '/no/such' does not exist"
+    assert (
+        stand_in.requests[0].check == "Failed to execute '/no/such': (errno=2: 'No such file or directory')"
+    )
 
 
 @pytest.mark.parametrize("name", HOOKS)

@@ -291,7 +291,8 @@ def test_without_an_agent_direct_mode_does_the_work(hooks: Hooks, name: str) -> 
 def test_direct_mode_is_told_what_the_checks_found(hooks: Hooks) -> None:
     hooks.direct(RECORD + "exit 1")
     assert hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\n').returncode == 1
-    assert "FETCHWORK_CHECK=Cmd '/no/such' does not exist\n" in recorded(hooks, "env")
+    problem = "Failed to execute '/no/such': (errno=2: 'No such file or directory')"
+    assert f"FETCHWORK_CHECK={problem}\n" in recorded(hooks, "env")
 
 
 @pytest.mark.parametrize(

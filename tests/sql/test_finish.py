@@ -370,7 +370,7 @@ def test_a_job_that_is_lost_too_often_is_held(queue: DirectQueue, run: Claimed) 
     queue.of(run, "starter_gone")
     assert queue.status(run.job) == 1
     again = queue.started("slot2@h1")
-    queue.of(again, "starter_gone", reason="it died")
+    queue.of(again, "starter_gone", problem="it died")
     assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode FROM fetchwork.jobs") == [
         (5, "lost 2 times, last: it died", 26)
     ]

@@ -21,6 +21,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "withdraw": {"reason": "r"},
     "refuse_start": {"reason": "r"},
     "fail_inputs": {"reason": "r", "code": 13, "subcode": 2},
+    "start_failed": {"reason": "r", "code": 6, "subcode": 2},
 }
 
 

@@ -349,3 +349,31 @@ def test_a_claim_that_meets_a_removal_passes_its_job_over(
     assert run.job == second
     person.connection.rollback()  # 3.
     assert queue.claim("slot2@h1") is not None
+
+
+def test_fault_that_a_shadow_would_hold_for_holds_the_job_at_once(queue: DirectQueue, run: Claimed) -> None:
+    fault = {"reason": "Error from slot1@h1: no", "code": 7, "subcode": 13}
+    assert queue.of(run, "start_failed", **fault) is True
+    assert queue.outcome(run) == "could_not_start"
+    assert queue.rows(
+        "SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode, NumJobStarts FROM fetchwork.jobs"
+    ) == [(5, "Error from slot1@h1: no", 7, 13, 0)]
+    assert queue.of(run, "start_failed", **fault) is False
+
+
+def test_fault_of_a_run_that_passed_the_fence_holds_the_job(queue: DirectQueue) -> None:
+    queue.submit()
+    started = queue.started()
+    assert queue.of(started, "start_failed", reason="no", code=45, subcode=-1000) is True
+    assert queue.rows("SELECT JobStatus, HoldReasonCode, HoldReasonSubCode FROM fetchwork.jobs") == [
+        (5, 45, -1000)
+    ]
+    assert queue.events(started.job) == [0, 1, 4, 12]
+
+
+def test_fault_of_a_job_whose_end_was_asked_for_does_not_hold_it(queue: DirectQueue) -> None:
+    queue.submit()
+    started = queue.started()
+    queue.act("remove", started.job)
+    assert queue.of(started, "start_failed", reason="no", code=6, subcode=2) is True
+    assert queue.rows("SELECT JobStatus FROM fetchwork.history") == [(3,)]

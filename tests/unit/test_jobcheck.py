@@ -51,23 +51,52 @@ def test_captured_jobs_are_well(path: Path) -> None:
         ({"Cmd": "program"}, ""),
         ({"Cmd": "./program", "In": "data", "Out": "new", "Err": "folder/new"}, ""),
         ({"Cmd": "/bin/sh", "In": "", "Out": "/dev/null", "Err": "/dev/null"}, ""),
-        ({"Cmd": "/no/such"}, "Cmd '/no/such' does not exist"),
-        ({"Cmd": "nope"}, "Cmd '{}/nope' does not exist"),
+        ({"Cmd": "/no/such"}, "Failed to execute '/no/such': (errno=2: 'No such file or directory')"),
+        ({"Cmd": "nope"}, "Failed to execute '{}/nope': (errno=2: 'No such file or directory')"),
         ({}, "the job has no Cmd"),
-        ({"Cmd": "{}/folder"}, "Cmd '{}/folder' is a directory"),
-        ({"Cmd": "{}/pipe"}, "Cmd '{}/pipe' is not a regular file"),
-        ({"Cmd": "{}/data"}, "Cmd '{}/data' is not executable by this account"),
-        ({"Cmd": "{}/data/x"}, "Cmd '{}/data/x' lies under a file, not a directory"),
-        ({"Cmd": "script"}, "Cmd '{}/script': its interpreter '/no/such/python' does not exist"),
-        ({"Cmd": "/bin/sh", "Iwd": "/no/such"}, "Iwd '/no/such' does not exist"),
-        ({"Cmd": "/bin/sh", "Iwd": "{}/data"}, "Iwd '{}/data' is not a directory"),
-        ({"Cmd": "/bin/sh", "In": "nope"}, "In 'nope' does not exist"),
-        ({"Cmd": "/bin/sh", "In": "folder"}, "In 'folder' is a directory"),
-        ({"Cmd": "/bin/sh", "Out": "folder"}, "Out 'folder' is a directory"),
-        ({"Cmd": "/bin/sh", "Err": "{}/folder"}, "Err '{}/folder' is a directory"),
+        ({"Cmd": "{}/folder"}, "Failed to execute '{}/folder': (errno=13: 'Permission denied')"),
+        ({"Cmd": "{}/pipe"}, "Failed to execute '{}/pipe': (errno=13: 'Permission denied')"),
+        ({"Cmd": "{}/data"}, "Failed to execute '{}/data': (errno=13: 'Permission denied')"),
+        ({"Cmd": "{}/data/x"}, "Failed to execute '{}/data/x': (errno=20: 'Not a directory')"),
+        (
+            {"Cmd": "script"},
+            "Failed to execute '{}/script': invalid interpreter (/no/such/python) specified on first line of"
+            " script (errno=2: 'No such file or directory')",
+        ),
+        (
+            {"Cmd": "/bin/sh", "Iwd": "/no/such"},
+            "Cannot access initial working directory /no/such: No such file or directory",
+        ),
+        (
+            {"Cmd": "/bin/sh", "Iwd": "{}/data"},
+            "Cannot access initial working directory {}/data: Not a directory",
+        ),
+        (
+            {"Cmd": "/bin/sh", "In": "nope"},
+            "Failed to open '{}/nope' as standard input: No such file or directory (errno 2)",
+        ),
+        ({"Cmd": "/bin/sh", "In": "folder"}, ""),
+        (
+            {"Cmd": "/bin/sh", "Out": "folder"},
+            "Failed to open '{}/folder' as standard output: Is a directory (errno 21)",
+        ),
+        (
+            {"Cmd": "/bin/sh", "Err": "{}/folder"},
+            "Failed to open '{}/folder' as standard error: Is a directory (errno 21)",
+        ),
         (
             {"Cmd": "/bin/sh", "Out": "nope/out"},
-            "Out 'nope/out' can't be created: directory '{}/nope' does not exist",
+            "Failed to open '{}/nope/out' as standard output: No such file or directory (errno 2)",
+        ),
+        (
+            {"Cmd": "/no/such", "Arguments": "a 'b c' 'it''s'"},
+            "Failed to execute '/no/such' with arguments a b' 'c it''''s: "
+            "(errno=2: 'No such file or directory')",
+        ),
+        (
+            {"Cmd": "/no/such", "Args": "a 'b c'"},
+            "Failed to execute '/no/such' with arguments a ''''b c'''':"
+            " (errno=2: 'No such file or directory')",
         ),
         ({"Cmd": "/bin/sh", "Arguments": "it''s 'fine'"}, ""),
         ({"Cmd": "/bin/sh", "Arguments": "it's"}, "Arguments has an unbalanced single quote"),
@@ -78,7 +107,7 @@ def test_captured_jobs_are_well(path: Path) -> None:
         ({"Cmd": "/bin/sh", "Environment": "=1"}, "Environment has a word that is not NAME=VALUE"),
         ({"Cmd": "/bin/sh", "Environment": "A=one\ntwo"}, "Environment has a word that is not NAME=VALUE"),
         ({"Cmd": "/bin/sh", "Environment": "A='one\ntwo'"}, ""),
-        ({"Cmd": "/bin/sh\x01"}, "Cmd '/bin/sh\x01' does not exist"),
+        ({"Cmd": "/bin/sh\x01"}, "Failed to execute '/bin/sh\x01': (errno=2: 'No such file or directory')"),
     ],
 )
 def test_a_problem_is_named(place: Path, attributes: dict[str, Any], expected: str) -> None:
@@ -115,14 +144,26 @@ def test_a_container_needs_its_runtime_and_brings_its_cmd(
 @pytest.mark.parametrize(
     ("attributes", "expected"),
     [
-        ({"Cmd": "{}/closed/program"}, "Cmd '{}/closed/program' is not accessible to this account"),
-        ({"Cmd": "{}/secret"}, "Cmd '{}/secret' is not executable by this account"),
-        ({"Cmd": "/bin/sh", "Iwd": "{}/closed"}, "Iwd '{}/closed' is not accessible to this account"),
-        ({"Cmd": "/bin/sh", "In": "secret"}, "In 'secret' is not readable by this account"),
-        ({"Cmd": "/bin/sh", "Out": "secret"}, "Out 'secret' is not writable by this account"),
+        (
+            {"Cmd": "{}/closed/program"},
+            "Failed to execute '{}/closed/program': (errno=13: 'Permission denied')",
+        ),
+        ({"Cmd": "{}/secret"}, "Failed to execute '{}/secret': (errno=13: 'Permission denied')"),
+        (
+            {"Cmd": "/bin/sh", "Iwd": "{}/closed"},
+            "Cannot access initial working directory {}/closed: Permission denied",
+        ),
+        (
+            {"Cmd": "/bin/sh", "In": "secret"},
+            "Failed to open '{}/secret' as standard input: Permission denied (errno 13)",
+        ),
+        (
+            {"Cmd": "/bin/sh", "Out": "secret"},
+            "Failed to open '{}/secret' as standard output: Permission denied (errno 13)",
+        ),
         (
             {"Cmd": "/bin/sh", "Out": "new"},
-            "Out 'new' can't be created: directory '{}' is not writable by this account",
+            "Failed to open '{}/new' as standard output: Permission denied (errno 13)",
         ),
         ({"Cmd": "/bin/sh", "Err": "/dev/null"}, ""),
     ],

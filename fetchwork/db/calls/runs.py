@@ -81,6 +81,14 @@ def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subco
     )
 
 
+def start_failed(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
+    """The job can't start, and a shadow would hold it for that: it is Held. False if the run is over."""
+    return value_of(
+        "start_failed",
+        {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
+    )
+
+
 def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | None = None) -> Call[bool]:
     """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
     return value_of(
@@ -172,9 +180,12 @@ def finish(
     )
 
 
-def starter_gone(*, run_id: int, token: str | UUID) -> Call[bool]:
-    """The starter ended without a report: the run is lost; False if it was over."""
-    return value_of("starter_gone", {"run_id": run_id, "token": proof(token)})
+def starter_gone(*, run_id: int, token: str | UUID, problem: str | None = None) -> Call[bool]:
+    """The starter ended without a report: the run is lost; False if it was over.
+
+    ``problem`` is what the starter wrote down of it.
+    """
+    return value_of("starter_gone", {"run_id": run_id, "token": proof(token), "problem": problem})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 -- A run that was accepted but whose job never ran: the starter failed (bad Cmd, Iwd, account, ...). HTCondor
 -- has no hook that says why, so "reason" is what fetchwork found out itself. The try is counted; at the limit
--- the job is Held with that reason, before it the job waits again after a growing delay. The caller has
--- locked job and run.
+-- the job is Held with that reason, before it the job waits again after a growing delay. With at_once it is
+-- Held now, as HTCondor's shadow does where it knows the fault. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.could_not_start(
     live fetchwork.run,
     reason text,
     code integer DEFAULT 6,
-    report jsonb DEFAULT NULL
+    report jsonb DEFAULT NULL,
+    subcode integer DEFAULT 0,
+    at_once boolean DEFAULT false
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -28,16 +30,21 @@ BEGIN
     IF live.started_at IS NOT NULL THEN
         PERFORM fetchwork.record_eviction(live, could_not_start.reason);
     END IF;
-    IF tries >= maximum AND status IN (1, 2, 7) THEN
+    IF (at_once OR tries >= maximum) AND status IN (1, 2, 7) THEN
         UPDATE fetchwork.job AS j
         SET run_id = NULL, num_not_started = 0
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id AND j.job_status = 1;
         PERFORM fetchwork.hold_job(
             live.cluster_id,
             live.proc_id,
-            format('could not start %s times, last on %s: %s', tries, live.slot, could_not_start.reason),
+            CASE
+                WHEN at_once THEN could_not_start.reason
+                ELSE format(
+                    'could not start %s times, last on %s: %s', tries, live.slot, could_not_start.reason
+                )
+            END,
             code,
-            0
+            subcode
         );
         UPDATE fetchwork.job AS j
         SET run_id = NULL, num_not_started = 0

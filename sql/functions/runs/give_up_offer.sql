@@ -1,7 +1,7 @@
 -- Ends an offer that led to no start. After an accept that means that no starter followed: HTCondor says
--- nothing when the account does not exist, when it does not run that universe, or when a hook is missing. The
--- caller has locked job and run.
-CREATE OR REPLACE FUNCTION fetchwork.give_up_offer(live fetchwork.run)
+-- nothing when the account does not exist, when it does not run that universe, or when a hook is missing;
+-- problem is what the starter wrote down of it, if anything. The caller has locked job and run.
+CREATE OR REPLACE FUNCTION fetchwork.give_up_offer(live fetchwork.run, problem text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -13,7 +13,10 @@ BEGIN
     ELSIF live.state = 'accepted' THEN
         PERFORM fetchwork.could_not_start(
             live,
-            'accepted by the startd, but no starter reported: see StarterLog of the slot on the host'
+            coalesce(
+                problem,
+                'accepted by the startd, but no starter reported: see StarterLog of the slot on the host'
+            )
         );
     ELSE
         PERFORM fetchwork.close_run(live, 'expired', 'the startd did not answer the offer');

@@ -1,9 +1,10 @@
 -- Detector 2 of dead runs: the agent saw the starter process end, and no JOB_EXIT came within seconds. False
 -- if the run had ended. A run that did not pass the fence counts as one that could not start.
+-- problem: what the starter wrote down of it, if anything.
 CREATE OR REPLACE FUNCTION fetchwork.starter_gone(
     run_id bigint,
     token uuid,
-    reason text DEFAULT 'the starter ended without a report'
+    problem text DEFAULT NULL
 )
 RETURNS boolean
 LANGUAGE plpgsql
@@ -18,9 +19,9 @@ BEGIN
         RETURN false;
     END IF;
     IF live.state = 'running' THEN
-        PERFORM fetchwork.lose_run(live, starter_gone.reason);
+        PERFORM fetchwork.lose_run(live, coalesce(problem, 'the starter ended without a report'));
     ELSE
-        PERFORM fetchwork.give_up_offer(live);
+        PERFORM fetchwork.give_up_offer(live, problem);
     END IF;
     RETURN true;
 END

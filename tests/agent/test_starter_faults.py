@@ -1,0 +1,141 @@
+"""What a starter wrote of a failed start holds the job, by whatever way the end of its run is noticed."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.agent import watch
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.process import Process
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of
+from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
+from tests.waiting import until_async as until
+
+
+async def _nothing() -> None: ...
+
+
+@pytest.fixture
+async def hooks(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hooks]:
+    """A host's hooks with what an agent adds: files for starters, and an eye on them."""
+    monkeypatch.setattr(watch, "START_GRACE_S", 0.0)
+    runs = WatchedRuns(_nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs, starter_logs=StarterLogs(tmp_path / "starter", of_users=False))
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+def starter_log(job: bytes) -> Path:
+    return Path(str(attributes_of(job)["StarterUserLog"]))
+
+
+def held(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["jobstatus"], row["holdreasoncode"], row["holdreasonsubcode"], row["holdreason"]
+
+
+HELD = (5, 6, 2, NO_PROGRAM.reason("slot1@vm"))
+
+
+async def test_job_exit_of_a_job_that_never_ran_holds_it(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
+    job = submit()
+    ad = await hooks.started_job()
+    path = starter_log(ad)
+    path.write_text(WRITTEN)
+    assert (await hooks.exit(ad, "evict")).outcome == "could_not_start"
+    row = job_of(job)
+    assert held(row)[:3] == HELD[:3]
+    assert row["holdreason"].endswith(NO_PROGRAM.text)
+    await until(lambda: not path.exists())
+    # asked again after a lost answer
+    assert (await hooks.exit(ad, "evict")).outcome == "late"
+    assert held(job_of(job)) == held(row)
+
+
+async def test_accepted_job_of_which_no_hook_reports_is_held(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    ad = await hooks.fetch()
+    await hooks.reply("accept", ad)
+    starter_log(ad).write_text(WRITTEN)
+    hooks.runs.look()  # type: ignore[attr-defined]
+    await until(lambda: job_of(job)["jobstatus"] == 5)
+    assert held(job_of(job))[:3] == HELD[:3]
+    assert len(hooks.runs) == 0
+
+
+async def test_slot_that_asks_again_shows_the_fault_of_the_job_before(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    ad = await hooks.fetch()
+    await hooks.reply("accept", ad)
+    starter_log(ad).write_text(WRITTEN)
+    assert not await hooks.fetch()
+    assert held(job_of(job))[:3] == HELD[:3]
+
+
+async def test_end_of_a_starter_without_job_exit_shows_the_fault(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    with subprocess.Popen(["sleep", "1000"]) as starter:
+        process = Process.find(starter.pid)
+        assert process is not None
+        ad = await hooks.fetch()
+        await hooks.reply("accept", ad)
+        assert (await hooks.start(ad, starter=process.key)).outcome == "started"
+        starter_log(ad).write_text(WRITTEN)
+        starter.kill()
+    await until(lambda: job_of(job)["jobstatus"] == 5)
+    assert held(job_of(job))[:3] == HELD[:3]
+
+
+async def test_fault_that_htcondor_tries_again_is_the_reason_of_the_next_try(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    ad = await hooks.started_job()
+    starter_log(ad).write_text(WRITTEN.replace(NO_PROGRAM.text, "the starter has had enough"))
+    await hooks.exit(ad, "evict")
+    assert job_of(job)["jobstatus"] == 1
+    assert job_of(job)["lastreason"].endswith(": the starter has had enough")
+
+
+async def test_what_a_job_that_ran_wrote_there_says_nothing(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    ad = await hooks.started_job()
+    starter_log(ad).write_text(WRITTEN)
+    assert (await hooks.exit(ad, ExitCode=0, JobPid=17)).outcome == "completed"
+    assert job_of(job)["jobstatus"] == 4
+
+
+async def test_removed_job_is_not_held_for_its_starters_words(
+    hooks: Hooks, submit: Submit, job_of: JobOf, database: Any
+) -> None:
+    job = submit()
+    ad = await hooks.started_job()
+    starter_log(ad).write_text(WRITTEN)
+    database.query("SELECT fetchwork.remove(ARRAY[%s])", [job])
+    await hooks.exit(ad, "evict")
+    assert job_of(job)["jobstatus"] == 3
+
+
+async def test_job_is_offered_where_no_file_can_be_made(
+    conninfo: str, submit: Submit, job_of: JobOf, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    hooks = Hooks(conninfo, starter_logs=StarterLogs(tmp_path / "file", of_users=False))
+    job = submit()
+    ad = await hooks.started_job()
+    assert "StarterUserLog" not in attributes_of(ad)
+    await hooks.exit(ad, "evict")
+    assert job_of(job)["jobstatus"] == 1
+    await hooks.context.session.close()

@@ -1,0 +1,68 @@
+"""A schedd and fetchwork in one pool: both are asked the same, each has slots of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from fetchwork.pool import PersonalPool
+
+# slot 1 takes alice's jobs, which it fetches, slot 2 those of bob, who has the schedd
+CONFIG = """
+DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
+ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
+START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID == 1, "alice", "bob")
+NEGOTIATOR_INTERVAL = 2
+NEGOTIATOR_MIN_INTERVAL = 1
+NEGOTIATOR_CYCLE_DELAY = 1
+SCHEDD_INTERVAL = 2
+JOB_EPOCH_HISTORY = $(SPOOL)/epoch_history
+# the bindings are newer than the schedd, and do not trust its directories
+SEC_DEFAULT_AUTHENTICATION_METHODS = CLAIMTOBE
+SEC_CLIENT_AUTHENTICATION_METHODS = CLAIMTOBE
+"""
+#: for a pool with both
+HOST = {"slots": {"fetched_only": False}}
+
+
+class Sides:
+    """Asks both the same, by ``program``, which runs by itself: ``python program MODULE QUESTION``."""
+
+    def __init__(self, pool: PersonalPool, program: Path) -> None:
+        self.pool = pool
+        self._program = program
+        copy = pool.directory / "tmp" / program.name
+        shutil.copy(program, copy)
+        copy.chmod(0o644)
+
+    def ask(self, question: str, given: object = None) -> tuple[Any, Any]:
+        """HTCondor's answer, and fetchwork's."""
+        return self.theirs(question, given), self.ours(question, given)
+
+    def theirs(self, question: str, given: object = None) -> Any:
+        """The answer of the schedd."""
+        python = str(self.pool.machine.venv / "bin/python")
+        answer = self.pool.run_command(
+            [python, "-W", "ignore", f"/tmp/{self._program.name}", "htcondor2", question],
+            user="bob",
+            input=json.dumps(given),
+        )
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+    def ours(self, question: str, given: object = None) -> Any:
+        """The answer of fetchwork."""
+        environment = {**os.environ, "FETCHWORK_DSN": self.pool.conninfo, "USER": "alice", "LOGNAME": "alice"}
+        answer = subprocess.run(
+            [sys.executable, str(self._program), "fetchwork", question],
+            input=json.dumps(given),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)

@@ -1,0 +1,53 @@
+"""Submits jobs that can't start, and says why they are held: `python start_faults.py MODULE faults`.
+
+MODULE is ``htcondor2`` or ``fetchwork``; the standard input has the descriptions, the answer is JSON. It runs
+by itself, where nothing of these tests can be imported.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from typing import Any
+
+PATIENCE_S = 240
+ALL = """
+executable = /bin/true
+initialdir = /tmp
+transfer_executable = false
+should_transfer_files = IF_NEEDED
+"""
+
+
+def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
+    """What is known of each job once it is Held, or has left the queue."""
+    given = json.load(sys.stdin)
+    # what the description says must be there when it is submitted, and not when the job starts
+    for directory in given["gone"]:
+        os.mkdir(directory)
+    clusters = {
+        name: schedd.submit(bindings.Submit(f"{ALL}hold = true\n{description}\n")).cluster()
+        for name, description in given["jobs"].items()
+    }
+    for directory in given["gone"]:
+        os.rmdir(directory)
+    schedd.act(bindings.JobAction.Release, "true")
+    found: dict[str, dict[str, object]] = {}
+    end = time.monotonic() + PATIENCE_S
+    while len(found) < len(clusters) and time.monotonic() < end:
+        time.sleep(0.3)
+        ads = {ad["ClusterId"]: ad for ad in schedd.query("JobStatus == 5 && HoldReasonCode != 15")}
+        for name, cluster in clusters.items():
+            if name not in found and (ad := ads.get(cluster)) is not None:
+                found[name] = {
+                    attribute: ad.get(attribute)
+                    for attribute in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "NumJobStarts")
+                }
+    schedd.act(bindings.JobAction.Remove, "true")
+    return found
+
+
+if __name__ == "__main__":
+    module = importlib.import_module(sys.argv[1])
+    print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))

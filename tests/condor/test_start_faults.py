@@ -1,0 +1,92 @@
+"""Jobs that can't start: a schedd's and fetchwork's are held with the same code, subcode and reason."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import CondorRoot
+from tests.condor.sides import CONFIG, HOST, Sides
+
+PROGRAM = Path(__file__).parent / "start_faults.py"
+HOOKS = "/usr/local/site-hooks"
+# a site's own PREPARE_JOB, of a keyword that a schedd's job may name; fetchwork's hook behind the same one
+HOOK_CONFIG = f"""
+SITE_HOOK_PREPARE_JOB = {HOOKS}/prepare
+FETCHWORK_HOOK_PREPARE_JOB = {HOOKS}/prepare
+"""
+PREPARE = """#!/bin/sh
+ad=$(cat)
+case "$ad" in
+*FailsQuietly*) exit 33 ;;
+*FailsAloud*) echo 'HookStatusMessage = "no luck"'; exit 34 ;;
+esac
+exec FETCHWORK_HOOK <<END
+$ad
+END
+"""
+JOBS = {
+    "no program": "executable = /no/such/program",
+    "no program, arguments": "executable = /no/such/program\narguments = a 'b c'",
+    "no program, quoted arguments": "executable = /no/such/program\narguments = \"a 'b c' 'it''s' '' x\"",
+    "not executable": "executable = /etc/passwd",
+    "a directory": "executable = /etc",
+    "no interpreter": "executable = /tmp/no-interpreter",
+    "no format": "executable = /tmp/no-format",
+    "under a file": "executable = /etc/passwd/x",
+    "relative program": "executable = nosuch",
+    "no directory": "initialdir = /tmp/gone",
+    "no input": "input = /no/such/file",
+    "input not ours": "input = /etc/shadow",
+    "output in no directory": "output = /no/such/directory/file",
+    "output not ours": "output = /etc/passwd",
+    "output a directory": "output = /tmp",
+    "error in no directory": "error = /no/such/directory/file",
+    "relative output": "output = nosuch/file",
+    "hook": "+FailsQuietly = true",
+    "hook with a message": "+FailsAloud = true",
+}
+CODES = {6, 7, 8, 14, 19}
+
+
+@pytest.fixture(scope="module")
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+    """A pool with both, and what the jobs of JOBS stumble over."""
+    pool = make_pool(slots=2, config=CONFIG + HOOK_CONFIG, host=HOST)
+    tmp = pool.directory / "tmp"
+    for name, data in (("no-interpreter", b"#!/no/such/interpreter\n"), ("no-format", b"\x7fELFx\0x")):
+        (tmp / name).write_bytes(data)
+        (tmp / name).chmod(0o755)
+    hook = pool.run_command(["condor_config_val", "FETCHWORK_HOOK_FETCH_WORK"]).stdout.strip()
+    prepare = PREPARE.replace("FETCHWORK_HOOK", f"{Path(hook).parent}/prepare_job")
+    made = pool.run_command(
+        ["sh", "-c", f"mkdir -p {HOOKS} && cat > {HOOKS}/prepare && chmod 755 {HOOKS} {HOOKS}/prepare"],
+        input=prepare,
+    )
+    assert made.returncode == 0, made.stderr
+    yield Sides(pool, PROGRAM)
+    pool.stop()
+
+
+def test_each_fault_holds_the_job_as_a_shadow_does(sides: Sides) -> None:
+    theirs = sides.theirs("faults", {"gone": ["/tmp/gone"], "jobs": _with_hook(JOBS)})
+    ours = sides.ours("faults", {"gone": ["/tmp/gone"], "jobs": JOBS})
+    assert theirs.keys() == JOBS.keys()
+    assert {held["HoldReasonCode"] for held in theirs.values()} == CODES
+    assert {name: _held(ours.get(name)) for name in JOBS} == {name: _held(theirs[name]) for name in JOBS}
+
+
+def _with_hook(jobs: dict[str, str]) -> dict[str, str]:
+    return {
+        name: f'{text}\n+HookKeyword = "SITE"' if "+Fails" in text else text for name, text in jobs.items()
+    }
+
+
+def _held(found: Any) -> Any:
+    """How a job is held, on whatever slot."""
+    if found is None:
+        return None
+    reason = str(found["HoldReason"]).replace("slot2@", "slot1@")
+    return found["HoldReasonCode"], found["HoldReasonSubCode"], reason
