@@ -136,7 +136,9 @@ def test_without_an_executable_to_bring_the_host_s_is_run(jobs: FileJobs) -> Non
 def test_an_executable_whose_interpreter_is_missing_says_so(jobs: FileJobs) -> None:
     job = submit_with_files(jobs.pool.conninfo, {}, script="#!/no/such/interpreter\n")
     held = jobs.held(job)
-    assert "interpreter '/no/such/interpreter' does not exist" in held["holdreason"]
+    assert (
+        "invalid interpreter (/no/such/interpreter) specified on first line of script" in held["holdreason"]
+    )
 
 
 def test_more_input_than_the_job_allows_itself_holds_it_with_32(jobs: FileJobs) -> None:
