@@ -1,7 +1,6 @@
 """What is generated from a host file, without asking any HTCondor."""
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +128,13 @@ ONE_KEYWORD = '[database.main]\nservice = "main"\n[keyword.A]\n'
 SLOT = 'State = "Unclaimed"\nActivity = "Idle"\nSlotID = 1\nMemory = 100\nCpus = '
 
 
+NOW = 1_700_000_000
+
+
 def delay(text: str, slot: str) -> object:
-    """FetchWorkDelay of a slot, as HTCondor evaluates it."""
-    return evaluate(parse_old(slot), parse_expr(settings(text)["FetchWorkDelay"]))
+    """FetchWorkDelay of a slot, as HTCondor evaluates it at NOW."""
+    expression = settings(text)["FetchWorkDelay"].replace("time()", str(NOW))
+    return evaluate(parse_old(slot), parse_expr(expression))
 
 
 def test_partitionable_slot_fetches_again_at_once_while_it_has_room() -> None:
@@ -186,7 +189,7 @@ def test_slot_whose_job_ends_before_its_next_fetch_has_begun_need_not_wait(
     age_s: int, kind: str, expected: int
 ) -> None:
     slot = f'State = "Claimed"\nActivity = "Busy"\nSlotID = 1\nSlotType = "{kind}"\n'
-    slot += f"EnteredCurrentActivity = {int(time.time()) - age_s}\n"
+    slot += f"EnteredCurrentActivity = {NOW - age_s}\n"
     slot += "DynamicSlot = true\n" if kind == "Dynamic" else ""
     assert delay(ONE_KEYWORD, slot) == expected
 
