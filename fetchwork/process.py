@@ -105,7 +105,8 @@ class Process:
                 if self.alive:
                     if group and os.getpgid(self.pid) == self.pid:
                         os.killpg(self.pid, number)
-                    signal.pidfd_send_signal(handle, number)
+                    else:
+                        signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)
 

@@ -181,9 +181,8 @@ def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> i
         def send() -> None:
             if group and os.getpgid(pid) == pid:
                 os.killpg(pid, number)
-                # it has it now, and may be gone of it
-                return
-            signal.pidfd_send_signal(handle, number)
+            else:
+                signal.pidfd_send_signal(handle, number)
 
         def become() -> None:
             _become(uid, _NOBODY)
