@@ -34,6 +34,14 @@ def of_file(what: str, path: str, error: OSError | int) -> FileFailure:
     return FileFailure(number, f"{what} {path}: (errno {number}) {os.strerror(number)}")
 
 
+def status_of(path: str) -> os.stat_result:
+    """What there is at ``path``; raises FileFailure."""
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise of_file("reading from file", path, error) from None
+
+
 def of_input(details: str, subcode: int) -> TransferFailure:
     """Inputs did not come into the sandbox."""
     return TransferFailure(

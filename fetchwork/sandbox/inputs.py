@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fetchwork.sandbox import names
-from fetchwork.sandbox.failure import FileFailure, of_file
+from fetchwork.sandbox.failure import FileFailure, of_file, status_of
 
 #: deeper than any tree that is no circle
 _MAX_DEPTH = 128
@@ -75,7 +75,7 @@ def _expand_one(name: str, iwd: str, preserve: bool) -> Iterator[Input]:
             1, f"file {name} is outside of the job's directory, and its relative path is to be preserved"
         )
     contents = name.endswith("/")
-    status = _status(path)
+    status = status_of(path)
     if stat.S_ISDIR(status.st_mode) and not contents and os.path.islink(path.rstrip("/")):
         raise of_file("reading from file", path, 21)
     if relative:
@@ -95,7 +95,7 @@ def _parents(into: str, iwd: str) -> Iterator[Input]:
     for number in range(1, len(parts) + 1):
         directory = "/".join(parts[:number])
         path = os.path.join(iwd, directory)
-        yield Input(directory, path, stat.S_IMODE(_status(path).st_mode), directory=True)
+        yield Input(directory, path, stat.S_IMODE(status_of(path).st_mode), directory=True)
 
 
 def _walk(path: str, into: str, depth: int) -> Iterator[Input]:
@@ -107,7 +107,7 @@ def _walk(path: str, into: str, depth: int) -> Iterator[Input]:
         raise of_file("reading from directory", path, error) from None
     for entry in entries:
         inner, name = f"{path}/{entry}", f"{into}/{entry}" if into else entry
-        status = _status(inner)
+        status = status_of(inner)
         if stat.S_ISDIR(status.st_mode):
             if os.path.islink(inner):
                 raise of_file("reading from file", inner, 21)
@@ -120,10 +120,3 @@ def _walk(path: str, into: str, depth: int) -> Iterator[Input]:
 
 def _file(name: str, path: str, status: os.stat_result) -> Input:
     return Input(name, path, stat.S_IMODE(status.st_mode), status.st_size)
-
-
-def _status(path: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError as error:
-        raise of_file("reading from file", path, error) from None

@@ -11,7 +11,7 @@ import os
 import stat
 
 from fetchwork.sandbox import names, remaps
-from fetchwork.sandbox.failure import FileFailure, of_file
+from fetchwork.sandbox.failure import FileFailure, of_file, status_of
 
 # a hook would pay for these at each start
 TYPE_CHECKING = False
@@ -148,7 +148,7 @@ class Choice:
                 self.failure = self.failure or failure
 
     def _add_tree(self, listed: str, path: str) -> None:
-        status = _status(path)
+        status = status_of(path)
         relative = self._preserve and not listed.startswith("/")
         name = os.path.normpath(listed) if relative else names.base_name(listed)
         if not stat.S_ISDIR(status.st_mode):
@@ -223,10 +223,3 @@ def _file(name: str, path: str, status: os.stat_result) -> Output:
         # a pipe or a device has no end
         raise of_file("reading from file", path, 22)
     return Output(name, path, stat.S_IMODE(status.st_mode), status.st_size)
-
-
-def _status(path: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError as error:
-        raise of_file("reading from file", path, error) from None

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import FileFailure
+from fetchwork.sandbox.remaps import unescaped
 
 #: seconds for the answer which schemes a plugin moves
 QUERY_S = 20.0
@@ -321,14 +322,7 @@ def _keep(ad: dict[str, str], text: str) -> None:
 def _unquoted(value: str) -> str:
     if len(value) < 2 or value[0] != '"' or value[-1] != '"':
         return value
-    plain, escaped = "", False
-    for char in value[1:-1]:
-        if char == "\\" and not escaped:
-            escaped = True
-        else:
-            plain += char
-            escaped = False
-    return plain
+    return unescaped(value[1:-1])
 
 
 def _quoted(text: str) -> str:

@@ -21,7 +21,7 @@ def parse(text: object) -> dict[str, str]:
     for rule in _split(text if isinstance(text, str) else "", ";"):
         name, *target = _split(rule, "=", 1)
         if target:
-            rules.setdefault(_plain(name.strip()), _plain(target[0].strip()))
+            rules.setdefault(unescaped(name.strip()), unescaped(target[0].strip()))
     return rules
 
 
@@ -57,7 +57,8 @@ def _split(text: str, mark: str, most: int = -1) -> list[str]:
     return parts
 
 
-def _plain(text: str) -> str:
+def unescaped(text: str) -> str:
+    """The text with each backslash taken away that stands before another character."""
     plain = ""
     escaped = False
     for char in text:
