@@ -4,9 +4,11 @@ They run in the pool's root directory, as alice, with ours before HTCondor's com
 point runs there too: it knows the root's accounts.
 """
 
+import hashlib
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,11 +23,8 @@ from fetchwork.process import Process
 from tests.condor.conftest import make_pool, pytest_generate_tests, root, without_htcondor  # noqa: F401
 from tests.waiting import until
 
-#: from PyPI; law and connection_pool have no wheels
-PACKAGES = (
-    *("snakemake>=9,<10", "snakemake-executor-plugin-htcondor", "snakemake-executor-plugin-cluster-generic"),
-    *("dask>=2025", "dask-jobqueue>=0.9", "law>=0.1.21", "parsl>=2025"),
-)
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+#: of those from PyPI
 NO_WHEELS = ("law", "connection_pool")
 #: seconds for a workflow: none of them gives up by itself
 WORKFLOW_S = 240
@@ -36,6 +35,19 @@ CLIENTS = "/tmp/clients"
 # as a site has it whose hosts have what jobs import
 CONFIG = f"""
 STARTER_JOB_ENVIRONMENT = "PYTHONPATH={CLIENTS} HOME=/tmp PATH=/usr/bin:/bin"
+"""
+
+
+#: runs a client until one of its jobs runs, and interrupts it then
+INTERRUPT = """
+import os, signal, subprocess, sys, time
+# a session of its own, as in a terminal of its own
+client = subprocess.Popen(sys.argv[1:], start_new_session=True)
+mine = ["condor_q", "-constraint", f'Iwd == "{os.getcwd()}" && JobStatus == 2', "-af", "ClusterId"]
+while client.poll() is None and not subprocess.run(mine, capture_output=True).stdout:
+    time.sleep(0.5)
+client.send_signal(signal.SIGINT)
+sys.exit(client.wait() != 0)
 """
 
 
@@ -70,7 +82,7 @@ class Clients:
         return f"/tmp/{name}"
 
     def run(self, folder: str, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run a client in a folder, in its time."""
+        """Run a client in a folder, in its time; or one of our commands."""
         given = {
             "FETCHWORK_ACCESS_POINT": self.socket,
             "PYTHONPATH": CLIENTS,
@@ -83,6 +95,22 @@ class Clients:
         line += ["sh", "-c", 'cd "$0" && exec "$@"', folder]
         line += [f"{VENV}/bin/fetchwork", "env", "--", "timeout", str(WORKFLOW_S), *words]
         return self.pool.run_command(line, user="alice")
+
+    def python(self, folder: str, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run Python with the clients from PyPI in a folder."""
+        return self.run(folder, f"{VENV}/bin/python", *words)
+
+    def interrupted(self, folder: str, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run a client until a job of its runs, and then interrupt it as Ctrl-C does."""
+        (self.tmp / folder.rpartition("/")[2] / "interrupt.py").write_text(INTERRUPT)
+        return self.python(folder, "interrupt.py", *words)
+
+    def jobs(self, folder: str, *attributes: str) -> list[list[str]]:
+        """These attributes of the jobs that were submitted from a folder and have ended."""
+        words = ["condor_history", "-constraint", f'Iwd == "{folder}"', "-af:,", *attributes]
+        done = self.run(folder, *words)
+        assert done.returncode == 0, done.stderr
+        return [line.split(", ") for line in done.stdout.splitlines()]
 
     def stop(self) -> None:
         self._access_point.terminate()
@@ -102,6 +130,7 @@ def packages(clients: Clients) -> str:
     """The clients from PyPI, for the root's Python."""
     (there,) = Path(clients.pool.machine.kept()["venv"]).glob("lib/python3.*")
     version = there.name.removeprefix("python")
+    wanted = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]["clients"]
 
     def made(directory: Path) -> None:
         wheels = directory / "wheels"
@@ -110,10 +139,12 @@ def packages(clients: Clients) -> str:
         subprocess.run(build, check=True, timeout=300)
         install = [*pip, "install", "--no-compile", "--python-version", version, "--only-binary=:all:"]
         target = ["--find-links", str(wheels), "--target", str(directory / "packages")]
-        subprocess.run([*install, *target, *PACKAGES], check=True, timeout=600)
+        subprocess.run([*install, *target, *wanted], check=True, timeout=600)
 
+    # a list that changes is another entry
+    digest = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:8]
     try:
-        there = cached(f"clients-{version}", made) / "packages"
+        there = cached(f"clients-{version}-{digest}", made) / "packages"
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"no clients from PyPI: {error}")
     subprocess.run(["cp", "-r", there, clients.tmp / "clients"], check=True)

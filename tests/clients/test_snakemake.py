@@ -4,6 +4,7 @@ import pytest
 
 from fetchwork.pool.condorroot import VENV
 from tests.clients.conftest import Clients
+from tests.waiting import until
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
@@ -24,6 +25,11 @@ FAILING = """
 rule all:
     output: "never.txt"
     shell: "exit 3"
+"""
+SLOW = """
+rule all:
+    output: "never.txt"
+    shell: "sleep 600"
 """
 #: --cluster-generic with our commands: the submit command prints the id alone
 SUBMIT = """#!/bin/sh
@@ -46,10 +52,13 @@ COMMANDS = (
 EXECUTORS = {"plugin": ("--executor", "htcondor"), "commands": COMMANDS}
 
 
+def snakemake(executor: str) -> list[str]:
+    words = ["-m", "snakemake", "--jobs", "2", "--latency-wait", "10"]
+    return [*words, "--seconds-between-status-checks", "1", *EXECUTORS[executor]]
+
+
 def run(clients: Clients, folder: str, executor: str) -> "tuple[int, str]":
-    words = [f"{VENV}/bin/python", "-m", "snakemake", "--jobs", "2", "--latency-wait", "10"]
-    words += ["--seconds-between-status-checks", "1", *EXECUTORS[executor]]
-    done = clients.run(folder, *words)
+    done = clients.python(folder, *snakemake(executor))
     return done.returncode, done.stdout + done.stderr
 
 
@@ -69,3 +78,13 @@ def test_a_job_that_fails_ends_the_workflow(clients: Clients, packages: str, exe
     status, said = run(clients, folder, executor)
     assert status == 1, said
     assert "Error in rule all" in said
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_workflow_that_is_interrupted_removes_its_jobs(
+    clients: Clients, packages: str, executor: str
+) -> None:
+    folder = clients.folder(f"snakemake-stop-{executor}", Snakefile=SLOW, submit=SUBMIT, status=STATUS)
+    done = clients.interrupted(folder, f"{VENV}/bin/python", *snakemake(executor))
+    assert done.returncode == 1, done.stdout + done.stderr
+    until(lambda: clients.jobs(folder, "JobStatus") == [["3"]])
