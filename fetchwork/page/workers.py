@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import resource
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing.connection import wait
 from typing import Literal, TypeAlias, TypeVar
 
 from fetchwork.page.acting import ActingSession
@@ -134,7 +137,20 @@ def _begin(conninfo: str) -> None:
     global _session  # noqa: PLW0603 - a process has one
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    threading.Thread(target=_end_with_service, daemon=True).start()
     _session = ActingSession(conninfo)
+
+
+def _end_with_service() -> None:
+    """In a worker: end when the service has, however it ended.
+
+    A worker has both ends of the pipe that its questions come through, so it would wait for ever; and it
+    keeps the process that it was forked from alive.
+    """
+    service = multiprocessing.parent_process()
+    assert service is not None
+    wait([service.sentinel])
+    os._exit(1)
 
 
 def _answer(
