@@ -68,7 +68,6 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.default_attributes,
     fetchwork.is_expression,
     fetchwork.attribute_of,
-    fetchwork.value_type,
     fetchwork.can_be_undefined,
     -- reading
     fetchwork.shares,

@@ -37,7 +37,6 @@
 \ir functions/values/parse_job_id.sql
 \ir functions/values/is_expression.sql
 \ir functions/values/attribute_of.sql
-\ir functions/values/value_type.sql
 \ir functions/values/can_be_undefined.sql
 \ir functions/values/expression_names.sql
 \ir functions/values/literal_number.sql

@@ -51,6 +51,7 @@ class Column:
 class Source:
     """What a constraint is asked of: a view with columns (keys in lower case) and, for other names, an ad.
 
+    ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
     ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
     ``owners`` are all values of the column Owner: named in the condition, they make its index of use.
     """
@@ -59,6 +60,7 @@ class Source:
     ad: str = "ad"
     spellings: Mapping[str, str] = field(default_factory=dict)
     owners: Collection[str] | None = None
+    layers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -266,23 +268,35 @@ def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> _R
     if type(value) is bool or operator in ("is", "isnt"):
         return _UNKNOWN
     held = _lookup(name, source)
+    # written out, as each row that is looked at pays for it; NULL is no attribute, 'null' is undefined
+    text = f"({held.text} #>> '{{}}')"
     if isinstance(value, str):
         literal_type, value = "string", _folded(value)
-        told = f"lower(({held.text} #>> '{{}}') COLLATE \"C\")"
+        told = f'lower({text} COLLATE "C")'
     elif _is_exact(value):
         literal_type = "number"
-        told = f"({held.text})::text::double precision"
+        told = f"{text}::double precision"
     else:
         return _UNKNOWN
     rails = []
     for sign in (operator, _OPPOSITE[operator]):
+        compared = f"{told} {_SQL_OPERATORS.get(sign, sign)} %s"
         # CASE, because only there is the order of evaluation promised: a cast must not meet another type
-        text = (
-            f"CASE fetchwork.value_type({held.text}) WHEN '{literal_type}' THEN {told}"
-            f" {_SQL_OPERATORS.get(sign, sign)} %s"
-            " WHEN 'unclear' THEN true ELSE false END"
+        cases = {
+            literal_type: _Sql(compared, (*held.params, value)),
+            # what an expression comes to, HTCondor knows
+            "string": _Sql(f"starts_with({text}, '/Expr(')", held.params),
+        }
+        if literal_type == "string":
+            cases["string"] = cases["string"] | _Sql(compared, (*held.params, value))
+        whens = "".join(f" WHEN '{each}' THEN {sql.text}" for each, sql in cases.items())
+        rails.append(
+            _Sql(
+                f"CASE coalesce(jsonb_typeof({held.text}), 'null'){whens}"
+                " WHEN 'number' THEN false WHEN 'null' THEN false ELSE true END",
+                (*held.params, *(each for sql in cases.values() for each in sql.params)),
+            )
         )
-        rails.append(_Sql(text, (*held.params, *held.params, value)))
     return _Rails(rails[0], rails[1], False)
 
 
@@ -294,7 +308,10 @@ def _is_exact(value: Value) -> bool:
 def _lookup(name: str, source: Source) -> _Sql:
     spelling = source.spellings.get(name.lower())
     if spelling is not None:
-        return _Sql(f"({source.ad} -> %s)", (spelling,))
+        layers = [*reversed(source.layers)] or [source.ad]
+        found = ", ".join(f"{layer} -> %s" for layer in layers)
+        # cheaper than to put the ad together
+        return _Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
     return _Sql(f"fetchwork.attribute_of({source.ad}, %s)", (name.lower(),))
 
 

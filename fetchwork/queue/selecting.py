@@ -112,4 +112,4 @@ def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Co
     if not names <= columns.keys() and not memory.spellings:
         rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
         memory.spellings = {row["key"]: row["name"] for row in rows}
-    return compile_constraint(text, Source(columns, view.inner, memory.spellings, owners))
+    return compile_constraint(text, Source(columns, view.inner, memory.spellings, owners, view.layers))

@@ -34,13 +34,20 @@ class View:
     edge: Callable[[Key, int], Call[Record | None]] | None = None
     beginning: Key = ()
     descending: bool = False
-    #: the SQL of what the ad holds beside the columns
-    inner: str = "ad"
+    #: the columns of what the ad holds beside these; what a later one has counts
+    layers: Sequence[str] = ("ad",)
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
         """The attributes' names by their columns."""
         return {name.lower(): name for name in self.attributes}
+
+    @functools.cached_property
+    def inner(self) -> str:
+        """The SQL of what the ad holds beside the columns."""
+        if len(self.layers) == 1:
+            return self.layers[0]
+        return "(" + " || ".join(f"coalesce({layer}, '{{}}')" for layer in self.layers) + ")"
 
     def columns(self) -> dict[str, Column]:
         """The columns by the lower-case name of their attribute, for constraints."""
@@ -137,7 +144,7 @@ _DERIVED = {
     "MachineAttrCpus0": "(facts ->> 'CpusProvisioned')::float8::bigint",
 }
 
-_JOB_AD = "(defaults || ad || facts)"
+_JOB_LAYERS = ("defaults", "ad", "facts")
 
 JOBS = View(
     "fetchwork.jobs",
@@ -154,7 +161,7 @@ JOBS = View(
     expressions={**_DERIVED, "ServerTime": "extract(epoch FROM now())::bigint"},
     edge=lambda key, n: calls.job_edge(cluster=key[0], proc=key[1], n=n),
     beginning=(-1, -1),
-    inner=_JOB_AD,
+    layers=_JOB_LAYERS,
 )
 
 HISTORY = View(
@@ -179,7 +186,7 @@ HISTORY = View(
     edge=lambda key, n: calls.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
     beginning=("infinity", 2**31 - 1, 2**31 - 1),
     descending=True,
-    inner=_JOB_AD,
+    layers=_JOB_LAYERS,
 )
 
 
@@ -218,7 +225,7 @@ RUNS = View(
     beginning=(2**63 - 1,),
     descending=True,
     # as HTCondor's epochs do, a run tells what its job is
-    inner="(coalesce(job_ad, '{}') || coalesce(ad, '{}'))",
+    layers=("job_ad", "ad"),
 )
 
 SLOTS = View(
