@@ -102,6 +102,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.job_outputs,
     fetchwork.read_output_chunk,
     fetchwork.drop_outputs,
+    fetchwork.not_brought,
     fetchwork.hold,
     fetchwork.release,
     fetchwork.remove,

@@ -110,8 +110,14 @@
 \ir functions/files/keep_outputs.sql
 \ir functions/files/note_transfer.sql
 \ir functions/files/ready_outputs.sql
+\ir functions/files/leaves_for_access_point.sql
+\ir functions/files/await_files.sql
+\ir functions/files/forget_bringing.sql
 \ir functions/files/job_outputs.sql
 \ir functions/files/read_output_chunk.sql
+\ir functions/files/not_brought.sql
+\ir functions/files/give_up_bringing.sql
+\ir functions/files/brought.sql
 \ir functions/files/drop_outputs.sql
 \ir functions/files/drop_files.sql
 \ir functions/files/forget_files.sql
@@ -177,6 +183,8 @@
 \ir functions/runs/heartbeat.sql
 \ir functions/runs/run_policy.sql
 \ir functions/runs/charge_job.sql
+\ir functions/runs/ended_as_run.sql
+\ir functions/runs/settle_exit.sql
 \ir functions/runs/follow_verdict.sql
 \ir functions/runs/finish_not_run.sql
 \ir functions/runs/finish_late.sql

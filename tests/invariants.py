@@ -43,6 +43,12 @@ INVARIANTS = {
             OR (r.run_id IS NULL AND j.run_id IS NOT NULL)
             OR (r.run_id IS NOT NULL AND r.autocluster_id <> j.autocluster_id)
     """,
+    "a job is TransferringOutput if and only if its end waits for its access point": """
+        SELECT j.cluster_id || '.' || j.proc_id AS job, j.job_status, b.cluster_id || '.' || b.proc_id AS awaited
+        FROM (SELECT * FROM fetchwork.job WHERE job_status = 6) AS j
+        FULL JOIN fetchwork.bringing AS b USING (cluster_id, proc_id)
+        WHERE j.cluster_id IS NULL OR b.cluster_id IS NULL
+    """,
     "a job waits if and only if it is Idle, has no live run and is not delayed": """
         WITH should AS (
             SELECT j.cluster_id, j.proc_id, j.autocluster_id, j.job_prio, j.position
@@ -96,7 +102,7 @@ INVARIANTS = {
     "the totals are what counting the jobs gives": """
         WITH counted AS (
             SELECT autocluster_id AS autoclusterid,
-                count(*) FILTER (WHERE job_status = 1) AS idle, count(*) FILTER (WHERE job_status = 2) AS running,
+                count(*) FILTER (WHERE job_status = 1) AS idle, count(*) FILTER (WHERE job_status IN (2, 6)) AS running,
                 count(*) FILTER (WHERE job_status = 5) AS held, count(*) FILTER (WHERE job_status = 7) AS suspended,
                 count(*) FILTER (WHERE job_status = 3) AS ending
             FROM fetchwork.job
@@ -197,6 +203,8 @@ INVARIANTS = {
         FROM known AS k
         FULL JOIN replayed AS r USING (cluster_id, proc_id)
         WHERE k.job_status IS DISTINCT FROM r.status
+            -- that of an end comes when the files are back, be it of a run that was taken for lost
+            AND NOT (k.job_status = 6 AND r.status IN (1, 2, 7))
             -- the event of a hold or removal comes when the run has ended
             AND NOT (
                 k.job_status IN (3, 5) AND r.status IN (2, 7)

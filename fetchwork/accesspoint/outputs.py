@@ -1,9 +1,10 @@
 """Brings what jobs of this access point left to where they were submitted, as a schedd does.
 
-It looks in the database for jobs that have ended by themselves and whose outputs nobody has brought. Each is
-brought by a child of its owner, which alone touches the owner's files; of one owner one job after the other,
-so that a file system that does not answer is in nobody else's way. What could not be written is tried again
-later, and stays in the database.
+It looks in the database for jobs that have ended by themselves and whose end waits for their outputs
+(TransferringOutput). Each is brought by a child of its owner, which alone touches the owner's files; of one
+owner one job after the other, so that a file system that does not answer is in nobody else's way. What can't
+be written holds its job, as with a schedd, and stays in the database; what failed for another reason is tried
+again.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from fetchwork.queue.destinations import TransferFailed
 
 log = logging.getLogger(__name__)
 
-#: between two looks
-LOOK_S = 1.0
+#: between two looks, which cost what there is to bring: a job's end waits for them
+LOOK_S = 0.2
 #: seconds for a job's outputs; a child that brings chunk after chunk lives longer
 BRING_S = 3600.0
 #: so many jobs are asked for at once
 PAGE = 200
 #: owners whose outputs are brought at the same time
 MOST = 8
-#: pauses before a job whose files could not be written is tried again
+#: pauses before a job is tried again that neither came through nor was held
 FIRST_RETRY_S = 10.0
 LONGEST_RETRY_S = 3600.0
 
@@ -69,12 +70,12 @@ class Outputs:
         while True:
             began = time.monotonic()
             try:
-                found = await self._found(None)
+                found = await self._found(None, awaited=True)
             except NOT_NOW as error:
                 event(log, logging.WARNING, "outputs_wait", problem=error)
                 found = []
             now = time.monotonic()
-            # what people without an access point leave lying makes a look longer: then there are fewer
+            # many make a look longer: then there are fewer
             pause = max(LOOK_S, 20 * (now - began))
             by_owner: dict[str, list[JobOutputs]] = {}
             for one in found:
@@ -96,7 +97,7 @@ class Outputs:
                 reports.append(report)
         return reports
 
-    async def _found(self, jobs: Sequence[str] | None) -> list[JobOutputs]:
+    async def _found(self, jobs: Sequence[str] | None, *, awaited: bool = False) -> list[JobOutputs]:
         found: list[JobOutputs] = []
         after = (-1, -1)
         while True:
@@ -107,6 +108,7 @@ class Outputs:
                     after_cluster=after[0],
                     after_proc=after[1],
                     most_jobs=PAGE,
+                    awaited=awaited,
                 )
             )
             found += page
@@ -131,8 +133,12 @@ class Outputs:
         }
         async with self._turns.setdefault(outputs.owner, asyncio.Lock()), self._room:
             try:
-                account = await self._account(outputs.owner)
-                report["bytes"] = await self._ask_child(account, outputs, acting)
+                try:
+                    account = await self._account(outputs.owner)
+                    report["bytes"] = await self._ask_child(account, outputs, acting)
+                except TransferFailed as error:
+                    await self._hold(outputs, error, acting)
+                    return {**report, "files": 0, "problem": str(error), "errno": error.errno}
                 dropped = await self._database.run(
                     calls.drop_outputs(cluster=job[0], proc=job[1], run_id=outputs.run_id),
                     acting_for=acting,
@@ -144,14 +150,29 @@ class Outputs:
                 pause = min(LONGEST_RETRY_S, 2 * self._later.get(job, (0.0, FIRST_RETRY_S / 2))[1])
                 self._later[job] = (time.monotonic() + pause, pause)
                 event(log, logging.WARNING, "outputs_not_brought", job=report["job"], problem=error)
-                problem = str(error) or "it took too long"
-                return {**report, "files": 0, "problem": problem, "errno": getattr(error, "errno", 0)}
+                return {**report, "files": 0, "problem": str(error) or "it took too long"}
         self._later.pop(job, None)
         if not dropped:
             return None
         self.brought += 1
         event(log, logging.INFO, "outputs_brought", job=report["job"], bytes=report["bytes"])
         return report
+
+    async def _hold(self, outputs: JobOutputs, failed: TransferFailed, acting: str | None) -> None:
+        """Hold a job whose outputs can't be written, if its end waits for them."""
+        held = await self._database.run(
+            calls.not_brought(
+                cluster=outputs.cluster_id,
+                proc=outputs.proc_id,
+                run_id=outputs.run_id,
+                reason=f"Transfer output files failure at access point {self._name} while receiving files"
+                f" from execution point. Details: {failed}",
+                errno=failed.errno,
+            ),
+            acting_for=acting,
+        )
+        job = f"{outputs.cluster_id}.{outputs.proc_id}"
+        event(log, logging.WARNING, "outputs_not_written", job=job, problem=failed, held=held)
 
     async def _ask_child(self, account: Account, outputs: JobOutputs, acting: str | None) -> int:
         async def chunk(want: Json) -> Json:

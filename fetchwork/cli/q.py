@@ -184,7 +184,7 @@ def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
         else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
     )
     counts = dict.fromkeys(("idle", "running", "removed", "held", "suspended"), 0)
-    names = {1: "idle", 2: "running", 3: "removed", 5: "held", 7: "suspended"}
+    names = {1: "idle", 2: "running", 3: "removed", 5: "held", 6: "running", 7: "suspended"}
     number = 0
     now = time.time()
     for ad in ads:

@@ -43,8 +43,8 @@ def wall_clock_time(ad: PrintedAd, *, current_run: bool) -> float:
     used = 0.0 if current_run else ad.real("RemoteWallClockTime") or 0.0
     status = ad.integer("JobStatus")
     born = ad.integer("ShadowBday")
-    if born is None:
-        # the queue's own ads have the start of the run
+    if born is None and status != 6:
+        # the queue's own ads have the start of the run, which is over when outputs are brought back
         born = ad.integer("JobCurrentStartDate")
     if status in (2, 6, 7) and born:
         return used + now - born

@@ -155,6 +155,8 @@ def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
         yield f"It is held: {_sentence(job.hold_reason)}"
     elif job.status == JobStatus.REMOVED:
         yield "It has been removed; its run is still ending."
+    elif job.status == JobStatus.TRANSFERRING_OUTPUT:
+        yield "It has ended, and its access point has yet to bring back its output files."
     elif job.status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
         yield f"It is {'running' if job.status == JobStatus.RUNNING else 'suspended'} on {job.slot}."
     elif prospects.run_state is not None:

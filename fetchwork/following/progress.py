@@ -112,8 +112,9 @@ def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
         cluster, proc = id_of(word)
         chosen = f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}")
         for ad in session.items("jobs", constraint=chosen, projection=_WANTED):
-            # of a removed job the run still ends
-            status = ad["JobStatus"] if ad["JobStatus"] != JobStatus.REMOVED else JobStatus.RUNNING
+            # of a removed job the run still ends; one whose files are brought back is not over
+            ending = ad["JobStatus"] in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
+            status = JobStatus.RUNNING if ending else ad["JobStatus"]
             progress.waiting[cluster, ad["ProcId"]] = status
             progress.hold_reason = ad.get("HoldReason") or progress.hold_reason
         ended = session.perform("ended", cluster=cluster, proc=proc)

@@ -27,7 +27,7 @@ DAY_S = 60.0
 MAX_FORM = 1 << 20
 #: what the script that follows a job's output was told the last time
 OUTPUT_POSITIONS = ("run", "stdout_at", "stderr_at")
-STATES = {"idle": 1, "running": 2, "removed": 3, "held": 5, "suspended": 7}
+STATES = {"idle": (1,), "running": (2, 6), "removed": (3,), "held": (5,), "suspended": (7,)}
 
 
 class Pages:
@@ -255,7 +255,7 @@ def constraint_of(request: Request) -> str:
     if state := given.get("state", ""):
         if state not in STATES:
             raise Problem(400, "bad request", f"state is '{state}'; allowed: {', '.join(STATES)}")
-        parts.append(f"JobStatus == {STATES[state]}")
+        parts.append(" || ".join(f"JobStatus == {status}" for status in STATES[state]))
     if constraint := given.get("constraint", "").strip():
         parts.append(constraint)
     return joined(parts) if len(parts) > 1 else "".join(parts)

@@ -76,6 +76,10 @@ class Selection:
         return [self.ids[start : start + BATCH] for start in range(0, len(self.ids), BATCH)]
 
 
+#: what a schedd's tools change as a running job
+_AS_RUNNING = (JobStatus.SUSPENDED, JobStatus.TRANSFERRING_OUTPUT)
+
+
 def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     """The jobs in the queue that a spec means; raises ValueError for an empty constraint."""
     ids = ids_of(spec)
@@ -83,8 +87,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         some = ["ClusterId", "ProcId", "JobStatus"]
         jobs = yield from collected(ads(JOBS, constraint_of(spec), memory, projection=some))
         statuses = Counter(
-            int(JobStatus.RUNNING if ad["JobStatus"] == JobStatus.SUSPENDED else ad["JobStatus"])
-            for ad in jobs
+            int(JobStatus.RUNNING if ad["JobStatus"] in _AS_RUNNING else ad["JobStatus"]) for ad in jobs
         )
         return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0, others=statuses)
     if not ids:

@@ -75,7 +75,7 @@ def shared_directories() -> list[str]:
 
 
 def needed(jobs: Jobs, shared: Sequence[str]) -> Needed:
-    """The files of jobs, and the jobs with ``FetchWorkFiles`` where they have any (files/FILES.md).
+    """The files of jobs, and the jobs with ``FetchWorkFiles`` where they have any (sandbox/FILES.md).
 
     Raises SubmitError for a file that can't be read or kept under its name.
     """

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fetchwork.codes import STATUS_NAMES
+from fetchwork.codes import STATUS_NAMES, JobStatus
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.selecting import ConstraintSpec, compiled
@@ -100,6 +100,11 @@ FROM fetchwork.totals
 """
 
 
+def _counted_as(status: int) -> str:
+    """The name of the count that a job in this JobStatus belongs to, as in a schedd's summary."""
+    return STATUS_NAMES[JobStatus.RUNNING if status == JobStatus.TRANSFERRING_OUTPUT else status]
+
+
 def summary(constraint: ConstraintSpec, memory: Memory) -> Steps[Json]:
     """Counts of the jobs that a constraint selects, as the summary ad that ends a schedd's answer."""
     counts: Counter[str] = Counter()
@@ -117,10 +122,11 @@ def summary(constraint: ConstraintSpec, memory: Memory) -> Steps[Json]:
             """,  # noqa: S608 - a compiled constraint
             selection.params,
         )
-        counts.update({STATUS_NAMES[row["jobstatus"]]: row["jobs"] for row in rows})
+        for row in rows:
+            counts[_counted_as(row["jobstatus"])] += row["jobs"]
     else:
         for ad in (yield from collected(ads(JOBS, constraint, memory, projection=["JobStatus"]))):
-            counts[STATUS_NAMES[ad["JobStatus"]]] += 1
+            counts[_counted_as(ad["JobStatus"])] += 1
     (every,) = yield Ask(_KEPT_TOTALS)
     (now,) = yield Ask("SELECT extract(epoch FROM now())::bigint AS seconds")
     everyone = Counter({name.capitalize(): int(value or 0) for name, value in every.items()})

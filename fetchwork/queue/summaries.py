@@ -15,11 +15,11 @@ from fetchwork.queue.views import JOBS, Json
 COUNTS = ("idle", "running", "held", "suspended", "ending")
 #: the columns of condor_q that count jobs, and the JobStatus that each counts
 _BATCH_COUNTS = {
-    "idle": JobStatus.IDLE,
-    "running": JobStatus.RUNNING,
-    "removed": JobStatus.REMOVED,
-    "held": JobStatus.HELD,
-    "suspended": JobStatus.SUSPENDED,
+    "idle": (JobStatus.IDLE,),
+    "running": (JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT),
+    "removed": (JobStatus.REMOVED,),
+    "held": (JobStatus.HELD,),
+    "suspended": (JobStatus.SUSPENDED,),
 }
 
 TotalsBy: TypeAlias = Literal["owner", "autocluster", "queue"]
@@ -76,7 +76,8 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
         where = "(clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
         params = [[job["ClusterId"] for job in jobs], [job["ProcId"] for job in jobs]]
     counts = ", ".join(
-        f"count(*) FILTER (WHERE jobstatus = {status}) AS {name}" for name, status in _BATCH_COUNTS.items()
+        f"count(*) FILTER (WHERE jobstatus IN ({', '.join(map(str, statuses))})) AS {name}"
+        for name, statuses in _BATCH_COUNTS.items()
     )
     # First by cluster: hashing numbers, instead of sorting all jobs by the text that names their batch.
     statement = f"""

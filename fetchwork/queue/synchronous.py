@@ -89,7 +89,7 @@ class Queue:
         (``ClassAd`` objects, or dicts in HTCondor's JSON form). ``owner`` is the account on the execute hosts
         that they run as; a description has none of its own, and runs as the caller's account by default.
         ``queue`` are the arguments of a queue statement in place of the description's. Input files are stored
-        first (files/FILES.md); ``progress`` is told how many bytes of how many are sent.
+        first (sandbox/FILES.md); ``progress`` is told how many bytes of how many are sent.
         Raises SubmitError for what can't be honoured.
         """
         if spool:

@@ -150,6 +150,8 @@ VALUES
         'so much may the files of all jobs have together'),
     ('output_days', 10, 'days',
         'how long output files are kept that nobody brings back'),
+    ('bring_wait', 259200, 'seconds',
+        'a job whose access point has not brought its output files for so long is held'),
     ('unused_content', 86400, 'seconds',
         'contents that no job names go so long after they were begun'),
     ('forget_after', 86400, 'seconds',
@@ -621,7 +623,7 @@ CREATE TABLE fetchwork.job (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL CONSTRAINT job_proc_id_not_negative CHECK (proc_id >= 0),
     job_status smallint NOT NULL DEFAULT 1
-        CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 5, 7)),
+        CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 5, 6, 7)),
     has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: an agent must evaluate them
     job_prio integer NOT NULL DEFAULT 0,
     -- no foreign keys: to check them costs a submission as much as all else. Who adds a row here holds these
@@ -701,7 +703,7 @@ CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Files -----------------------------------------------------------------------------------------------------
--- What travels with jobs (fetchwork/files/FILES.md). A content belongs to one owner. Those that a submitter
+-- What travels with jobs (fetchwork/sandbox/FILES.md). A content belongs to one owner. Those that a submitter
 -- stored are known by their hash among that owner's; those that a run left are its own, so an agent never
 -- waits for what a submitter does.
 
@@ -754,6 +756,24 @@ COMMENT ON TABLE fetchwork.job_file IS 'the files of jobs: inputs, what runs lef
 
 CREATE INDEX job_file_content ON fetchwork.job_file (content_id) WHERE content_id IS NOT NULL;
 CREATE INDEX job_file_output ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'output';
+
+-- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
+-- what they left: TransferringOutput (6), without a run.
+CREATE TABLE fetchwork.bringing (
+    cluster_id integer NOT NULL,
+    proc_id integer NOT NULL,
+    access_point text NOT NULL,
+    run_id bigint NOT NULL,                     -- that left it; it has ended
+    verdict jsonb,                              -- what becomes of the job then: finish
+    run_s double precision NOT NULL,            -- how long it ran
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (cluster_id, proc_id)
+);
+
+COMMENT ON TABLE fetchwork.bringing IS 'jobs whose access point has yet to bring back what they left';
+
+CREATE INDEX bringing_access_point ON fetchwork.bringing (access_point, cluster_id, proc_id);
+CREATE INDEX bringing_since ON fetchwork.bringing (since);
 
 CREATE TABLE fetchwork.files_over (
     cluster_id integer NOT NULL,

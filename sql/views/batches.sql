@@ -28,13 +28,21 @@ live AS (
     FROM fetchwork.job AS j
     WHERE j.run_id IS NOT NULL AND j.batch_id IS NOT NULL
     GROUP BY j.batch_id
+),
+awaited AS (
+    SELECT j.batch_id, count(*) AS jobs
+    FROM fetchwork.bringing AS b
+    JOIN fetchwork.job AS j ON j.cluster_id = b.cluster_id AND j.proc_id = b.proc_id
+    WHERE j.batch_id IS NOT NULL
+    GROUP BY j.batch_id
 )
 SELECT
     b.owner,
     b.name AS jobbatchname,
     s.jobs,
-    s.jobs - s.held - coalesce(l.running, 0) - coalesce(l.suspended, 0) - coalesce(l.ending, 0) AS idle,
-    coalesce(l.running, 0) AS running,
+    s.jobs - s.held - coalesce(l.running, 0) - coalesce(w.jobs, 0) - coalesce(l.suspended, 0)
+        - coalesce(l.ending, 0) AS idle,
+    coalesce(l.running, 0) + coalesce(w.jobs, 0) AS running,
     s.held,
     coalesce(l.suspended, 0) AS suspended,
     coalesce(l.ending, 0) AS ending,
@@ -43,5 +51,6 @@ SELECT
 FROM summed AS s
 JOIN fetchwork.batch AS b ON b.batch_id = s.batch_id
 LEFT JOIN live AS l ON l.batch_id = s.batch_id
+LEFT JOIN awaited AS w ON w.batch_id = s.batch_id
 WHERE (SELECT fetchwork.sees_all(current_user))
     OR b.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

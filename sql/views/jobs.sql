@@ -44,6 +44,7 @@ SELECT
     -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG, and
     -- which of its files are moved now
     CASE
+        WHEN j.job_status = 6 THEN j.facts || '{"TransferringOutput": true}'
         WHEN r.usage IS NULL AND r.transferring IS NULL THEN j.facts
         ELSE j.facts || coalesce(fetchwork.memory_use(r.usage), '{}')
             || coalesce(fetchwork.dag_counts(r.usage), '{}')

@@ -125,13 +125,33 @@ def test_what_a_job_left_comes_back_by_itself_as_its_owner(
     assert point.status()["outputs_brought"] == 1
 
 
-def test_one_whose_files_cannot_be_written_is_in_nobody_s_way_and_tried_again(
+def test_a_job_has_not_ended_before_its_files_are_back(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    submit(point, "nobody", description(home, "output = out", f"log = {home}/log"))
+    point.kill()
+    job = leave(slots, {"_condor_stdout": b"hello"})
+    assert (slots.status(job), slots.events(job)[-1]) == (6, 1)
+    point.start()
+    until(lambda: slots.status(job) == 4, "the end of the job")
+    assert (home / "out").read_bytes() == b"hello"
+    until(lambda: "005 (" in (home / "log").read_text(), "the event in the log")
+
+
+def test_one_whose_files_cannot_be_written_is_held_and_in_nobody_s_way(
     point: AccessPoint, slots: DirectQueue, home: Path, directory: Path
 ) -> None:
     submit(point, "nobody", description(home, "output = /root/out"))
     job = leave(slots, {"_condor_stdout": b"hello"})
-    leave(slots, {"fine": b"1", "large2": LARGE})
-    until((home / "large2").exists, "the other job's outputs")
+    fine = leave(slots, {"fine": b"1", "large2": LARGE})
+    until(lambda: slots.status(fine) == 4, "the other job's outputs")
+    assert (home / "large2").read_bytes() == LARGE
+    until(lambda: slots.status(job) == 5, "the hold")
+    held = "SELECT hold_code, hold_subcode, hold_reason FROM fetchwork.job"
+    ((code, subcode, reason),) = slots.rows(held)
+    assert (code, subcode) == (12, 13)
+    assert reason.startswith("Transfer output files failure at access point")
+    assert reason.endswith("Details: writing to file /root/out: (errno 13) Permission denied")
     brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
     assert brought[0]["problem"] == "writing to file /root/out: (errno 13) Permission denied"
     assert brought[0]["errno"] == 13
@@ -141,7 +161,7 @@ def test_one_whose_files_cannot_be_written_is_in_nobody_s_way_and_tried_again(
     slots.connection.execute(
         "UPDATE fetchwork.cluster SET ad = ad || %s", [Jsonb({"Out": str(directory / "home/now")})]
     )
-    slots.connection.execute("UPDATE fetchwork.job_history SET ad = ad - 'Out'")
+    slots.connection.execute("UPDATE fetchwork.job SET ad = ad - 'Out'")
     brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
     assert [(one["files"], one["problem"]) for one in brought] == [(1, None)]
     assert (home / "now").read_bytes() == b"hello"

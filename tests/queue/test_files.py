@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
+from fetchwork import QueryOpts
 from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.errors import DatabaseRefused, SubmitError
 from fetchwork.queue import Queue, inputs
@@ -349,3 +351,24 @@ def test_q_shows_which_way_files_are_moved_and_runs_how_many(
     slots.finish(run)
     (ended,) = json.loads(fetchwork("runs", "1.0", "-json").out)
     assert (ended["TransferInputBytes"], ended["TransferInputSeconds"]) == (7, 0.5)
+
+
+def test_a_job_whose_files_an_access_point_has_yet_to_bring_counts_as_running(
+    fetchwork: Callable[..., Any], queue: Queue, slots: DirectQueue, home: Path
+) -> None:
+    (job,) = slots.submit_many(
+        [{}], {"Cmd": "/bin/true", "Owner": ME, "Iwd": str(home), "FetchWorkAccessPoint": "ap"}
+    )
+    run = slots.started()
+    assert slots.of(run, "keep_outputs", manifest=Jsonb([{"name": "made/", "mode": 0o755}])) == "kept"
+    assert slots.finish(run) == "completed"
+    lines = fetchwork("q", "-nobatch").out.splitlines()
+    assert any(f" {job} " in line and " > " in line for line in lines)
+    assert "1 running" in lines[-1]
+    assert "1 running" in fetchwork("q").out
+    assert "its access point has yet to bring back" in fetchwork("q", "--better-analyze", job).out
+    for constraint in ("true", f'Owner == "{ME}"', 'regexp("a", "a")'):
+        (summary,) = queue.query(constraint, opts=QueryOpts.SummaryOnly)
+        assert summary["Running"] == 1
+    assert slots.scalar("drop_outputs", cluster=1, proc=0, run_id=run.run_id) is True
+    assert slots.status(job) == 4

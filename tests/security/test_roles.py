@@ -193,6 +193,7 @@ OF_SUBMITTERS = {
     "job_outputs",
     "read_output_chunk",
     "drop_outputs",
+    "not_brought",
     "hold",
     "release",
     "remove",
@@ -627,6 +628,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     assert alice.scalar("read_output_chunk", content_id=his, n=0) is None
     of = f"{left['cluster_id']}, {left['proc_id']}"
     denied(alice, f"SELECT fetchwork.drop_outputs({of}, {run})")
+    assert alice.value(f"SELECT fetchwork.not_brought({of}, {run}, 'mine', 1)") is False
     # an access point finds everybody's, and reads and drops them as their owner alone
     point = login("fw_point")
     assert len(point.call("job_outputs", jobs=None)) == 1

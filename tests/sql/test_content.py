@@ -534,3 +534,147 @@ def test_a_content_is_not_deleted_while_a_submission_is_about_to_name_it(
     assert queue.value("SELECT content_id FROM fetchwork.content") == content
     run = queue.started()
     assert read(queue, run, plan(queue, run)["a"]) == b"1"
+
+
+# What an access point brings back before the job's end counts
+
+
+BY_ACCESS_POINT: dict[str, Any] = {"FetchWorkAccessPoint": "ap"}
+
+
+def ended_with_files(queue: DirectQueue, verdict: dict[str, Any] | None = None, **ad: Any) -> Claimed:
+    """A job of an access point that has exited, and whose files are in the database."""
+    submit(queue, **{**BY_ACCESS_POINT, **ad})
+    run = queue.started()
+    leave(queue, run, out=b"result")
+    assert queue.finish(run, verdict=verdict) == "completed"
+    return run
+
+
+def awaited(queue: DirectQueue, access_point: str = "ap") -> list[str]:
+    rows = queue.call("job_outputs", jobs=None, access_point=access_point, awaited=True)
+    return [f"{row['cluster_id']}.{row['proc_id']}" for row in rows]
+
+
+def bring(queue: DirectQueue, run: Claimed) -> bool:
+    cluster, proc = map(int, run.job.split("."))
+    return bool(queue.scalar("drop_outputs", cluster=cluster, proc=proc, run_id=run.run_id))
+
+
+def fail_to_bring(queue: DirectQueue, run: Claimed) -> bool:
+    cluster, proc = map(int, run.job.split("."))
+    where = {"cluster": cluster, "proc": proc, "run_id": run.run_id}
+    return bool(queue.scalar("not_brought", **where, reason="no room for out", errno=28))
+
+
+def test_a_job_of_an_access_point_has_not_ended_before_its_files_are_back(queue: DirectQueue) -> None:
+    run = ended_with_files(queue)
+    assert (queue.status(run.job), queue.outcome(run)) == (6, "completed")
+    assert 5 not in queue.events(run.job)
+    shown = queue.value("SELECT facts FROM fetchwork.jobs WHERE jobid = %s", run.job)
+    assert shown["TransferringOutput"] is True
+    assert queue.value("SELECT running FROM fetchwork.totals") == 1
+    queue.check()
+    assert awaited(queue) == [run.job]
+    assert awaited(queue, "another") == []
+    # the slot is free for others meanwhile
+    other = queue.submit()
+    following = queue.claim()
+    assert following is not None and following.job == other
+    assert bring(queue, run)
+    assert (queue.status(run.job), queue.events(run.job).count(5)) == (4, 1)
+    assert queue.value("SELECT run_id FROM fetchwork.job_history WHERE facts ? 'ToE'") == run.run_id
+    assert not bring(queue, run)
+    assert queue.events(run.job).count(5) == 1
+    queue.check()
+
+
+def test_without_an_access_point_and_without_files_a_job_ends_at_once(queue: DirectQueue) -> None:
+    run = ended_with_files(queue, FetchWorkAccessPoint=None)
+    assert queue.status(run.job) == 4
+    assert awaited(queue) == []
+    submit(queue, **BY_ACCESS_POINT)
+    nothing = queue.started()
+    assert queue.finish(nothing) == "completed"
+    assert queue.status(nothing.job) == 4
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "event"),
+    [
+        ({"action": "requeue"}, 1, 4),
+        ({"action": "hold", "reason": "bad", "code": 3}, 5, 12),
+        ({"action": "remove"}, 3, 9),
+    ],
+)
+def test_what_the_policy_said_counts_when_the_files_are_back(
+    queue: DirectQueue, verdict: dict[str, Any], status: int, event: int
+) -> None:
+    run = ended_with_files(queue, verdict)
+    assert queue.status(run.job) == 6
+    assert queue.events(run.job)[-1] == 1
+    assert bring(queue, run)
+    assert (queue.status(run.job), queue.events(run.job)[-1]) == (status, event)
+    queue.check()
+
+
+def test_files_that_cannot_be_written_hold_the_job(queue: DirectQueue) -> None:
+    run = ended_with_files(queue)
+    assert fail_to_bring(queue, run)
+    assert queue.column("hold_code", run.job) == 12
+    assert queue.column("hold_subcode", run.job) == 28
+    assert queue.column("hold_reason", run.job) == "no room for out"
+    assert queue.events(run.job)[-1] == 12
+    assert awaited(queue) == []
+    assert not fail_to_bring(queue, run)
+    queue.check()
+    # they are kept for who asks, and that ends nothing
+    assert [row["run_id"] for row in queue.call("job_outputs", jobs=[run.job])] == [run.run_id]
+    assert bring(queue, run)
+    assert queue.status(run.job) == 5
+    # as with a schedd, released it runs again
+    queue.act("release", run.job)
+    again = queue.started()
+    assert again.job == run.job
+    queue.check()
+
+
+@pytest.mark.parametrize(("act", "status"), [("hold", 5), ("remove", 3)])
+def test_who_holds_or_removes_it_meanwhile_ends_the_waiting(
+    queue: DirectQueue, act: str, status: int
+) -> None:
+    run = ended_with_files(queue)
+    assert queue.act(act, run.job) == 1
+    assert queue.status(run.job) == status
+    assert awaited(queue) == []
+    queue.check()
+    assert not fail_to_bring(queue, run)
+    bring(queue, run)
+    assert queue.status(run.job) == status
+    queue.check()
+
+
+def test_an_access_point_that_does_not_come_holds_the_job_in_the_end(queue: DirectQueue) -> None:
+    run = ended_with_files(queue)
+    queue.scalar("give_up_bringing")
+    assert queue.status(run.job) == 6
+    queue.set("bring_wait", 0)
+    queue.call("maintain_queue")
+    assert queue.status(run.job) == 5
+    assert queue.column("hold_subcode", run.job) == 110
+    assert "access point ap has not brought them" in queue.column("hold_reason", run.job)
+    queue.check()
+
+
+def test_a_lost_run_that_reports_late_waits_for_its_files_too(queue: DirectQueue) -> None:
+    submit(queue, **BY_ACCESS_POINT)
+    run = queue.started()
+    leave(queue, run, out=b"result")
+    queue.of(run, "starter_gone")
+    assert queue.status(run.job) == 1
+    assert queue.finish(run) == "completed"
+    assert queue.status(run.job) == 6
+    queue.check()
+    assert bring(queue, run)
+    assert (queue.status(run.job), queue.events(run.job).count(5)) == (4, 1)
+    queue.check()

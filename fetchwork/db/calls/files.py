@@ -197,8 +197,12 @@ def job_outputs(
     after_cluster: int = -1,
     after_proc: int = -1,
     most_jobs: int = 100,
+    awaited: bool = False,
 ) -> Call[list[JobOutputs]]:
-    """What jobs, given as "42.0" or "42", or all have left and nobody has brought back."""
+    """What jobs, given as "42.0" or "42", or all have left and nobody has brought back.
+
+    ``awaited``: only of jobs whose end waits for this access point to bring it.
+    """
     return records_of(
         JobOutputs,
         "job_outputs",
@@ -208,6 +212,7 @@ def job_outputs(
             "after_cluster": after_cluster,
             "after_proc": after_proc,
             "most_jobs": most_jobs,
+            "awaited": awaited,
         },
     )
 
@@ -220,3 +225,11 @@ def read_output_chunk(*, content_id: int, n: int) -> Call[bytes | None]:
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
     """Acknowledge that what this run of a job left is where it belongs; False if it was done before."""
     return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
+
+
+def not_brought(*, cluster: int, proc: int, run_id: int, reason: str, errno: int) -> Call[bool]:
+    """Hold a job whose outputs an access point can't write; False if its end does not wait for that."""
+    return value_of(
+        "not_brought",
+        {"cluster": cluster, "proc": proc, "run_id": run_id, "reason": reason, "errno": errno},
+    )

@@ -1,7 +1,8 @@
 -- Acknowledges that the outputs of a job, as this run left them, are where they belong: they and those of its
--- earlier runs go. False if there was nothing of that run, as when it is acknowledged twice.
--- Errors: FWNOT (no job of an Owner that the caller may name). Locks: the rows that go, without waiting for a
--- run: what a live run has kept is a later one's.
+-- earlier runs go, and an end of the job that waited for that counts (brought). False if there was nothing of
+-- that run, as when it is acknowledged twice.
+-- Events: those of settle_exit. Errors: FWNOT (no job of an Owner that the caller may name). Locks: the rows
+-- that go, without waiting for a run: what a live run has kept is a later one's; the job, if its end waited.
 CREATE OR REPLACE FUNCTION fetchwork.drop_outputs(cluster integer, proc integer, run_id bigint)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -53,6 +54,7 @@ BEGIN
     INTO dropped, was_there
     FROM gone AS g;
     PERFORM fetchwork.delete_contents(dropped);
+    PERFORM fetchwork.brought(drop_outputs.cluster, drop_outputs.proc, drop_outputs.run_id);
     RETURN coalesce(was_there, false);
 END
 $$;

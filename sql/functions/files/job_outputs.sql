@@ -1,13 +1,15 @@
 -- What jobs of Owners that the caller may name have left and nobody has brought back: of the jobs "42.0",
--- "42" (a cluster), or of all with NULL; with "access_point", of those that were submitted to it. At most
--- most_jobs of them, after the job (after_cluster, after_proc), in the order of their ids. ad: what of the
--- job's ad is about files; files as run_files has them. Locks nothing.
+-- "42" (a cluster), or of all with NULL; with "access_point", of those that were submitted to it; "awaited":
+-- of those whose end waits for it (await_files), which costs what these are many. At most most_jobs of them,
+-- after the job (after_cluster, after_proc), in the order of their ids. ad: what of the job's ad is about
+-- files; files as run_files has them. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.job_outputs(
     jobs text [],
     access_point text DEFAULT NULL,
     after_cluster integer DEFAULT -1,
     after_proc integer DEFAULT -1,
-    most_jobs integer DEFAULT 100
+    most_jobs integer DEFAULT 100,
+    awaited boolean DEFAULT false
 )
 RETURNS TABLE (cluster_id integer, proc_id integer, run_id bigint, owner text, ad jsonb, files jsonb)
 LANGUAGE plpgsql
@@ -42,11 +44,18 @@ BEGIN
                 AND f.run_id = r.run_id
         )
     FROM (
+        SELECT b.cluster_id, b.proc_id, b.run_id
+        FROM fetchwork.bringing AS b
+        WHERE job_outputs.awaited
+            AND b.access_point = job_outputs.access_point
+            AND (b.cluster_id, b.proc_id) > (job_outputs.after_cluster, job_outputs.after_proc)
+        UNION ALL
         SELECT k.cluster_id, k.proc_id, fetchwork.ready_outputs(k.cluster_id, k.proc_id) AS run_id
         FROM (
             SELECT DISTINCT f.cluster_id, f.proc_id
             FROM fetchwork.job_file AS f
-            WHERE f.direction = 'output'
+            WHERE NOT job_outputs.awaited
+                AND f.direction = 'output'
                 AND (f.cluster_id, f.proc_id) > (job_outputs.after_cluster, job_outputs.after_proc)
                 AND (
                     job_outputs.jobs IS NULL

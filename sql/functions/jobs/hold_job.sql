@@ -29,6 +29,7 @@ BEGIN
             )
         )
     WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    PERFORM fetchwork.forget_bringing(ARRAY[cluster], ARRAY[proc]);
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
     SELECT j.autocluster_id, j.batch_id, 1
     FROM fetchwork.job AS j

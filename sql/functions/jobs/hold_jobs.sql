@@ -19,6 +19,7 @@ DECLARE
     name text := fetchwork.hold_name(hold_jobs.code);
 BEGIN
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
+    PERFORM fetchwork.forget_bringing(clusters, procs);
     WITH held AS (
         UPDATE fetchwork.job AS j
         SET job_status = 5,

@@ -15,7 +15,7 @@ BEGIN ATOMIC
     SELECT j.cluster_id, j.proc_id, fetchwork.whole_ad(j)
     FROM fetchwork.job AS j
     WHERE j.has_policy
-        AND j.job_status IN (1, 5)
+        AND j.job_status IN (1, 5, 6)
         AND (j.cluster_id, j.proc_id) > (policy_jobs.after_cluster, policy_jobs.after_proc)
     ORDER BY j.cluster_id, j.proc_id
     LIMIT policy_jobs.page;

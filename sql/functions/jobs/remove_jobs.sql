@@ -15,6 +15,7 @@ DECLARE
     running_procs integer[];
 BEGIN
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
+    PERFORM fetchwork.forget_bringing(clusters, procs);
     PERFORM fetchwork.end_live_runs(clusters, procs, 'remove', remove_jobs.reason);
     SELECT array_agg(r.cluster_id), array_agg(r.proc_id)
     INTO running_clusters, running_procs

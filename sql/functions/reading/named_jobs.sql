@@ -22,7 +22,7 @@ BEGIN
         named.id,
         count(j.cluster_id),
         count(*) FILTER (WHERE j.job_status = 1),
-        count(*) FILTER (WHERE j.job_status IN (2, 7)),
+        count(*) FILTER (WHERE j.job_status IN (2, 6, 7)),
         count(*) FILTER (WHERE j.job_status = 3),
         count(*) FILTER (WHERE j.job_status = 5)
     FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named

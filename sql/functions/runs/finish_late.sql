@@ -86,14 +86,7 @@ BEGIN
         extract(epoch FROM ended.ended_at - ended.started_at),
         0
     ));
-    revived.run_id := ended.run_id;
-    revived.cluster_id := ended.cluster_id;
-    revived.proc_id := ended.proc_id;
-    revived.autocluster_id := ended.autocluster_id;
-    revived.host_id := ended.host_id;
-    revived.slot := ended.slot;
-    revived.started_at := ended.started_at;
-    revived.state := ended.state;
+    revived := fetchwork.ended_as_run(ended);
     PERFORM fetchwork.charge_job(ended.cluster_id, ended.proc_id, finish_late.report, run_s);
     -- the job forgot this run when it was given up; what goes to history names it again
     IF coalesce(finish_late.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN

@@ -1,8 +1,9 @@
 -- The common end of a job, for many at once: JOB_EXIT reports an exit, nobody asked for the run's end, no
 -- policy has a say, and the host does well. The run's and the job's row move to history, use is charged, and
 -- a TERMINATED event (005) is written, as finish() would, but each row is touched once. Returns the numbers
--- of those in the arrays. All others (over, to end, evicted, failed at once, another's token), and those
--- whose rows another transaction holds, are left as they are: they are for finish().
+-- of those in the arrays. All others (over, to end, evicted, failed at once, another's token, with files for
+-- an access point), and those whose rows another transaction holds, are left as they are: they are for
+-- finish().
 -- Locks: the jobs and the runs, none that it would have to wait for.
 CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
@@ -41,6 +42,15 @@ BEGIN
             AND r.end_requested IS NULL
             AND j.run_id = r.run_id
             AND j.job_status IN (2, 7)
+            -- its end waits for its files: await_files
+            AND NOT EXISTS (
+                SELECT FROM fetchwork.job_file AS f
+                WHERE f.cluster_id = r.cluster_id
+                    AND f.proc_id = r.proc_id
+                    AND f.direction = 'output'
+                    AND f.run_id = r.run_id
+                    AND fetchwork.leaves_for_access_point(f.run_id, f.cluster_id, f.proc_id) IS NOT NULL
+            )
             AND coalesce(a.exit_code, a.exit_signal) IS NOT NULL
             -- whether host or job is at fault is for note_start() to find out
             AND h.bad_starts = 0

@@ -1,7 +1,8 @@
--- What becomes of a job that has exited by itself, for finish() and finish_late(): the verdict of its policy
--- says complete, requeue, hold or remove (see finish). run_s: how long it ran.
+-- A job has exited by itself, for finish() and finish_late(): the verdict of its policy decides about it
+-- (settle_exit), now, or when its access point has brought back what it left (await_files). run_s: how long
+-- it ran.
 --
--- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009).
+-- Events: those of settle_exit, then.
 -- The caller has locked the job and closed the run.
 CREATE OR REPLACE FUNCTION fetchwork.follow_verdict(
     exited fetchwork.run,
@@ -16,8 +17,6 @@ AS $$
 DECLARE
     failed boolean := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;
     quick boolean := run_s < fetchwork.setting_value('quick_failure');
-    action text := coalesce(verdict ->> 'action', 'complete');
-    reason text := verdict ->> 'reason';
 BEGIN
     PERFORM fetchwork.note_start(
         exited,
@@ -33,47 +32,8 @@ BEGIN
     SET num_completions = j.num_completions + 1
     WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
 
-    IF action = 'requeue' THEN
-        PERFORM fetchwork.record_eviction(
-            exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), follow_verdict.report, true
-        );
-        PERFORM fetchwork.back_to_idle(
-            exited, reason, make_interval(
-                secs => least(greatest(coalesce(fetchwork.number_of(verdict -> 'delay_s'), 0), 0), 1e8)
-            )
-        );
-    ELSIF action = 'hold' THEN
-        PERFORM fetchwork.hold_job(
-            exited.cluster_id, exited.proc_id, coalesce(reason, 'OnExitHold is true'),
-            coalesce(fetchwork.integer_of(verdict -> 'code'), 3),
-            coalesce(fetchwork.integer_of(verdict -> 'subcode'), 0)
-        );
-        UPDATE fetchwork.job AS j
-        SET run_id = NULL
-        WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
-    ELSIF action = 'remove' THEN
-        reason := coalesce(reason, 'removed by its policy');
-        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-        VALUES (9, exited.cluster_id, exited.proc_id, exited.run_id, jsonb_build_object('Reason', reason));
-        PERFORM fetchwork.retire_job(
-            exited.cluster_id, exited.proc_id, 3::smallint, reason, follow_verdict.report, exited.slot
-        );
-    ELSE
-        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-        VALUES (
-            5, exited.cluster_id, exited.proc_id, exited.run_id,
-            (
-                -- of all runs, where there was more than one
-                SELECT fetchwork.completion(
-                    exited, j.num_starts, j.user_cpu_s, j.sys_cpu_s, follow_verdict.report, run_s
-                )
-                FROM fetchwork.job AS j
-                WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id
-            )
-        );
-        PERFORM fetchwork.retire_job(
-            exited.cluster_id, exited.proc_id, 4::smallint, reason, follow_verdict.report, exited.slot
-        );
+    IF NOT fetchwork.await_files(exited, follow_verdict.verdict, run_s) THEN
+        PERFORM fetchwork.settle_exit(exited, follow_verdict.report, follow_verdict.verdict, run_s);
     END IF;
 END
 $$;

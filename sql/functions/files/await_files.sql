@@ -1,0 +1,34 @@
+-- A job that has exited by itself waits for its access point to bring back what it left, as a schedd's does
+-- for its shadow: TransferringOutput (6) until brought() or not_brought(), or until the setting bring_wait is
+-- over (give_up_bringing). True then; false where there is nothing to wait for.
+--
+-- The caller has locked the job and closed the run.
+CREATE OR REPLACE FUNCTION fetchwork.await_files(
+    exited fetchwork.run,
+    verdict jsonb,
+    run_s double precision
+)
+RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    brings text := fetchwork.leaves_for_access_point(exited.run_id, exited.cluster_id, exited.proc_id);
+BEGIN
+    IF brings IS NULL THEN
+        RETURN false;
+    END IF;
+    UPDATE fetchwork.job AS j
+    SET job_status = 6,
+        run_id = NULL,
+        status_at = clock_timestamp(),
+        facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status)
+    WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
+    INSERT INTO fetchwork.bringing (cluster_id, proc_id, access_point, run_id, verdict, run_s)
+    VALUES (
+        exited.cluster_id, exited.proc_id, brings, exited.run_id, await_files.verdict, await_files.run_s
+    );
+    RETURN true;
+END
+$$;

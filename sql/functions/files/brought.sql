@@ -1,0 +1,39 @@
+-- What a job left is where it belongs: if its end waited for that (await_files), it counts now. False if
+-- nothing waited: the job was held or removed meanwhile, or it is told twice.
+--
+-- Events: those of settle_exit. Locks: the job.
+CREATE OR REPLACE FUNCTION fetchwork.brought(cluster integer, proc integer, run_id bigint)
+RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    awaited fetchwork.bringing;
+    ended fetchwork.run_history;
+    exited fetchwork.run;
+BEGIN
+    PERFORM FROM fetchwork.job AS j
+    WHERE j.cluster_id = brought.cluster AND j.proc_id = brought.proc
+    FOR UPDATE;
+    DELETE FROM fetchwork.bringing AS b
+    WHERE b.cluster_id = brought.cluster AND b.proc_id = brought.proc AND b.run_id = brought.run_id
+    RETURNING b.* INTO awaited;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT h.*
+    INTO ended
+    FROM fetchwork.run_history AS h
+    WHERE h.run_id = awaited.run_id;
+    exited := fetchwork.ended_as_run(ended);
+    -- what goes to history names its last run
+    IF coalesce(awaited.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN
+        UPDATE fetchwork.job AS j
+        SET run_id = awaited.run_id
+        WHERE j.cluster_id = brought.cluster AND j.proc_id = brought.proc;
+    END IF;
+    PERFORM fetchwork.settle_exit(exited, ended.report, awaited.verdict, awaited.run_s);
+    RETURN true;
+END
+$$;

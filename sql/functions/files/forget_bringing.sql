@@ -1,0 +1,11 @@
+-- The ends of these jobs wait no longer for their files: the jobs are held or removed, and their last exit
+-- counts for nothing. The caller has locked the jobs.
+CREATE OR REPLACE FUNCTION fetchwork.forget_bringing(clusters integer [], procs integer [])
+RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    DELETE FROM fetchwork.bringing AS b
+    USING unnest(forget_bringing.clusters, forget_bringing.procs) AS k (cluster_id, proc_id)
+    WHERE b.cluster_id = k.cluster_id AND b.proc_id = k.proc_id;
+END;

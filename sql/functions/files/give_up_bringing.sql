@@ -1,0 +1,44 @@
+-- Holds (12) jobs whose access point has not brought back what they left for long (setting bring_wait):
+-- nobody is to wait for ever for one that is gone. At most 100 a call; maintain_queue calls it. Returns how
+-- many.
+--
+-- Events: HELD (012). Locks: the jobs, none that it would have to wait for.
+CREATE OR REPLACE FUNCTION fetchwork.give_up_bringing()
+RETURNS integer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    late fetchwork.bringing;
+    patience double precision := fetchwork.setting_value('bring_wait');
+    held integer := 0;
+BEGIN
+    FOR late IN
+        SELECT b.*
+        FROM fetchwork.bringing AS b
+        JOIN fetchwork.job AS j ON j.cluster_id = b.cluster_id AND j.proc_id = b.proc_id
+        WHERE b.since < now() - make_interval(secs => patience)
+        ORDER BY b.since
+        LIMIT 100
+        FOR UPDATE OF j SKIP LOCKED
+    LOOP
+        -- it may have been brought since
+        CONTINUE WHEN NOT EXISTS (
+            SELECT FROM fetchwork.bringing AS b
+            WHERE b.cluster_id = late.cluster_id AND b.proc_id = late.proc_id AND b.run_id = late.run_id
+        );
+        PERFORM fetchwork.hold_job(
+            late.cluster_id, late.proc_id,
+            format(
+                'Transfer output files failure: access point %s has not brought them for %s s; '
+                'they are kept: see condor_transfer_data', late.access_point, patience
+            ),
+            -- ETIMEDOUT
+            12, 110
+        );
+        held := held + 1;
+    END LOOP;
+    RETURN held;
+END
+$$;

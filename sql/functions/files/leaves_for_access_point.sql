@@ -1,0 +1,21 @@
+-- The access point that brings back what a run left, before its job's end counts; NULL if the run left
+-- nothing that is kept, or its job came by none.
+CREATE OR REPLACE FUNCTION fetchwork.leaves_for_access_point(run_id bigint, cluster integer, proc integer)
+RETURNS text
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT (c.ad || j.ad) ->> 'FetchWorkAccessPoint'
+    FROM fetchwork.job AS j
+    JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+    WHERE j.cluster_id = leaves_for_access_point.cluster
+        AND j.proc_id = leaves_for_access_point.proc
+        AND EXISTS (
+            SELECT FROM fetchwork.job_file AS f
+            WHERE f.cluster_id = leaves_for_access_point.cluster
+                AND f.proc_id = leaves_for_access_point.proc
+                AND f.direction = 'output'
+                AND f.run_id = leaves_for_access_point.run_id
+        );
+END;

@@ -1,0 +1,43 @@
+-- An access point could not write what a job left to where it belongs: the job is held (12) with errno as
+-- subcode, as a schedd's is. What it left is kept for who brings it otherwise (setting output_days);
+-- released, the job runs again. False if no end of a job of an Owner that the caller may name waited for that
+-- (any more).
+--
+-- Events: HELD (012). Locks: the job.
+CREATE OR REPLACE FUNCTION fetchwork.not_brought(
+    cluster integer,
+    proc integer,
+    run_id bigint,
+    reason text,
+    errno integer
+)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+BEGIN
+    PERFORM FROM fetchwork.job AS j
+    WHERE j.cluster_id = not_brought.cluster
+        AND j.proc_id = not_brought.proc
+        AND (fetchwork.is_admin(role) OR j.owner = ANY (fetchwork.own_owners(role)))
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM fetchwork.bringing AS b
+    WHERE b.cluster_id = not_brought.cluster
+        AND b.proc_id = not_brought.proc
+        AND b.run_id = not_brought.run_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM fetchwork.hold_job(
+        not_brought.cluster, not_brought.proc, left(not_brought.reason, 1000), 12, not_brought.errno
+    );
+    RETURN true;
+END
+$$;

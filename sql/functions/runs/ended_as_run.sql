@@ -1,0 +1,21 @@
+-- A run that has ended as what it was, for the functions that decide about its job later.
+CREATE OR REPLACE FUNCTION fetchwork.ended_as_run(ended fetchwork.run_history)
+RETURNS fetchwork.run
+LANGUAGE plpgsql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    exited fetchwork.run;
+BEGIN
+    exited.run_id := ended.run_id;
+    exited.cluster_id := ended.cluster_id;
+    exited.proc_id := ended.proc_id;
+    exited.autocluster_id := ended.autocluster_id;
+    exited.host_id := ended.host_id;
+    exited.slot := ended.slot;
+    exited.started_at := ended.started_at;
+    exited.state := ended.state;
+    RETURN exited;
+END
+$$;

@@ -1,0 +1,64 @@
+-- What becomes of a job that has exited by itself, and whose files are where they belong: the verdict of its
+-- policy says complete, requeue, hold or remove (see finish). run_s: how long it ran. For follow_verdict()
+-- and brought().
+--
+-- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009).
+-- The caller has locked the job and closed the run.
+CREATE OR REPLACE FUNCTION fetchwork.settle_exit(
+    exited fetchwork.run,
+    report jsonb,
+    verdict jsonb,
+    run_s double precision
+)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    action text := coalesce(verdict ->> 'action', 'complete');
+    reason text := verdict ->> 'reason';
+BEGIN
+    IF action = 'requeue' THEN
+        PERFORM fetchwork.record_eviction(
+            exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), settle_exit.report, true
+        );
+        PERFORM fetchwork.back_to_idle(
+            exited, reason, make_interval(
+                secs => least(greatest(coalesce(fetchwork.number_of(verdict -> 'delay_s'), 0), 0), 1e8)
+            )
+        );
+    ELSIF action = 'hold' THEN
+        PERFORM fetchwork.hold_job(
+            exited.cluster_id, exited.proc_id, coalesce(reason, 'OnExitHold is true'),
+            coalesce(fetchwork.integer_of(verdict -> 'code'), 3),
+            coalesce(fetchwork.integer_of(verdict -> 'subcode'), 0)
+        );
+        UPDATE fetchwork.job AS j
+        SET run_id = NULL
+        WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
+    ELSIF action = 'remove' THEN
+        reason := coalesce(reason, 'removed by its policy');
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        VALUES (9, exited.cluster_id, exited.proc_id, exited.run_id, jsonb_build_object('Reason', reason));
+        PERFORM fetchwork.retire_job(
+            exited.cluster_id, exited.proc_id, 3::smallint, reason, settle_exit.report, exited.slot
+        );
+    ELSE
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        VALUES (
+            5, exited.cluster_id, exited.proc_id, exited.run_id,
+            (
+                -- of all runs, where there was more than one
+                SELECT fetchwork.completion(
+                    exited, j.num_starts, j.user_cpu_s, j.sys_cpu_s, settle_exit.report, run_s
+                )
+                FROM fetchwork.job AS j
+                WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id
+            )
+        );
+        PERFORM fetchwork.retire_job(
+            exited.cluster_id, exited.proc_id, 4::smallint, reason, settle_exit.report, exited.slot
+        );
+    END IF;
+END
+$$;
