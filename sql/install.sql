@@ -137,7 +137,9 @@
 \ir functions/jobs/whole_ad.sql
 \ir functions/jobs/enqueue.sql
 \ir functions/jobs/dequeue.sql
+\ir functions/jobs/stays.sql
 \ir functions/jobs/retire_job.sql
+\ir functions/jobs/leave_queue.sql
 \ir functions/jobs/hold_name.sql
 \ir functions/jobs/last_hold.sql
 \ir functions/jobs/hold_job.sql

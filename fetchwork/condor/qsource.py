@@ -57,17 +57,20 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
         mine = f'Owner == "{quoted}"'
         constraint = f"{mine} && {constraint}" if constraint else mine
     of_owners: list[Json] = []
+    left: dict[str, int] = {}
     totals: Json = {}
     if shown.footer:
         of_owners = session.perform("totals", by="owner")
-        totals = _totals("Allusers", of_owners)
+        left = {row["owner"]: row["jobs"] for row in session.perform("left")}
+        totals = _totals("Allusers", of_owners, sum(left.values()))
     if not everyone:
         own = [row for row in of_owners if row["owner"] == run.user]
-        if own:
-            totals |= _totals("My", own) | {"MyName": f"{run.user}@{database}"}
+        if own or run.user in left:
+            totals |= _totals("My", own, left.get(run.user, 0)) | {"MyName": f"{run.user}@{database}"}
     if options.totals and not options.formats:
         if not everyone and constraint == f'Owner == "{run.user}"':
-            return totals | _totals("", [row for row in of_owners if row["owner"] == run.user])
+            own = [row for row in of_owners if row["owner"] == run.user]
+            return totals | _totals("", own, left.get(run.user, 0))
         return totals | dict(session.perform("summary", constraint=constraint))
     needs = shown.names if options.form is None else _wanted(options.attributes)
     projection: Sequence[str] = sorted(needs) if needs else ()
@@ -96,11 +99,11 @@ def _wanted(attributes: Sequence[str]) -> set[str] | None:
     return set(attributes) or None
 
 
-def _totals(prefix: str, rows: Sequence[Mapping[str, int]]) -> Json:
-    """The attributes of a summary ad, of rows of kept counters."""
+def _totals(prefix: str, rows: Sequence[Mapping[str, int]], completed: int) -> Json:
+    """The attributes of a summary ad, of rows of kept counters, and of those that ended and did not leave."""
     counts = {name: sum(int(row[name.lower()]) for row in rows) for name in _STATES}
     counts["Removed"] = sum(int(row["ending"]) for row in rows)
-    counts["Completed"] = 0
+    counts["Completed"] = completed
     counts["Jobs"] = sum(counts.values())
     return {f"{prefix}{name}": number for name, number in counts.items()}
 

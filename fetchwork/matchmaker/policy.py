@@ -6,7 +6,8 @@ fetched job do not. Evaluated here are, in HTCondor's order:
 - for a job in the queue, now and then: AllowedJobDuration and AllowedExecuteDuration (of a running one),
   TimerRemove, PeriodicHold, PeriodicRelease (of a held one), PeriodicVacate (of a running one),
   PeriodicRemove;
-- at its exit: OnExitHold, then OnExitRemove.
+- at its exit: OnExitHold, then OnExitRemove;
+- for a completed one that is still in the queue: LeaveJobInQueue, and nothing else.
 
 A periodic expression that is undefined or an error does not fire. OnExitRemove that is neither true nor false
 holds the job, because it is unknown whether it is done.
@@ -61,6 +62,9 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
     now = time.time() if now is None else now
     ad["JobStatus"] = status
     ad["CurrentTime"] = int(now)
+    if status == JobStatus.COMPLETED:
+        # as in the schedd, one that is undefined keeps nothing
+        return None if _is_true(ad, "LeaveJobInQueue") else Verdict("leave", "LeaveJobInQueue is not true")
     if status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
         for name, code, what in (
             ("AllowedJobDuration", HoldCode.JOB_DURATION_EXCEEDED, "job"),

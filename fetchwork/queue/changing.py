@@ -44,7 +44,8 @@ _ACTIONS = {
     "Release": _Action(calls.release, frozenset({JobStatus.HELD})),
     "Remove": _Action(
         calls.remove,
-        frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD}),
+        # one that has ended, and was left in the queue, leaves it
+        frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD, JobStatus.COMPLETED}),
         frozenset({JobStatus.REMOVED}),
         True,
     ),
@@ -125,6 +126,7 @@ def _statuses(named: Iterable[calls.NamedJobs]) -> Counter[int]:
         counts[JobStatus.RUNNING] += one.running
         counts[JobStatus.REMOVED] += one.removed
         counts[JobStatus.HELD] += one.held
+        counts[JobStatus.COMPLETED] += one.completed
     return counts
 
 

@@ -96,6 +96,11 @@ def totals(memory: Memory, *, by: summaries.TotalsBy | None = None) -> Steps[lis
     return summaries.totals(by)
 
 
+def left(memory: Memory) -> Steps[list[Json]]:
+    """How many jobs of each owner have ended, and are in the queue because their leave_in_queue says so."""
+    return summaries.left()
+
+
 def batches(memory: Memory, *, constraint: str = "true") -> Steps[list[summaries.Batch]]:
     """The lines of condor_q."""
     return summaries.batches(constraint, memory)
@@ -183,7 +188,7 @@ def _action(name: str) -> JobAction:
 STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     function.__name__: function
     for function in (
-        *(cursor, logs, totals, batches, summary, ended, location, kept_output, live_output, standing),
+        *(cursor, logs, totals, left, batches, summary, ended, location, kept_output, live_output, standing),
         *(change, change_jobs, act, edit, reschedule),
     )
 }

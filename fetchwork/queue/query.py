@@ -95,7 +95,8 @@ SELECT
     sum(running) AS running,
     sum(held) AS held,
     sum(suspended) AS suspended,
-    sum(ending) AS removed
+    sum(ending) AS removed,
+    (SELECT count(*) FROM fetchwork.jobs WHERE jobstatus = 4) AS completed
 FROM fetchwork.totals
 """
 

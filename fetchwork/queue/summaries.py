@@ -20,6 +20,8 @@ _BATCH_COUNTS = {
     "removed": (JobStatus.REMOVED,),
     "held": (JobStatus.HELD,),
     "suspended": (JobStatus.SUSPENDED,),
+    # that leave_in_queue keeps
+    "done": (JobStatus.COMPLETED,),
 }
 
 TotalsBy: TypeAlias = Literal["owner", "autocluster", "queue"]
@@ -107,7 +109,9 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
     completed = yield Ask(_COMPLETED, [clusters])
     done = {(row["owner"], row["batch"]): row["done"] for row in completed}
     for row in rows:
-        row["done"] = done.get((row["owner"], row["batch"]), 0)
+        # what is done is beside the jobs, wherever it is now
+        row["jobs"] -= row["done"]
+        row["done"] += done.get((row["owner"], row["batch"]), 0)
     return cast(list[Batch], rows)
 
 
@@ -199,6 +203,20 @@ def totals(by: TotalsBy | None = None, *, empty: bool = False) -> Steps[list[Jso
     return list(rows)
 
 
+def left() -> Steps[list[Json]]:
+    """By owner, the jobs that have ended and that leave_in_queue keeps."""
+    rows = yield Ask(
+        """
+        SELECT owner, count(*) AS jobs
+        FROM fetchwork.jobs
+        WHERE jobstatus = 4
+        GROUP BY owner
+        ORDER BY owner
+        """
+    )
+    return list(rows)
+
+
 class DemandLine(TypedDict):
     """A line of ``fetchwork demand``: idle jobs that ask for the same; None where they do not ask."""
 
@@ -241,12 +259,21 @@ SELECT
     count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,
     count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,
     count(*) FILTER (WHERE jobstatus = 3) AS removed
-FROM fetchwork.history
-WHERE clusterid = %s AND (%s::integer IS NULL OR procid = %s)
+FROM (
+    SELECT h.jobstatus, h.exitcode
+    FROM fetchwork.history AS h
+    WHERE h.clusterid = %s AND (%s::integer IS NULL OR h.procid = %s)
+    UNION ALL
+    -- that leave_in_queue keeps
+    SELECT j.jobstatus, (j.facts ->> 'ExitCode')::integer
+    FROM fetchwork.jobs AS j
+    WHERE j.clusterid = %s AND (%s::integer IS NULL OR j.procid = %s)
+        AND j.jobstatus = 4
+) AS over
 """
 
 
 def ended(cluster: int, proc: int | None = None) -> Steps[Json]:
-    """How many jobs of a cluster, or whether one of them, have left the queue, by how they ended."""
-    rows = yield Ask(_ENDED, [cluster, proc, proc])
+    """How many jobs of a cluster, or whether one of them, have ended, by how they did."""
+    rows = yield Ask(_ENDED, [cluster, proc, proc] * 2)
     return dict(rows[0])

@@ -152,6 +152,8 @@ VALUES
         'how long output files are kept that nobody brings back'),
     ('bring_wait', 259200, 'seconds',
         'a job whose access point has not brought its output files for so long is held'),
+    ('left_days', 10, 'days',
+        'how long a job that has ended is in the queue at most where its leave_in_queue asks for that'),
     ('unused_content', 86400, 'seconds',
         'contents that no job names go so long after they were begun'),
     ('forget_after', 86400, 'seconds',
@@ -251,7 +253,7 @@ FROM unnest(ARRAY[
     'OnExitHold', 'OnExitHoldReason', 'OnExitHoldSubCode', 'OnExitRemove', 'OnExitRemoveReason',
     'PeriodicHold', 'PeriodicHoldReason', 'PeriodicHoldSubCode', 'PeriodicRelease', 'PeriodicReleaseReason',
     'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
-    'AllowedJobDuration',
+    'AllowedJobDuration', 'LeaveJobInQueue',
     -- retries
     'JobMaxRetries', 'SuccessExitCode', 'JobSuccessExitCode', 'FetchWorkRetryDelay', 'FetchWorkMaxRetryDelay',
     -- file transfer, which the hooks do
@@ -368,8 +370,6 @@ FROM (
             ARRAY['JobSetName']),
         ('event logs are written in the classic form', '[false]',
             ARRAY['UserLogUseXML']),
-        ('ended jobs are in the view "history"', '[false]',
-            ARRAY['LeaveJobInQueue']),
         ('fetchwork keeps what the jobs of a cluster have in common once by itself', '[]',
             ARRAY['JobMaterializeLimit', 'JobMaterializeMaxIdle', 'JobMaterializeDigestFile'])
 ) AS r (note, harmless, names)
@@ -623,7 +623,7 @@ CREATE TABLE fetchwork.job (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL CONSTRAINT job_proc_id_not_negative CHECK (proc_id >= 0),
     job_status smallint NOT NULL DEFAULT 1
-        CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 5, 6, 7)),
+        CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 4, 5, 6, 7)),
     has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: an agent must evaluate them
     job_prio integer NOT NULL DEFAULT 0,
     -- no foreign keys: to check them costs a submission as much as all else. Who adds a row here holds these
@@ -665,7 +665,8 @@ CREATE TABLE fetchwork.job (
     CONSTRAINT job_not_before_only_idle CHECK (not_before IS NULL OR job_status = 1)
 );
 
-COMMENT ON TABLE fetchwork.job IS 'jobs in the queue; a job that has ended is in job_history';
+COMMENT ON TABLE fetchwork.job IS
+    'jobs in the queue; a job that has ended is in job_history, unless its leave_in_queue keeps it here';
 
 CREATE INDEX job_run ON fetchwork.job (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX job_owner ON fetchwork.job (owner);
@@ -673,6 +674,8 @@ CREATE INDEX job_not_before ON fetchwork.job (not_before) WHERE not_before IS NO
 CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
 -- the jobs that people ask for are not the many that wait
 CREATE INDEX job_not_idle ON fetchwork.job (job_status, owner) WHERE job_status <> 1;
+-- those that have ended, and stay for a while
+CREATE INDEX job_left ON fetchwork.job (status_at) WHERE job_status = 4;
 CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 
 -- One narrow row for each job that may be claimed now. A claim deletes it and touches no row of "job".
@@ -808,7 +811,7 @@ COMMENT ON TABLE fetchwork.content_tally IS
 CREATE TABLE fetchwork.tally_change (
     autocluster_id integer NOT NULL,
     batch_id integer,                           -- null: the job is in no batch
-    jobs integer NOT NULL DEFAULT 0,            -- rows of "job"
+    jobs integer NOT NULL DEFAULT 0,            -- rows of "job" that have not ended
     held integer NOT NULL DEFAULT 0,            -- of them Held
     completed integer NOT NULL DEFAULT 0,       -- ended by themselves, ever
     removed integer NOT NULL DEFAULT 0,         -- ended by removal, ever

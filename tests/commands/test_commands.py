@@ -371,3 +371,23 @@ def test_analysis_says_why_a_job_does_not_run(condor: Callable[..., Answer]) -> 
     out = condor("condor_q", "-better-analyze").out
     assert out.startswith("-- Job 2.0 of alice") and "speaks for 2 more idle jobs" in out
     assert out.count("-- Job ") == 1
+
+
+def test_a_job_that_leave_in_queue_keeps_is_shown_as_completed_until_it_is_removed(
+    condor: Callable[..., Answer], slots: DirectQueue
+) -> None:
+    condor("condor_submit", stdin="leave_in_queue = JobStatus == 4\n" + SLEEP.format(2))
+    slots.finish(slots.started("slot1@h1"), ExitCode=3)
+    assert condor("condor_q", "1.0", "-af", "JobStatus", "ExitCode").out == "4 3\n"
+    out = condor("condor_q", "-nobatch").out
+    assert out.splitlines()[4].split()[5] == "C"
+    totals = "2 jobs; 1 completed, 0 removed, 1 idle, 0 running, 0 held, 0 suspended"
+    assert out.endswith(
+        f"\nTotal for query: {totals} \nTotal for alice@kept: {totals} \nTotal for all users: {totals}\n\n"
+    )
+    assert condor("condor_q").out.splitlines()[4].split()[5:9] == ["_", "_", "1", "2"]
+    assert condor("condor_history", "-af", "ProcId").out == ""
+    assert condor("condor_hold", "1.0") == Answer(1, "", "\nInvalid result for job 1.0\n")
+    assert condor("condor_rm", "1.0").out == "Job 1.0 marked for removal\n"
+    assert condor("condor_q", "-af", "ProcId").out == "1\n"
+    assert condor("condor_history", "-af", "JobStatus", "ExitCode").out == "4 3\n"

@@ -17,7 +17,7 @@ from tests.commands import options
 from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
 
-QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "odd.ads")
+QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 #: what is compared: more than this many command lines, and not by accident fewer

@@ -98,11 +98,6 @@ REFUSED = [
         'attribute "FetchWorkFiles" is "everywhere"; allowed: "sandbox"',
     ),
     (
-        {**JOB, "LeaveJobInQueue": "/Expr(JobStatus == 4)/"},
-        "FWINV",
-        'attribute "LeaveJobInQueue" = "/Expr(JobStatus == 4)/" can\'t be honoured',
-    ),
-    (
         {**JOB, "MinHosts": 2},
         "FWINV",
         'attribute "MinHosts" = 2 can\'t be honoured: a fetched job runs in one slot',

@@ -139,3 +139,24 @@ def test_policy_that_would_be_evaluated_for_ever_is_refused() -> None:
 
 def test_attribute_that_cannot_be_read_spoils_only_itself() -> None:
     assert periodic({"Broken": "/Expr(1 +)/", "PeriodicHold": True}).action == "hold"
+
+
+@pytest.mark.parametrize(
+    ("expression", "stays"),
+    [
+        ("/Expr(true)/", True),
+        ("/Expr(JobStatus == 4 && StageOutFinish =?= undefined)/", True),
+        ("/Expr(JobStatus == 4 && time() - CompletionDate < 60)/", False),
+        ("/Expr(StageOutFinish == 0)/", False),
+        ('/Expr(1 + "a")/', False),
+    ],
+)
+def test_a_completed_job_stays_in_the_queue_while_its_leave_in_queue_is_true(
+    expression: str, stays: bool
+) -> None:
+    ad = {"LeaveJobInQueue": expression, "CompletionDate": 5, "PeriodicHold": True, "PeriodicRemove": True}
+    verdict = periodic(ad, JobStatus.COMPLETED)
+    assert (verdict is None) is stays
+    assert stays or verdict.action == "leave"
+    # before its end it means nothing
+    assert periodic({"LeaveJobInQueue": "/Expr(false)/"}, JobStatus.IDLE) is None

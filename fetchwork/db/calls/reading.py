@@ -119,6 +119,7 @@ class NamedJobs(Record):
     running: int
     removed: int
     held: int
+    completed: int
 
 
 def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:

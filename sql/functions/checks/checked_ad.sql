@@ -169,7 +169,10 @@ BEGIN
         -- HTCondor's own submit writes policy into every ad; where it has no effect, no agent need evaluate
         -- it (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
         AND (
-            a.key IN ('onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate')
+            a.key IN (
+                'onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate',
+                'leavejobinqueue'
+            )
             AND e.value = 'false'
         ) IS NOT TRUE
         AND (a.key = 'onexitremove' AND e.value = 'true') IS NOT TRUE

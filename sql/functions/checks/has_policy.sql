@@ -7,5 +7,5 @@ IMMUTABLE
 PARALLEL SAFE
 RETURN ad ?| ARRAY[
     'OnExitHold', 'OnExitRemove', 'PeriodicHold', 'PeriodicRelease', 'PeriodicRemove', 'PeriodicVacate',
-    'AllowedExecuteDuration', 'AllowedJobDuration', 'TimerRemove'
+    'AllowedExecuteDuration', 'AllowedJobDuration', 'TimerRemove', 'LeaveJobInQueue'
 ];

@@ -1,6 +1,7 @@
 -- A policy expression of a job became true: the agent that evaluated it says what to do ('hold', 'release',
--- 'remove', 'vacate'). status is the JobStatus that the agent saw; if the job is not in it any more, or is
--- Removed and only its run still ends, nothing happens and the answer is false.
+-- 'remove', 'vacate'), or LeaveJobInQueue of a Completed one is not true any more ('leave'). status is the
+-- JobStatus that the agent saw; if the job is not in it any more, or is Removed and only its run still ends,
+-- nothing happens and the answer is false.
 --
 -- Locks: the job, if no other transaction holds it: its owner may keep it for as long as he likes, and there
 -- will be another pass.
@@ -24,10 +25,10 @@ DECLARE
     safe_code integer := least(greatest(code, 0), 2147483647);
     safe_subcode integer := least(greatest(subcode, -2147483648), 2147483647);
 BEGIN
-    IF action NOT IN ('hold', 'release', 'remove', 'vacate') THEN
+    IF action NOT IN ('hold', 'release', 'remove', 'vacate', 'leave') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
-            MESSAGE = format('policy action is %L; allowed: hold, release, remove, vacate', action);
+            MESSAGE = format('policy action is %L; allowed: hold, release, remove, vacate, leave', action);
     END IF;
     SELECT j.*
     INTO job
@@ -37,7 +38,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF action = 'remove' THEN
+    IF (action = 'leave') <> (job.job_status = 4) THEN
+        -- of a job that has ended only LeaveJobInQueue says anything, and of no other
+        RETURN false;
+    ELSIF action = 'leave' THEN
+        PERFORM fetchwork.leave_queue(ARRAY[cluster], ARRAY[proc]);
+    ELSIF action = 'remove' THEN
         PERFORM fetchwork.remove_jobs(ARRAY[cluster], ARRAY[proc], apply_policy.reason);
     ELSIF action = 'hold' AND job.job_status <> 5 THEN
         PERFORM fetchwork.hold_jobs(

@@ -49,8 +49,8 @@ BEGIN
             -- checked_ad drops these where they have no effect
             AND lower(k.key) NOT IN (
                 'onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate',
-                'onexitremove', 'rank', 'whentotransferoutput', 'transferout', 'transfererr',
-                'transferoutputremaps', 'outputdestination', 'transferplugins'
+                'leavejobinqueue', 'onexitremove', 'rank', 'whentotransferoutput', 'transferout',
+                'transfererr', 'transferoutputremaps', 'outputdestination', 'transferplugins'
             )
         )
         -- the input files were read at submit
@@ -97,7 +97,8 @@ BEGIN
         END,
         job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
         queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
-        has_policy = fetchwork.has_policy(e.whole)
+        -- one that has ended leaves when an agent finds that nothing keeps it
+        has_policy = fetchwork.has_policy(e.whole) OR j.job_status = 4
     FROM (
         SELECT o.cluster_id, o.proc_id, o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
         FROM (

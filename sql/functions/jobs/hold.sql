@@ -22,7 +22,7 @@ BEGIN
     SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
     INTO clusters, procs
     FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s
-    WHERE s.job_status NOT IN (3, 5);
+    WHERE s.job_status NOT IN (3, 4, 5);
     IF clusters IS NULL THEN
         RETURN 0;
     END IF;

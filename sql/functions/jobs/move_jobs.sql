@@ -47,6 +47,8 @@ BEGIN
             (k.autocluster_id, k.batch_id, -1, CASE WHEN j.job_status = 5 THEN -1 ELSE 0 END),
             (j.autocluster_id, j.batch_id, 1, CASE WHEN j.job_status = 5 THEN 1 ELSE 0 END)
     ) AS m (autocluster_id, batch_id, jobs, held)
+    -- one that has ended counts no more
+    WHERE j.job_status <> 4
     GROUP BY m.autocluster_id, m.batch_id;
 
     UPDATE fetchwork.waiting AS w

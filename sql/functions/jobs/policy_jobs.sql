@@ -1,6 +1,6 @@
--- Jobs that don't run and have policy expressions (PeriodicHold, PeriodicRelease, PeriodicRemove): for the
--- periodic pass of an agent. after is the last id that the caller has seen, so that it can go through them in
--- pages.
+-- Jobs that don't run and have policy expressions (PeriodicHold, PeriodicRelease, PeriodicRemove; of a
+-- Completed one LeaveJobInQueue): for the periodic pass of an agent. after is the last id that the caller has
+-- seen, so that it can go through them in pages.
 CREATE OR REPLACE FUNCTION fetchwork.policy_jobs(
     after_cluster integer DEFAULT 0,
     after_proc integer DEFAULT -1,
@@ -15,7 +15,7 @@ BEGIN ATOMIC
     SELECT j.cluster_id, j.proc_id, fetchwork.whole_ad(j)
     FROM fetchwork.job AS j
     WHERE j.has_policy
-        AND j.job_status IN (1, 5, 6)
+        AND j.job_status IN (1, 4, 5, 6)
         AND (j.cluster_id, j.proc_id) > (policy_jobs.after_cluster, policy_jobs.after_proc)
     ORDER BY j.cluster_id, j.proc_id
     LIMIT policy_jobs.page;

@@ -1,7 +1,7 @@
 -- Removes jobs, for remove() and for policy. A job without a started run goes to history at once, with an
 -- ABORTED event (009). One with is Removed (X) until its run ends, and only then come EVICTED and ABORTED
--- (back_to_idle): whoever waits for that may then clean up. The caller has locked the jobs, none of which is
--- Removed.
+-- (back_to_idle): whoever waits for that may then clean up. One that is Completed leaves the queue. The
+-- caller has locked the jobs, none of which is Removed.
 CREATE OR REPLACE FUNCTION fetchwork.remove_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -14,6 +14,7 @@ DECLARE
     running_clusters integer[];
     running_procs integer[];
 BEGIN
+    PERFORM fetchwork.leave_queue(clusters, procs);
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
     PERFORM fetchwork.forget_bringing(clusters, procs);
     PERFORM fetchwork.end_live_runs(clusters, procs, 'remove', remove_jobs.reason);

@@ -1,5 +1,7 @@
--- A job's end: its row moves to job_history as Completed (4) or Removed (3). No run of it is live. The caller
--- has locked the job and writes the event (ABORTED was written when it was asked for, TERMINATED by finish).
+-- A job's end: its row moves to job_history as Completed (4) or Removed (3); a Completed one whose
+-- leave_in_queue (LeaveJobInQueue) is not false stays in the queue until leave_queue. No run of it is live.
+-- The caller has locked the job and writes the event (ABORTED was written when it was asked for, TERMINATED
+-- by finish).
 CREATE OR REPLACE FUNCTION fetchwork.retire_job(
     cluster integer,
     proc integer,
@@ -15,6 +17,33 @@ AS $$
 DECLARE
     job fetchwork.job;
 BEGIN
+    IF status = 4 AND fetchwork.stays(cluster, proc) THEN
+        UPDATE fetchwork.job AS j
+        SET job_status = 4,
+            status_at = clock_timestamp(),
+            run_id = NULL,
+            not_before = NULL,
+            hold_reason = NULL,
+            hold_code = NULL,
+            hold_subcode = NULL,
+            last_reason = coalesce(retire_job.reason, j.last_reason),
+            facts = j.facts || jsonb_strip_nulls(jsonb_build_object(
+                'LastJobStatus', j.job_status,
+                'CompletionDate', extract(epoch FROM clock_timestamp())::bigint,
+                'ExitBySignal', (retire_job.report -> 'ExitBySignal' = 'true') IS TRUE,
+                'ExitCode', fetchwork.integer_of(retire_job.report -> 'ExitCode'),
+                'ExitSignal', fetchwork.integer_of(retire_job.report -> 'ExitSignal'),
+                'ExitStatus', coalesce(fetchwork.integer_of(retire_job.report -> 'ExitCode'), 0),
+                'LastRemoteHost', retire_job.slot,
+                -- which has a column in history
+                'RunId', j.run_id
+            ))
+        WHERE j.cluster_id = cluster AND j.proc_id = proc
+        RETURNING j.* INTO job;
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed, owner)
+        VALUES (job.autocluster_id, job.batch_id, -1, 1, job.owner);
+        RETURN;
+    END IF;
     DELETE FROM fetchwork.job AS j
     WHERE j.cluster_id = cluster AND j.proc_id = proc
     RETURNING j.* INTO job;

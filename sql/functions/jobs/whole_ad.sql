@@ -26,6 +26,8 @@ BEGIN ATOMIC
         'HoldReasonCode', (job).hold_code,
         'HoldReasonSubCode', (job).hold_subcode
     ))
+    -- for what keeps a job in the queue after its end
+    || CASE (job).job_status WHEN 4 THEN (job).facts ELSE '{}' END
     FROM fetchwork.cluster AS c
     WHERE c.cluster_id = (job).cluster_id;
 END;

@@ -34,7 +34,7 @@ BEGIN
         SELECT j.*
         FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-        WHERE j.job_status <> 3
+        WHERE j.job_status NOT IN (3, 4)
             AND (
                 -- every job has what the queue keeps of it
                 EXISTS (

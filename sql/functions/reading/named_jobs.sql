@@ -2,7 +2,9 @@
 -- a whole cluster; 0 for one that names none; and how many of them are in which state. Each id is looked up
 -- once by the key of "job", which the view jobs can't do for many ids at a time.
 CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
-RETURNS TABLE (id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint)
+RETURNS TABLE (
+    id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint, completed bigint
+)
 LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
@@ -24,7 +26,8 @@ BEGIN
         count(*) FILTER (WHERE j.job_status = 1),
         count(*) FILTER (WHERE j.job_status IN (2, 6, 7)),
         count(*) FILTER (WHERE j.job_status = 3),
-        count(*) FILTER (WHERE j.job_status = 5)
+        count(*) FILTER (WHERE j.job_status = 5),
+        count(*) FILTER (WHERE j.job_status = 4)
     FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named
     CROSS JOIN LATERAL fetchwork.parse_job_id(named.id) AS parsed
     LEFT JOIN fetchwork.job AS j ON j.cluster_id = parsed.cluster_id

@@ -51,6 +51,7 @@ BEGIN
                     AND f.run_id = r.run_id
                     AND fetchwork.leaves_for_access_point(f.run_id, f.cluster_id, f.proc_id) IS NOT NULL
             )
+            AND NOT (j.has_policy AND fetchwork.stays(j.cluster_id, j.proc_id))
             AND coalesce(a.exit_code, a.exit_signal) IS NOT NULL
             -- whether host or job is at fault is for note_start() to find out
             AND h.bad_starts = 0

@@ -1,0 +1,13 @@
+-- Does a job stay in the queue after its end, until an agent finds that its leave_in_queue is not true any
+-- more? checked_ad has dropped one that is false.
+CREATE OR REPLACE FUNCTION fetchwork.stays(cluster integer, proc integer)
+RETURNS boolean
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT jsonb_strip_nulls(c.ad || j.ad) ? 'LeaveJobInQueue'
+    FROM fetchwork.job AS j
+    JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+    WHERE j.cluster_id = stays.cluster AND j.proc_id = stays.proc AND j.has_policy;
+END;
