@@ -305,6 +305,12 @@ def _is_exact(value: Value) -> bool:
     return isinstance(value, int | float) and -(2**53) <= value <= 2**53
 
 
+def lookup(name: str, source: Source) -> tuple[str, tuple[object, ...]]:
+    """The SQL of an attribute that is no column, as jsonb, and its parameters."""
+    found = _lookup(name, source)
+    return found.text, found.params
+
+
 def _lookup(name: str, source: Source) -> _Sql:
     spelling = source.spellings.get(name.lower())
     if spelling is not None:
@@ -338,6 +344,7 @@ __all__ = [
     "Source",
     "compile_constraint",
     "joined",
+    "lookup",
     "names_in",
     "text_of",
 ]

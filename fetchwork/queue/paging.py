@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 
 from fetchwork.classad.constraint import Constraint
@@ -13,63 +14,85 @@ from fetchwork.queue.views import Key, Row, View
 class Position:
     """A reader's position in a view, and the condition for the page behind it.
 
-    A short answer is asked for as a whole, page by page. The views keep other owners' rows back, and
-    PostgreSQL would read and sort all of such a view for each page of a long answer. So a long answer is
-    read in pieces, which are ranges of an index: the view's edge function says where a piece ends. Pieces
-    grow while little is found in them and shrink when there is much. Of a few rows that are wanted, the first
-    piece has as many: a view's columns are computed for a whole piece.
+    A short answer that an index finds is asked for as a whole, page by page. The views keep other owners'
+    rows back, and PostgreSQL would read and sort all of such a view for each page of a long answer, and all
+    of it for a few rows that no index finds. So these are read in pieces, which are ranges of an index: the
+    view's edge function says where a piece ends. Pieces grow while little is found in them in little time,
+    and shrink when there is much. Of a few rows that are wanted, the first piece has as many: a view's
+    columns are computed for a whole piece.
     """
 
     #: rows in one answer
     PAGE = 1000
     SHORT = 20 * PAGE
     SMALLEST, LARGEST = PAGE, 64 * PAGE
+    #: what the planner gives for finding them as a whole at most: some 0.1 s
+    CHEAP = 40_000.0
+    #: seconds that a piece should take at most, so that whoever waits hears of each
+    SLOW_S = 0.2
 
-    def __init__(self, view: View, *, whole: bool, wanted: int | None) -> None:
+    def __init__(self, view: View, *, whole: bool, wanted: int | None, after: Key | None) -> None:
         self._view = view
         self._whole = whole
+        #: rows of the view that lie behind, with those that were not selected
+        self.looked_at = 0
+        #: of the piece that is read: rows that were found, all rows, and when it began
+        self._of_piece = self._size_of_piece = 0
+        self._piece_began = 0.0
         self._pages = 0
         self._size = self.SMALLEST if wanted is None else max(1, min(self.SMALLEST, wanted))
         self._guess = 0
-        self._after: Key | None = None
-        self._from: Key = view.beginning
+        self._after = after
+        self._from: Key = after or view.beginning
         self._until: Key | None = None
         self.order = ", ".join(f"{name} DESC" if view.descending else name for name in view.order)
 
     @classmethod
-    def begin(cls, view: View, selection: Constraint, wanted: int | None = None) -> Steps[Position]:
-        """At the beginning; the planner's guess of the answer's length decides how it is read.
+    def begin(
+        cls, view: View, selection: Constraint, wanted: int | None = None, after: Key | None = None
+    ) -> Steps[Position]:
+        """At the beginning, or behind a key; the planner's guess of the answer decides how it is read.
 
         ``wanted`` is how many rows will be enough, None for all.
         """
         if view.edge is None:
-            return cls(view, whole=True, wanted=wanted)
+            return cls(view, whole=True, wanted=wanted, after=after)
         rows = yield Ask(
             f"EXPLAIN (FORMAT JSON) SELECT FROM {view.source} WHERE {selection.sql}",
             selection.params,
         )
         (plan,) = rows[0].values()
         guess = plan[0]["Plan"]["Plan Rows"]
-        position = cls(view, whole=guess <= cls.SHORT, wanted=wanted)
+        whole = guess <= cls.SHORT and plan[0]["Plan"]["Total Cost"] <= cls.CHEAP
+        position = cls(view, whole=whole, wanted=wanted, after=after)
         position._guess = guess
         if not position._whole:
+            position._after = None
             yield from position._next_piece()
         return position
+
+    @property
+    def reached(self) -> Key:
+        """The key up to which the view was looked at."""
+        return self._after or self._from
 
     def condition(self) -> tuple[str, list[object]]:
         """The condition for the rows of the next page, and its parameters."""
         parts = ["true"]
         params: list[object] = []
         before, behind = ("<", ">=") if self._view.descending else (">", "<=")
-        if self._after is not None:
-            parts.append(_compared(self._view.order, before, self._after))
-            params += self._after
-        elif not self._whole:
-            parts.append(_compared(self._view.order, before, self._from))
-            params += self._from
+        begin = self._after or (None if self._whole else self._from)
+        if begin is not None:
+            parts.append(_compared(self._view.order, before, begin))
+            params += begin
         if self._until is not None:
             parts.append(_compared(self._view.order, behind, self._until))
             params += self._until
+        if begin is not None and self._until is not None and len(self._view.order) > 1:
+            # the planner takes two comparisons of rows for no range, and joins as for many rows
+            ends = (self._until[0], begin[0]) if self._view.descending else (begin[0], self._until[0])
+            parts.append(f"{self._view.order[0]} BETWEEN %s AND %s")
+            params += ends
         return " AND ".join(parts), params
 
     def bound(self, selection: Constraint, size: int) -> Steps[None]:
@@ -97,8 +120,12 @@ class Position:
 
     def advance(self, rows: Sequence[Row], size: int) -> Steps[bool]:
         """Go on behind a page; the result says whether there can be more."""
-        if len(rows) == size:
-            self._after = tuple(rows[-1][name] for name in self._view.order)
+        self.looked_at += len(rows)
+        self._of_piece += len(rows)
+        last = tuple(rows[-1][name] for name in self._view.order) if rows else None
+        # rows that came in between may make a piece longer than it was
+        if last is not None and len(rows) == size and (self._whole or last != self._until):
+            self._after = last
             self._pages += 1
             self._size = max(self.SMALLEST, self._size // 2)
             if self._whole and self._view.edge is not None and self._pages * self.PAGE > self.SHORT:
@@ -113,13 +140,19 @@ class Position:
             # rows of the page have gone since its end was looked up
             self._after = self._until
             return True
+        self.looked_at += max(0, self._size_of_piece - self._of_piece)
         self._after, self._from = None, self._until
-        self._size = min(self.LARGEST, self._size * 4)
+        took_s = time.monotonic() - self._piece_began
+        if took_s > self.SLOW_S:
+            self._size = max(self.SMALLEST, self._size // 2)
+        elif took_s < self.SLOW_S / 2 and 2 * self._of_piece < size:
+            self._size = min(self.LARGEST, self._size * 4)
         yield from self._next_piece()
         return True
 
     def _next_piece(self) -> Steps[None]:
         assert self._view.edge is not None
+        self._of_piece, self._size_of_piece, self._piece_began = 0, self._size, time.monotonic()
         edge = yield self._view.edge(self._from, self._size)
         self._until = dataclasses.astuple(edge) if edge is not None else None
 

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
+from fetchwork.queue.evaluating import Evaluation
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of
-from fetchwork.queue.views import Json, Row, View
+from fetchwork.queue.views import Json, Key, Row, View
+
+#: pages that are read at once where little of each ad is needed
+_NARROW_PAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a reader found on a stretch of a view."""
+
+    ads: list[Json]
+    #: the key of each of them
+    keys: list[Key]
+    #: the view was looked at up to here, None: to its end; and so many of its rows since the reader began
+    until: Key | None
+    looked_at: int
 
 
 def ads(
@@ -21,27 +39,76 @@ def ads(
     limit: int = -1,
     since: JobSpec | None = None,
 ) -> Stream[Json]:
-    """Yield the ads of a view that a constraint selects, up to the one that ``since`` means.
+    """Yield the ads of a view that a constraint selects, up to the one that ``since`` means."""
+    stop = None
+    if since is not None:
+        stop = yield from compiled(view, constraint_of(since), memory)
+    # evaluating a constraint takes the whole ad
+    wanted = _names(projection)
+    asked = () if stop is not None else projection
+    stream = stretches(
+        view, constraint, memory, projection=asked, wanted=limit if limit >= 0 and stop is None else None
+    )
+    left = limit if limit >= 0 else None
+    reply: object = None
+    with contextlib.closing(stream):
+        while left is None or left > 0:
+            try:
+                step = stream.send(reply)
+            except StopIteration:
+                return
+            if not isinstance(step, Found):
+                reply = yield step
+                continue
+            reply = None
+            found = [ad for stretch in step.items for ad in stretch.ads]
+            stopped = False
+            if stop is not None and found:
+                stops: list[bool] = yield Evaluate(stop.text, found)
+                stopped = True in stops
+                found = found[: stops.index(True)] if stopped else found
+                found = [_projected(ad, wanted) for ad in found] if wanted else found
+            if left is not None:
+                found = found[:left]
+                left -= len(found)
+            if found:
+                yield Found(found)
+            if stopped:
+                return
+
+
+def stretches(
+    view: View,
+    constraint: ConstraintSpec,
+    memory: Memory,
+    *,
+    projection: Sequence[str] = (),
+    after: Key | None = None,
+    wanted: int | None = None,
+) -> Stream[Stretch]:
+    """Read a view in its order, behind a key, until ``wanted`` ads are found (None: all).
 
     Pages follow each other by key. A cursor would show one moment, but keep it alive: with a million jobs the
     database could not clean up for as long as the reader takes.
     """
     selection = yield from compiled(view, constraint, memory)
-    stop = None
-    if since is not None:
-        stop = yield from compiled(view, constraint_of(since), memory)
-    wanted = _names(projection)
+    names = _names(projection)
+    evaluation = None
     columns, params = view.all_columns, list[object]()
-    # evaluating a constraint takes the whole ad
-    evaluates = not selection.exact or stop is not None
-    narrow = bool(wanted) and not evaluates
-    if narrow:
-        columns, params = _columns_of(view, wanted)
-    left = limit if limit >= 0 else None
-    position = yield from Position.begin(view, selection, left if selection.exact else None)
+    narrow = False
+    if not selection.exact:
+        evaluation = yield from Evaluation.of(view, selection, memory)
+    elif names:
+        narrow = True
+        columns, params = _columns_of(view, names)
+    position = yield from Position.begin(view, selection, wanted if selection.exact else None, after)
+    left = wanted
     while left is None or left > 0:
         size = Position.PAGE
-        if left is not None and selection.exact:
+        if evaluation is not None:
+            columns, params = evaluation.columns, evaluation.params
+            size *= _NARROW_PAGES if evaluation.is_narrow else 1
+        elif left is not None:
             size = min(size, left)
         yield from position.bound(selection, size)
         behind, more = position.condition()
@@ -58,21 +125,20 @@ def ads(
             # what a wanted expression refers to has to come with it
             narrow, columns, params = False, view.all_columns, []
             continue
-        found = [view.ad(row) for row in rows]
-        if not selection.exact and found:
-            accepted: list[bool] = yield Evaluate(selection.text, found)
-            found = [ad for ad, is_true in zip(found, accepted, strict=True) if is_true]
-        stopped = False
-        if stop is not None and found:
-            stops: list[bool] = yield Evaluate(stop.text, found)
-            stopped = True in stops
-            found = found[: stops.index(True)] if stopped else found
+        if evaluation is None:
+            found = [(tuple(row[name] for name in view.order), view.ad(row)) for row in rows]
+        else:
+            found = yield from evaluation.accepted(rows)
         if left is not None:
-            found = found[:left]
             left -= len(found)
-        if found:
-            yield Found([_projected(ad, wanted) for ad in found] if wanted else found)
-        if stopped or not (yield from position.advance(rows, size)):
+        keys = [key for key, _ in found]
+        shown = [_projected(ad, names) if names else ad for _, ad in found]
+        if left is not None and left <= 0:
+            yield Found([Stretch(shown, keys, keys[-1], position.looked_at + len(rows))])
+            return
+        goes_on = yield from position.advance(rows, size)
+        yield Found([Stretch(shown, keys, position.reached if goes_on else None, position.looked_at)])
+        if not goes_on:
             return
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from fetchwork.classad.constraint import Constraint, Source, compile_constraint, names_in, text_of
@@ -104,12 +104,19 @@ def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Co
     """A constraint for one view; None and '' select everything."""
     text = text_of(constraint)
     names = names_in(text)
-    columns = view.columns()
     owners = None
-    if "owner" in columns and "owner" in names:
+    if "owner" in view.columns() and "owner" in names:
         rows = yield Ask("SELECT DISTINCT owner FROM fetchwork.autoclusters")
         owners = [row["owner"] for row in rows]
-    if not names <= columns.keys() and not memory.spellings:
+    return compile_constraint(text, (yield from source_of(view, names, memory, owners)))
+
+
+def source_of(
+    view: View, names: Collection[str], memory: Memory, owners: Collection[str] | None = None
+) -> Steps[Source]:
+    """What constraints of these names are asked of."""
+    columns = view.columns()
+    if not set(names) <= columns.keys() and not memory.spellings:
         rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
         memory.spellings = {row["key"]: row["name"] for row in rows}
-    return compile_constraint(text, Source(columns, view.inner, memory.spellings, owners, view.layers))
+    return Source(columns, view.inner, memory.spellings, owners, view.layers)
