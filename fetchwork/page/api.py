@@ -63,15 +63,7 @@ class Api:
 
     async def jobs(self, request: Request) -> Response:
         """Jobs in the queue, by constraint, a page at a time."""
-        found = await self._workers.ask(
-            request.state.person,
-            questions.jobs,
-            constraint=request.query_params.get("constraint", ""),
-            after=request.query_params.get("after"),
-            limit=_limit(request),
-            projection=_names(request),
-        )
-        return JSONResponse({"jobs": found.jobs, "after": found.after, "looked_at": found.looked_at})
+        return await self._page(request, "jobs", "jobs")
 
     async def submit(self, request: Request) -> Response:
         """Submit jobs, given as ads."""
@@ -141,25 +133,26 @@ class Api:
         return JSONResponse(done)
 
     async def history(self, request: Request) -> Response:
-        """The jobs that left the queue last, by constraint."""
-        ads = await self._workers.ask(
+        """The jobs that left the queue, by constraint, the last first, a page at a time."""
+        return await self._page(request, "history", "jobs")
+
+    async def runs(self, request: Request) -> Response:
+        """Runs, by constraint, the last first, a page at a time."""
+        return await self._page(request, "runs", "runs")
+
+    async def _page(self, request: Request, of: str, name: str) -> Response:
+        page = await self._workers.ask(
             request.state.person,
-            questions.history,
+            questions.page,
+            of=of,
             constraint=request.query_params.get("constraint", ""),
+            after=request.query_params.get("after"),
             limit=_limit(request),
             projection=_names(request),
         )
-        return JSONResponse({"jobs": ads})
-
-    async def runs(self, request: Request) -> Response:
-        """Runs, by constraint, the last first."""
-        ads = await self._workers.ask(
-            request.state.person,
-            questions.runs,
-            constraint=request.query_params.get("constraint", ""),
-            limit=_limit(request),
+        return JSONResponse(
+            {name: page.ads, "after": page.after, "looked_at": page.looked_at, "about": page.about}
         )
-        return JSONResponse({"runs": ads})
 
     async def events(self, request: Request) -> Response:
         """Events behind a cursor: as a list, or as a stream where the client accepts one."""

@@ -71,6 +71,35 @@ def _operation(
     return operation
 
 
+def _page_of(name: str) -> Json:
+    """A page of a search, and how far that has come."""
+    return _object(
+        {
+            name: {"type": "array", "items": _AD},
+            "after": {
+                "type": ["string", "null"],
+                "description": "where the next page begins; null: there is no more",
+            },
+            "looked_at": {**_COUNT, "description": f"{name} that the search has looked at so far"},
+            "about": {
+                "type": ["integer", "null"],
+                "description": "about how many there are to look at, where the time was over before the page"
+                " was full; null: the page is full, or the last one",
+            },
+        }
+    )
+
+
+def _after(numbers: int) -> tuple[str, str, Json]:
+    """The cursor of a view whose key has so many numbers."""
+    return (
+        "after",
+        "What the page before gave. A page may be short, or empty, and give one: a search that would take"
+        " long answers with what it has.",
+        {"type": "string", "pattern": "^[0-9]{1,9}" + "\\.[0-9]{1,9}" * (numbers - 1) + "(~[0-9]{1,9})?$"},
+    )
+
+
 def document() -> Json:
     """The whole description."""
     views = ("slots", "hosts", "queues", "submitters", "limits")
@@ -80,27 +109,8 @@ def document() -> Json:
         "/jobs": {
             "get": _operation(
                 "Jobs in the queue, a page at a time.",
-                _object(
-                    {
-                        "jobs": {"type": "array", "items": _AD},
-                        "after": {
-                            "type": ["string", "null"],
-                            "description": "the key of the next page; null: there is no more",
-                        },
-                        "looked_at": {**_COUNT, "description": "jobs that the search has looked at"},
-                    }
-                ),
-                query=(
-                    _CONSTRAINT,
-                    _PROJECTION,
-                    _LIMIT,
-                    (
-                        "after",
-                        "The key that the page before gave. A page may be short, or empty, and have one: a"
-                        " search that would take long answers with what it has.",
-                        {"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}$"},
-                    ),
-                ),
+                _page_of("jobs"),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(2)),
             ),
             "post": _operation(
                 "Submit jobs as one cluster: all of them, or none.",
@@ -159,14 +169,16 @@ def document() -> Json:
         },
         "/history": {
             "get": _operation(
-                "The jobs that left the queue last.",
-                _list_of("jobs", _AD),
-                query=(_CONSTRAINT, _PROJECTION, _LIMIT),
+                "The jobs that left the queue, the last first, a page at a time.",
+                _page_of("jobs"),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(3)),
             )
         },
         "/runs": {
             "get": _operation(
-                "Runs of jobs, the last first.", _list_of("runs", _AD), query=(_CONSTRAINT, _LIMIT)
+                "Runs of jobs, the last first, a page at a time.",
+                _page_of("runs"),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(1)),
             )
         },
         "/events": {

@@ -94,7 +94,8 @@ class Pages:
         constraint = constraint_of(request)
         found = await self._workers.ask(
             request.state.person,
-            questions.jobs,
+            questions.page,
+            of="jobs",
             constraint=constraint,
             after=request.query_params.get("after"),
             limit=PAGE,
@@ -106,7 +107,7 @@ class Pages:
             constraint=constraint,
             given={"owner": "", "state": "", "constraint": "", "after": "", **request.query_params},
             states=STATES,
-            more=_more(request, found.after) if found.after else None,
+            more=_more(request, found.after),
         )
 
     async def job(self, request: Request) -> Response:
@@ -146,17 +147,22 @@ class Pages:
         return self.render(request, "output.html", job=job, output=answer)
 
     async def history(self, request: Request) -> Response:
-        """The jobs that left the queue last."""
+        """The jobs that left the queue, the last first."""
         constraint = constraint_of(request)
-        ads = await self._workers.ask(
-            request.state.person, questions.history, constraint=constraint, limit=PAGE
+        found = await self._workers.ask(
+            request.state.person,
+            questions.page,
+            of="history",
+            constraint=constraint,
+            after=request.query_params.get("after"),
+            limit=PAGE,
         )
         return self.render(
             request,
             "history.html",
-            ads=ads,
-            constraint=constraint,
-            given={"owner": "", "state": "", "constraint": "", "after": "", **request.query_params},
+            found=found,
+            given={"owner": "", "constraint": "", "after": "", **request.query_params},
+            more=_more(request, found.after),
         )
 
     async def slots(self, request: Request) -> Response:
@@ -274,7 +280,9 @@ async def form_of(request: Request) -> dict[str, list[str]]:
         raise Problem(400, "bad request", f"the form can't be read: {error}") from None
 
 
-def _more(request: Request, after: str) -> str:
+def _more(request: Request, after: str | None) -> str | None:
     """The link to the next page."""
+    if after is None:
+        return None
     given = {name: value for name, value in request.query_params.items() if name != "after"}
-    return "/jobs?" + urlencode({**given, "after": after})
+    return f"{request.url.path}?" + urlencode({**given, "after": after})

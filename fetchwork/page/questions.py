@@ -10,7 +10,7 @@ from fetchwork.db import calls
 from fetchwork.explain.job import analyze
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
-from fetchwork.page.search import Found, search
+from fetchwork.page.search import Page, search
 from fetchwork.queue import changing, output, submission, summaries
 from fetchwork.queue.ask import Memory, collected
 from fetchwork.queue.query import summary
@@ -19,6 +19,7 @@ from fetchwork.queue.reading import ads
 from fetchwork.queue.selecting import id_of
 from fetchwork.queue.views import HISTORY, HOSTS, JOBS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
+LONG = {"jobs": JOBS, "history": HISTORY, "runs": RUNS}
 VIEWS = {"slots": SLOTS, "hosts": HOSTS, "queues": QUEUES, "submitters": SUBMITTERS, "limits": LIMITS}
 ACTIONS = {
     "hold": JobAction.Hold,
@@ -43,11 +44,17 @@ def overview(session: ActingSession) -> Json:
     }
 
 
-def jobs(
-    session: ActingSession, *, constraint: str, after: str | None, limit: int, projection: Sequence[str] = ()
-) -> Found:
-    """A page of the jobs that a constraint selects."""
-    return search(session, constraint, after=after, limit=limit, projection=projection)
+def page(
+    session: ActingSession,
+    *,
+    of: str,
+    constraint: str,
+    after: str | None,
+    limit: int,
+    projection: Sequence[str] = (),
+) -> Page:
+    """A page of a long view that a constraint selects: jobs, history, runs."""
+    return search(session, LONG[of], constraint, after=after, limit=limit, projection=projection)
 
 
 def count(session: ActingSession, *, constraint: str) -> Json:
@@ -91,19 +98,6 @@ def why(session: ActingSession, *, job: str) -> Json:
 def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Json]:
     """The ads of a short view: slots, hosts, queues, submitters, limits."""
     return _all(session, VIEWS[of], constraint)
-
-
-def history(
-    session: ActingSession, *, constraint: str, limit: int, projection: Sequence[str] = ()
-) -> list[Json]:
-    """The jobs that left the queue last."""
-    stream = ads(HISTORY, constraint, Memory(), projection=projection, limit=limit)
-    return session.run(collected(stream))
-
-
-def runs(session: ActingSession, *, constraint: str, limit: int) -> list[Json]:
-    """Runs, by constraint."""
-    return session.run(collected(ads(RUNS, constraint, Memory(), limit=limit)))
 
 
 def totals(session: ActingSession, *, by: summaries.TotalsBy | None) -> list[Json]:

@@ -1,112 +1,121 @@
-"""Jobs that a constraint selects, a page at a time, and never for long.
+"""Ads of a long view that a constraint selects, a page at a time, and never for long.
 
-What SQL decides of a constraint is an index or a scan in the database; the rest is evaluated on the ads that
-are left, which takes seconds for a million. So a search stops after ``BUDGET_S``, says how many ads it has
-looked at, and gives the key at which the next one goes on.
+What an index answers comes at once. Everything else is looked at in the view's order, which takes seconds for
+millions; so a search stops after ``BUDGET_S``, says how much it has looked at, and gives the cursor at which
+the next one goes on.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from fetchwork.classad.constraint import Constraint, joined
-from fetchwork.classad.jsonform import from_json
-from fetchwork.db import calls
-from fetchwork.queue.ask import Ask, Memory, Steps, collected
-from fetchwork.queue.reading import ads
-from fetchwork.queue.selecting import MAX_ID, compiled
+from fetchwork.queue.ask import Ask, Found, Memory, Steps
+from fetchwork.queue.reading import stretches
 from fetchwork.queue.session import Session
-from fetchwork.queue.views import JOBS, Json
+from fetchwork.queue.views import Json, Key, View
 
 #: seconds after which a search says how far it has come
-BUDGET_S = 1.0
-#: jobs of the queue between two looks at the clock
-STRIDE = 2000
+BUDGET_S = 0.7
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
-Key = tuple[int, int]
+_ROWS = """
+SELECT coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0)::bigint AS number
+FROM unnest(%s::text[]) AS t (name)
+CROSS JOIN LATERAL pg_partition_tree(t.name::regclass) AS p
+JOIN pg_class AS c ON c.oid = p.relid
+WHERE p.isleaf
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A page of a search. ``after`` is the key of its end, None where there is no more."""
+class Page:
+    """A page of a search."""
 
-    jobs: list[Json]
+    ads: list[Json]
+    #: where the next page begins, None where there is no more
     after: str | None
+    #: rows that the search has looked at, those of the pages before included
     looked_at: int
-    #: more may be found, the time was over before the page was full
+    #: about how many there are, None where nothing is left to look at
+    about: int | None
+    #: more may be found: the time was over before the page was full
     unfinished: bool
 
 
 def search(
     session: Session,
+    view: View,
     constraint: str,
     *,
     after: str | None = None,
     limit: int = 50,
     projection: Sequence[str] = (),
-) -> Found:
-    """The next jobs behind ``after`` ('42.0'); raises ValueError for a constraint or a key that is none."""
-    return session.run(_search(constraint, _key(after), limit, projection))
+) -> Page:
+    """The next ads behind ``after``; raises ValueError for a constraint or a cursor that is none."""
+    key, looked_at = _read(view, after)
+    return session.run(_search(view, constraint, key, looked_at, limit, projection))
 
 
-def _key(after: str | None) -> Key:
-    if not after:
-        return -1, -1
-    cluster, _, proc = after.partition(".")
-    if not (cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit()):
-        raise ValueError(f"after is '{after}'; allowed: the key of a page, such as '42.0'")
-    return int(cluster), int(proc)
-
-
-def _search(constraint: str, key: Key, limit: int, projection: Sequence[str]) -> Steps[Found]:
-    memory = Memory()
-    selection = yield from compiled(JOBS, constraint, memory)
-    if selection.exact:
-        # one more than wanted says whether there is more
-        behind = f"(ClusterId > {key[0]} || (ClusterId == {key[0]} && ProcId > {key[1]}))"
-        from_here = dataclasses.replace(JOBS, beginning=key)
-        some = projection and [*projection, "ClusterId", "ProcId"]
-        both = joined([constraint, behind]) if constraint.strip() else behind
-        jobs = yield from collected(ads(from_here, both, memory, projection=some, limit=limit + 1))
-        more = len(jobs) > limit
-        return Found(jobs[:limit], _key_of(jobs[limit - 1]) if more else None, len(jobs[:limit]), False)
-    return (yield from _looked_through(selection, key, limit, projection))
-
-
-def _looked_through(selection: Constraint, key: Key, limit: int, projection: Sequence[str]) -> Steps[Found]:
-    """Evaluate the constraint on one stretch of the queue after the other."""
+def _search(
+    view: View, constraint: str, key: Key | None, before: int, limit: int, projection: Sequence[str]
+) -> Steps[Page]:
     deadline = time.monotonic() + BUDGET_S
-    wanted = {name.lower() for name in [*projection, "ClusterId", "ProcId"]} if projection else set()
-    found: list[Json] = []
-    looked_at = 0
+    ads: list[Json] = []
+    keys: list[Key] = []
+    # one more than wanted says whether there is more
+    stream = stretches(view, constraint, Memory(), projection=projection, after=key, wanted=limit + 1)
+    reply: object = None
     while True:
-        edge = yield calls.job_edge(cluster=key[0], proc=key[1], n=STRIDE)
-        until = (MAX_ID, MAX_ID) if edge is None else dataclasses.astuple(edge)
-        page = f"""
-            SELECT {JOBS.all_columns}
-            FROM {JOBS.source}
-            WHERE {selection.sql}
-                AND (clusterid, procid) > (%s, %s) AND (clusterid, procid) <= (%s, %s)
-            ORDER BY clusterid, procid
-        """  # noqa: S608 - a compiled constraint
-        rows = yield Ask(page, [*selection.params, *key, *until])
-        for row in rows:
-            ad = JOBS.ad(row)
-            looked_at += 1
-            if not selection.accepts(from_json(ad)):
-                continue
-            if len(found) == limit:
-                return Found(found, _key_of(found[-1]), looked_at, False)
-            found.append({name: ad[name] for name in ad if name.lower() in wanted} if wanted else ad)
-        if edge is None:
-            return Found(found, None, looked_at, False)
-        key = until
+        try:
+            step = stream.send(reply)
+        except StopIteration:
+            return Page(ads, None, before, None, False)
+        if not isinstance(step, Found):
+            reply = yield step
+            continue
+        reply = None
+        (stretch,) = step.items
+        ads += stretch.ads
+        keys += stretch.keys
+        looked_at = before + stretch.looked_at
+        if len(ads) > limit:
+            stream.close()
+            return Page(ads[:limit], _written(keys[limit - 1], looked_at), looked_at, None, False)
+        if stretch.until is None:
+            return Page(ads, None, looked_at, None, False)
         if time.monotonic() > deadline:
-            return Found(found, f"{key[0]}.{key[1]}", looked_at, True)
+            stream.close()
+            (row,) = yield Ask(_ROWS, [list(view.tables)])
+            about = max(row["number"], looked_at)
+            return Page(ads, _written(stretch.until, looked_at), looked_at, about, True)
 
 
-def _key_of(ad: Json) -> str:
-    return f"{ad['ClusterId']}.{ad['ProcId']}"
+# -- cursors: the key's numbers, a time in microseconds, and behind a "~" how much was looked at
+
+
+def _written(key: Key, looked_at: int) -> str:
+    numbers = [(part - _EPOCH) // _MICROSECOND if isinstance(part, datetime) else part for part in key]
+    return ".".join(map(str, numbers)) + f"~{looked_at}"
+
+
+def _read(view: View, after: str | None) -> tuple[Key | None, int]:
+    if not after:
+        return None, 0
+    words, _, looked_at = after.partition("~")
+    numbers = [*words.split("."), looked_at or "0"]
+    if len(numbers) != len(view.order) + 1 or not all(map(_is_number, numbers)):
+        raise ValueError(f"after is '{after[:100]}'; allowed: what the page before gave")
+    *key, seen = map(int, numbers)
+    # only history's key begins with a time
+    if len(key) == 3:
+        return (_EPOCH + key[0] * _MICROSECOND, *key[1:]), seen
+    return tuple(key), seen
+
+
+def _is_number(text: str) -> bool:
+    # what PostgreSQL and Python's times can hold
+    return text.isascii() and text.isdigit() and len(text) <= 16

@@ -34,6 +34,8 @@ class View:
     edge: Callable[[Key, int], Call[Record | None]] | None = None
     beginning: Key = ()
     descending: bool = False
+    #: the tables that a long view's rows are those of
+    tables: Sequence[str] = ()
     #: the columns of what the ad holds beside these; what a later one has counts
     layers: Sequence[str] = ("ad",)
 
@@ -161,6 +163,7 @@ JOBS = View(
     expressions={**_DERIVED, "ServerTime": "extract(epoch FROM now())::bigint"},
     edge=lambda key, n: calls.job_edge(cluster=key[0], proc=key[1], n=n),
     beginning=(-1, -1),
+    tables=("fetchwork.job",),
     layers=_JOB_LAYERS,
 )
 
@@ -185,6 +188,7 @@ HISTORY = View(
     },
     edge=lambda key, n: calls.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
     beginning=("infinity", 2**31 - 1, 2**31 - 1),
+    tables=("fetchwork.job_history",),
     descending=True,
     layers=_JOB_LAYERS,
 )
@@ -223,6 +227,7 @@ RUNS = View(
     },
     edge=lambda key, n: calls.run_edge(before=key[0], n=n),
     beginning=(2**63 - 1,),
+    tables=("fetchwork.run", "fetchwork.run_history"),
     descending=True,
     # as HTCondor's epochs do, a run tells what its job is
     layers=("job_ad", "ad"),

@@ -175,7 +175,7 @@ def test_a_job_s_page_has_its_life(page: TestClient, busy: DirectQueue) -> None:
         ("/jobs/7", 400, "is not a job"),
         ("/jobs?constraint=Owner+%3D%3D", 400, ""),
         ("/jobs?state=lost", 400, "allowed: idle, running, removed, held, suspended"),
-        ("/jobs?after=x", 400, "allowed: the key of a page"),
+        ("/jobs?after=x", 400, "allowed: what the page before gave"),
         ("/jobs?constraint=%00", 400, ""),
         ("/nowhere", 404, "GET /nowhere"),
     ],

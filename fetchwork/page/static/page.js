@@ -19,16 +19,29 @@ async function load(place) {
   }
 }
 
-// a search that goes on until it has found something
+// a search goes on until its page is full, or somebody stops it; what it finds is shown as it comes
+const FULL = 50;
+let stopped = false;
+
+function stopButton(place) {
+  const stop = document.createElement("button");
+  stop.type = "button";
+  stop.textContent = "Stop";
+  stop.addEventListener("click", () => { stopped = true; stop.remove(); });
+  place.append(" ", stop);
+}
+
 async function goOn() {
   const place = document.querySelector("[data-continue]");
-  if (!place) return;
+  if (!place || stopped) return;
+  if (document.querySelectorAll("[data-live] tbody tr").length >= FULL) return;
+  stopButton(place);
   try {
     const next = (await fetched(place.dataset.continue)).querySelector("[data-live]");
-    const more = next.querySelector("table tbody");
+    if (stopped) return;
     const table = document.querySelector("[data-live] table tbody");
-    if (table && more) {
-      table.append(...more.children);
+    if (table) {
+      table.append(...(next.querySelector("table tbody")?.children ?? []));
       const further = next.querySelector("[data-continue], p > a[rel=next]");
       place.replaceWith(...(further ? [further.closest("p")] : []));
     } else {
@@ -37,6 +50,7 @@ async function goOn() {
     goOn();
   } catch {
     // the link goes on
+    place.querySelector("button")?.remove();
   }
 }
 
