@@ -164,25 +164,39 @@ class Children:
 
     def supervisor(self, account: Account) -> socket.socket:
         """The connection to a new supervisor for one job of an account (``supervisor``)."""
-        return self._forked(account, " job")
+        return self._forked(account, "job")
+
+    def command(self, account: Account, connection: socket.socket) -> socket.socket:
+        """Have a new child run the command that comes over ``connection`` (``command``).
+
+        Returns a socket that ends when the child does.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._send(account, f"command {account.name}", connection, theirs)
+        ours.setblocking(False)
+        return ours
 
     def _fork(self, account: Account) -> _Child:
         return _Child(self._forked(account))
 
-    def _forked(self, account: Account, what: str = "") -> socket.socket:
+    def _forked(self, account: Account, what: str = "request") -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._send(account, what, theirs)
+        ours.setblocking(False)
+        return ours
+
+    def _send(self, account: Account, what: str, *sockets: socket.socket) -> None:
+        """Have the zygote fork a child of the account that gets the sockets."""
         if self._zygote is None or self._zygote.poll() is not None:
             if self._control is not None:
                 self._control.close()
             self.start()
         assert self._control is not None
-        ours, theirs = socket.socketpair()
-        groups = ",".join(map(str, account.groups))
-        with theirs:
-            socket.send_fds(
-                self._control, [f"{account.uid} {account.gid} {groups}{what}".encode()], [theirs.fileno()]
-            )
-        ours.setblocking(False)
-        return ours
+        groups = ",".join(map(str, account.groups)) or "-"
+        message = f"{account.uid} {account.gid} {groups} for {what}".encode()
+        socket.send_fds(self._control, [message], [one.fileno() for one in sockets])
 
 
 def _kept() -> dict[str, str]:

@@ -21,6 +21,7 @@ from fetchwork import __version__
 from fetchwork.accesspoint.answers import ActingSession, Answers, frames
 from fetchwork.accesspoint.budgets import MAX_WAITING_EACH
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
+from fetchwork.accesspoint.commanding import Commands
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler import SchedulerJobs
@@ -107,6 +108,7 @@ class AccessPoint:
         )
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
+        self._commands = Commands(settings.socket, self._children, self._commander)
         self._memory = Memory()
         self._accounts: dict[int, tuple[float, Account]] = {}
         self._acting: bool | None = None
@@ -128,6 +130,7 @@ class AccessPoint:
                     f"another access point has its state in '{self.settings.state}'"
                 ) from None
             await self._server.start()
+            self._commands.start()
             event(
                 log,
                 logging.INFO,
@@ -148,6 +151,7 @@ class AccessPoint:
             finally:
                 # while requests are still answered: jobs that end may have some
                 await self._scheduler.stop()
+                await self._commands.stop(PATIENCE_S)
                 await self._server.stop(PATIENCE_S)
                 for one in (*work, stop):
                     one.cancel()
@@ -197,6 +201,13 @@ class AccessPoint:
                 f" allowed: {'its own account' if self._me else f'uid {self.settings.min_uid} and above'}"
             )
         return Asker(account, account.name if await self._acts() else None)
+
+    async def _commander(self, uid: int) -> Account:
+        """As whom a uid's commands are run; raises FetchworkError where it runs them itself."""
+        account = (await self._asker({}, uid)).account
+        if account is None or account.uid != uid:
+            raise InsufficientPrivilege("of root's commands none is run here")
+        return account
 
     async def _account_of(self, uid: int) -> Account:
         kept = self._accounts.get(uid)
@@ -361,6 +372,7 @@ class AccessPoint:
             "database": self._database.problem or "up",
             "connections": self._server.connections,
             "requests": self._server.requests,
+            "commands": self._commands.run,
             "shared": self._answers.shared,
             "log_entries": self._logs.entries,
             "logs_behind": self._logs.owners_behind,

@@ -1,9 +1,10 @@
 """Forks children that have one account's rights: ``python -m fetchwork.accesspoint.zygote FD MIN_UID``.
 
 Where the access point is root's, this is the only part of it that uses root's rights. It understands one
-request, a message on the socket FD, ``UID GID GROUP,GROUP...``, which brings one end of a socket pair: a
-child with these ids serves it (``fetchwork.accesspoint.child``), or, with the word ``job`` behind it,
-supervises a job of the scheduler universe (``supervisor``). It holds nothing of the access point's, neither
+request, a message on the socket FD, ``UID GID GROUP,GROUP... for WHAT``, which brings a socket: a child with
+these ids serves it. ``for request`` is what ``child`` does, ``for job`` to supervise a job of the scheduler
+universe (``supervisor``), and ``for command NAME`` to run a command of the account NAME (``command``), with a
+second socket that the child has open for as long as it lives. It holds nothing of the access point's, neither
 the connection string nor anybody's requests: it is a program with an environment of its own.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -19,7 +21,8 @@ import sys
 import traceback
 from pathlib import Path
 
-from fetchwork.accesspoint import child, supervisor
+from fetchwork.accesspoint import child, command, supervisor
+from fetchwork.condor import commands
 
 _PR_SET_PDEATHSIG = 1
 #: what a child may take
@@ -36,11 +39,15 @@ def main(control: socket.socket, min_uid: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # children may not be able to read what is imported on first use
     child.rehearse()
+    commands.load()
+    # what is there by now no collection of a child's looks at, and so no page is copied for it
+    gc.collect()
+    gc.freeze()
     os.chdir("/")
     os.environ.clear()
     while True:
         try:
-            message, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
+            message, descriptors, _, _ = socket.recv_fds(control, 65536, 2)
         except ConnectionResetError:
             return
         if not message or not descriptors:
@@ -51,9 +58,9 @@ def main(control: socket.socket, min_uid: int) -> None:
             try:
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 control.close()
-                account, job, _ = message.decode().partition(" job")
+                account, _, what = message.decode().partition(" for ")
                 _become(account, min_uid)
-                if job:
+                if what == "job":
                     # it outlives its access point for as long as it takes to end the job
                     libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
                     supervisor.supervise(socket.socket(fileno=descriptors[0]))
@@ -64,13 +71,23 @@ def main(control: socket.socket, min_uid: int) -> None:
                 if os.getppid() == zygote:
                     # the access point may have gone meanwhile
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        child.serve(socket.socket(fileno=descriptors[0]))
+                        _serve(descriptors[0], what)
                 status = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(status)
-        os.close(descriptors[0])
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _serve(descriptor: int, what: str) -> None:
+    link = socket.socket(fileno=descriptor)
+    name, _, user = what.partition(" ")
+    if name == "command":
+        command.serve(link, user)
+    else:
+        child.serve(link)
 
 
 def _become(message: str, min_uid: int) -> None:
@@ -80,7 +97,7 @@ def _become(message: str, min_uid: int) -> None:
         uid, gid, groups = message.split()
         if int(uid) < max(1, min_uid) or int(gid) < 0:
             raise PermissionError(f"uid {uid} is not served; allowed: {max(1, min_uid)} and above")
-        os.setgroups([int(group) for group in groups.split(",")])
+        os.setgroups([int(group) for group in groups.split(",") if group != "-"])
         os.setresgid(int(gid), int(gid), int(gid))
         os.setresuid(int(uid), int(uid), int(uid))
     for default in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):

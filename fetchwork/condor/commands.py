@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+import fetchwork.condor
+import fetchwork.queue
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
@@ -35,6 +37,18 @@ COMMANDS = {
     "condor_version": "condorversion",
     "condor_config_val": "configval",
 }
+
+
+def load() -> None:
+    """Import what commands import on first use: for a process whose children run them, with fewer rights."""
+    # a command that runs alone has no use for it
+    import pkgutil
+
+    for package in (fetchwork.condor, fetchwork.queue):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    for name in ("_strptime", "platform", "pwd"):
+        importlib.import_module(name)
 
 
 def run(invocation: Invocation) -> int:

@@ -1,4 +1,10 @@
-"""The directory that a site puts in front of PATH: one executable, under each name of HTCondor's commands."""
+"""The directory that a site puts in front of PATH: one executable, under each name of HTCondor's commands.
+
+DIR/condor_q ... -> condor-command
+DIR/condor-command       has the access point run the command: a program in C (``client/command.c``);
+without a C compiler the same as the next
+DIR/condor-command.py    runs the command in Python
+"""
 
 from __future__ import annotations
 
@@ -7,19 +13,22 @@ import os
 import sys
 from pathlib import Path
 
+from fetchwork import __version__, compiler
 from fetchwork.condor.commands import COMMANDS
 from fetchwork.errors import FetchworkError
+
+NAME = "condor-command"
+SOURCE = Path(__file__).resolve().parents[1] / "client/command.c"
 
 #: -I keeps PYTHONPATH and the user's packages out, and -S the search for packages, which takes time
 _EXECUTABLE = """\
 #!{python} -IS
+# fetchwork {version}, {build}
 import sys
 sys.path[0:0] = {path!r}
 from fetchwork.condor.process import main
 main()
 """
-
-_NAME = "condor-command"
 
 
 def made() -> Path:
@@ -45,21 +54,40 @@ def _candidates() -> list[Path]:
 
 
 def _make(directory: Path) -> None:
-    wanted = _EXECUTABLE.format(python=sys.executable, path=packages())
-    executable = directory / _NAME
+    # a compiler that fails is not asked again before there is another source to compile
+    build = compiler.build_of_source(SOURCE) if compiler.has_compiler() else "without a compiler"
+    wanted = _EXECUTABLE.format(python=sys.executable, version=__version__, build=build, path=packages())
+    script, executable = directory / f"{NAME}.py", directory / NAME
     with contextlib.suppress(FileNotFoundError):
-        if executable.read_text() == wanted and all((directory / name).is_symlink() for name in COMMANDS):
+        if (
+            script.read_text() == wanted
+            and executable.exists()
+            and all((directory / name).is_symlink() for name in COMMANDS)
+        ):
             return
     directory.mkdir(parents=True, exist_ok=True)
     # whoever runs one at this moment finds the old or the new one
-    partial = directory / f".{_NAME}.{os.getpid()}"
-    partial.write_text(wanted)
+    partial = directory / f".{NAME}.{os.getpid()}"
+    try:
+        compile_command(partial)
+    except FetchworkError:
+        partial.write_text(wanted)
     partial.chmod(0o755)
     partial.replace(executable)
     for name in COMMANDS:
         link = directory / f".{name}.{os.getpid()}"
-        link.symlink_to(_NAME)
+        link.symlink_to(NAME)
         link.replace(directory / name)
+    # the last, because it says that all of it is there
+    partial.write_text(wanted)
+    partial.chmod(0o755)
+    partial.replace(script)
+
+
+def compile_command(target: Path, options: tuple[str, ...] | None = None) -> None:
+    """Compile the commands' program into ``target``; raises FetchworkError."""
+    without = "there is no C compiler '{}': apt install gcc libc6-dev"
+    compiler.compile_program(SOURCE, target, {"VERSION": __version__}, without=without, options=options)
 
 
 def packages() -> list[str]:

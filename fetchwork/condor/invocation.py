@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fetchwork.queue.remote import AnySession
+
+#: by which the compiled command names a submission that may have been made already
+KEY_VARIABLE = "FETCHWORK_SUBMISSION_KEY"
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Invocation:
     directory: str | Path = field(default_factory=os.getcwd)
     #: the account that asks
     user: str = ""
+    #: by which its submission is known, if somebody gave it a name
+    key: str | None = None
     #: columns of the terminal; -1: the output goes elsewhere
     columns: int = -1
     _session: AnySession | None = field(default=None, init=False)
@@ -80,14 +84,17 @@ class Invocation:
             self._session.close()
 
 
-def of_process(argv: Sequence[str], connect: Callable[[], AnySession]) -> Invocation:
-    """The invocation that this process is."""
-    import pwd
-
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
+def of_process(
+    argv: Sequence[str],
+    connect: Callable[[], AnySession],
+    *,
+    user: str | None = None,
+    key: str | None = None,
+    stream: type[io.FileIO] = io.FileIO,
+) -> Invocation:
+    """The invocation that this process is; ``stream`` is what its standard streams are at the bottom."""
+    if user is None:
+        user = _user()
     columns = -1
     if os.isatty(1):
         try:
@@ -96,10 +103,20 @@ def of_process(argv: Sequence[str], connect: Callable[[], AnySession]) -> Invoca
             columns = 80
     return Invocation(
         argv,
-        sys.stdin.buffer,
-        io.BufferedWriter(io.FileIO(1, "wb", closefd=False), 65536),
-        io.BufferedWriter(io.FileIO(2, "wb", closefd=False)),
+        io.BufferedReader(stream(0, "rb", closefd=False)),
+        io.BufferedWriter(stream(1, "wb", closefd=False), 65536),
+        io.BufferedWriter(stream(2, "wb", closefd=False)),
         connect,
         user=user,
+        key=key,
         columns=columns,
     )
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

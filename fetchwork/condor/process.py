@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from fetchwork.condor.invocation import Invocation
     from fetchwork.queue.remote import AnySession
 
 
-def _connect() -> AnySession:
+def connect() -> AnySession:
+    """The session that the environment asks for."""
     from fetchwork.queue.remote import opened
 
     return opened(None)
@@ -20,9 +23,22 @@ def main() -> NoReturn:
     """Run the command that this process was started as, and end."""
     from fetchwork.condor import commands, invocation
 
-    run = invocation.of_process([os.path.basename(sys.argv[0]), *sys.argv[1:]], _connect)  # noqa: PTH119
+    if sys.argv[0].endswith(".py"):
+        # the compiled program left it to this one, and says as what it was called
+        del sys.argv[0]
+    key = os.environ.pop(invocation.KEY_VARIABLE, None)
+    words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]  # noqa: PTH119
+    run = invocation.of_process(words, connect, key=key)
+    status = finish(run, commands.run)
+    run.close()
+    # Python's own way out looks through all modules, which costs a short command more than its work
+    os._exit(status)
+
+
+def finish(run: Invocation, command: Callable[[Invocation], int]) -> int:
+    """Run a command and write what it has left to write; its exit status."""
     try:
-        status = commands.run(run)
+        status = command(run)
     except KeyboardInterrupt:
         status = 130
     for stream in (run.stdout, run.stderr):
@@ -33,6 +49,4 @@ def main() -> NoReturn:
             pass
         except OSError:
             status = status or 1
-    run.close()
-    # Python's own way out looks through all modules, which costs a short command more than its work
-    os._exit(status)
+    return status

@@ -119,16 +119,16 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     if options.queue is not None:
         text = f"{text}\nqueue {options.queue}\n"
     # an access point knows who asks
-    made = session.submit(text, owner=run.user if isinstance(session, Session) else None)
+    made = session.submit(text, owner=run.user if isinstance(session, Session) else None, key=run.key)
     _say_submitted(run, options, made.cluster(), made.num_procs())
 
 
 def _key(run: Invocation, options: _Options) -> str | None:
-    """By which a submission of DAGMan's is known, so that the same try of a node is not submitted twice."""
+    """By which a submission is known: one of DAGMan's by node and try, so that these are not made twice."""
     dag = run.environment.get(dagrun.VARIABLE)
     macros = dict(macro.split(" = ", 1) for macro in options.macros)
     if dag is None or "JOB" not in macros or "RETRY" not in macros:
-        return None
+        return run.key
     return dagrun.key(dag, macros["JOB"], macros["RETRY"])
 
 

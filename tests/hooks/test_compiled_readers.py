@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.deploy.compiled import OPTIONS
+from fetchwork.compiler import OPTIONS
 from fetchwork.errors import ProtocolError
 from fetchwork.hook.jobcheck import find_problem
 from fetchwork.hook.wire import Reply, ReplyReader, encode_reply

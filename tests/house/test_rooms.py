@@ -20,6 +20,7 @@ ROOMS: dict[str, set[str]] = {
     "codes": set(),
     "log": set(),
     "process": set(),
+    "compiler": set(),
     # what hooks run: their imports are paid for at each fetch of each slot
     "sandbox": set(),
     "hook": {"sandbox"},
@@ -37,14 +38,14 @@ ROOMS: dict[str, set[str]] = {
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
     "dag": set(),
-    "condor": {"queue", "explain", "classad", "dag"},
+    "condor": {"queue", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
     "modules": {"queue", "following", "classad", "client"},
     # what a submit host runs
     "accesspoint": {
         *("queue", "client", "db", "dag", "process", "agent.listening", "agent.peer"),
-        # what a job's policy makes of its end; where HTCondor's commands are, for DAGs
-        *("matchmaker.policy", "condor.directory"),
+        # what a job's policy makes of its end; HTCondor's commands, which its children run
+        *("matchmaker.policy", "condor"),
     },
     # what an execute host runs
     "handlers": {
@@ -63,7 +64,7 @@ ROOMS: dict[str, set[str]] = {
         "sandbox",
     },
     # what puts it there and looks after it
-    "deploy": {"config", "classad", "hook"},
+    "deploy": {"config", "classad", "hook", "compiler"},
     "pool": {"deploy", "config", "db", "process"},
     "doctor": {
         "deploy",
@@ -114,6 +115,7 @@ LEAVES = {
     "errors": set[str](),
     "codes": set[str](),
     "process": {"errors"},
+    "compiler": {"errors"},
     "hook": {"errors", "sandbox"},
     "log": {"errors"},
 }

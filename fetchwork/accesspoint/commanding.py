@@ -1,0 +1,154 @@
+"""The socket on which compiled commands ask to be run by a child (``command``), and how many may at once.
+
+This process reads nothing of what comes: it looks up who connected, and hands the connection to the zygote.
+The child has the groups of the process that asks, not those that its account may have: it can read no more
+than that process could. A connection that is closed without a word tells the program to go on in Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fetchwork.accesspoint.children import Account, Children
+from fetchwork.agent.listening import listen
+from fetchwork.agent.peer import credentials
+from fetchwork.errors import AccessPointUnavailable, FetchworkError
+
+#: commands that run at once: in all, and of one account
+MOST = 128
+MOST_EACH = 8
+#: those that run and wait
+MAX_CONNECTIONS = 2048
+MAX_CONNECTIONS_EACH = 256
+#: seconds in which one of the account's has to end, so that another waits on
+PATIENCE_S = 2.0
+BACKLOG = 1024
+SUFFIX = ".commands"
+
+_SO_PEERGROUPS = getattr(socket, "SO_PEERGROUPS", 59)
+#: groups of a process whose commands are run: as many as Python asks the kernel for
+MOST_GROUPS = 256
+_GROUP = struct.Struct("I")
+
+log = logging.getLogger(__name__)
+
+
+class _Bound:
+    """So many commands at once; one that waits while none of them ends gets a TimeoutError."""
+
+    def __init__(self, number: int) -> None:
+        self._free = asyncio.Semaphore(number)
+        self._ended_at = 0.0
+
+    async def __aenter__(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._free.acquire()
+                    return
+            except TimeoutError:
+                if time.monotonic() - self._ended_at > PATIENCE_S:
+                    raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended_at = time.monotonic()
+        self._free.release()
+
+
+class _Turns:
+    """One account's: those that run, and how many there are with those that wait."""
+
+    def __init__(self) -> None:
+        self.own = _Bound(MOST_EACH)
+        self.connections = 0
+
+
+class Commands:
+    """Listens beside ``path``; ``account(uid)`` is whom a uid's commands run as, or raises FetchworkError."""
+
+    def __init__(self, path: Path, children: Children, account: Callable[[int], Awaitable[Account]]) -> None:
+        self.path = path.with_name(path.name + SUFFIX)
+        self._children = children
+        self._account = account
+        self._turns: dict[int, _Turns] = {}
+        self._all = _Bound(MOST)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self.run = 0
+
+    def start(self) -> None:
+        """Listen; called when nobody else does. Raises AccessPointUnavailable."""
+        try:
+            listener = listen(self.path, BACKLOG)
+        except OSError as error:
+            raise AccessPointUnavailable(
+                f"cannot listen at '{self.path}': {error.strerror or error}"
+            ) from error
+        self._listening = asyncio.ensure_future(self._listen(listener))
+
+    async def stop(self, patience_s: float) -> None:
+        """Take no more, and let those that run end."""
+        if self._listening is None:
+            return
+        self._listening.cancel()
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=patience_s)
+        for task in self._tasks:
+            task.cancel()
+
+    async def _listen(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listener:
+            while True:
+                try:
+                    connection, _ = await loop.sock_accept(listener)
+                except OSError:
+                    # no descriptors left: programs go on in Python, those that wait here for a little longer
+                    log.exception("commands_not_accepted")
+                    await asyncio.sleep(0.5)
+                    continue
+                task = asyncio.ensure_future(self._serve(connection))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        """Have the command of a connection run, and return when it has ended."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(connection)
+            uid = credentials(connection).uid
+            turns = self._turns.setdefault(uid, _Turns())
+            if turns.connections >= MAX_CONNECTIONS_EACH or len(self._tasks) > MAX_CONNECTIONS:
+                return
+            turns.connections += 1
+            try:
+                account = _as_it_is(await self._account(uid), connection)
+                async with turns.own, self._all:
+                    alive = stack.enter_context(self._children.command(account, connection))
+                    # the program is told of the child's end by the end of its connection
+                    connection.close()
+                    self.run += 1
+                    await asyncio.get_running_loop().sock_recv(alive, 1)
+            except (FetchworkError, OSError, TimeoutError):
+                # the program goes on in Python, where it is told why
+                pass
+            finally:
+                turns.connections -= 1
+                if not turns.connections:
+                    self._turns.pop(uid, None)
+
+
+def _as_it_is(account: Account, connection: socket.socket) -> Account:
+    """The account with the groups of the process that connected; raises OSError where they are too many."""
+    found = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, MOST_GROUPS * _GROUP.size)
+    groups = tuple(group for (group,) in _GROUP.iter_unpack(found))
+    return replace(account, gid=credentials(connection).gid, groups=groups)
