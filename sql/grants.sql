@@ -36,6 +36,7 @@ GRANT SELECT ON
     fetchwork.events_kept,
     fetchwork.slots,
     fetchwork.rests,
+    fetchwork.checkpoints,
     fetchwork.hosts,
     fetchwork.unsettled,
     fetchwork.totals,

@@ -262,6 +262,7 @@
 \ir views/events_kept.sql
 \ir views/slots.sql
 \ir views/rests.sql
+\ir views/checkpoints.sql
 \ir views/hosts.sql
 \ir views/unsettled.sql
 \ir views/totals.sql

@@ -95,6 +95,10 @@ class AgentFiles:
         reader = Reader(self._databases[session], key.run_id, key.token)
         return await self._contents.chunk(content, content_id, reader, number, task.left())
 
+    async def saved(self, task: Task, name: str) -> str:
+        """What became of the checkpoint that is parked in the directory ``name``."""
+        return await self.outputs.saved(name, task.caller.uid, task.end - 0.5)
+
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""
         await self.outputs.deliver(name)

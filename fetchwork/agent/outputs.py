@@ -10,12 +10,13 @@ directory goes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
 import random
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ from fetchwork.errors import (
     DatabaseUnavailable,
     FetchworkError,
     ProtocolError,
+    one_line,
 )
 from fetchwork.handlers.context import Caller, Task
 from fetchwork.handlers.keywords import KeywordContext
@@ -37,6 +39,7 @@ from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key
 from fetchwork.handlers.runs import Runs
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
+from fetchwork.sandbox.checkpoint import USE as CHECKPOINT
 from fetchwork.sandbox.failure import of_output
 
 log = logging.getLogger(__name__)
@@ -50,6 +53,8 @@ MOST_KNOWN = 1000
 MOST_KNOWN_EACH = 200
 CALL_S = 30.0
 REPORT_S = 10.0
+#: what another directory has to wait for is looked for again at this interval
+AGAIN_S = 0.1
 #: a delivery that fails over our own fault so often is put aside
 MAX_FAILURES = 20
 
@@ -75,7 +80,12 @@ class Outputs:
         self._trusted = trusted
         self._databases = databases
         self._deliveries: dict[str, asyncio.Task[None]] = {}
-        self._keys: dict[str, tuple[HostSession, int]] = {}
+        #: whose run's it is, and whether that is over with it
+        self._keys: dict[str, tuple[HostSession, int, bool]] = {}
+        #: bytes of each that are delivered
+        self._sent: Counter[str] = Counter()
+        #: why checkpoints could not be saved, the last ones
+        self._refused: OrderedDict[str, str] = OrderedDict()
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._turns: dict[int, asyncio.Semaphore] = {}
         self._known: Counter[int] = Counter()
@@ -88,19 +98,24 @@ class Outputs:
 
     def mark(self) -> None:
         """Mark the runs, as far as they are known by now, whose files are being delivered."""
-        for session, run_id in self._keys.values():
+        for session, run_id, ends in self._keys.values():
             run = self._runs.get(session, run_id)
-            if run is not None and not run.delivering:
+            if run is None:
+                continue
+            if ends:
                 run.delivering = True
+            else:
+                run.saving = True
 
-    async def deliver(self, name: str) -> None:
-        """Begin to deliver one directory."""
-        if name in self._deliveries or len(self._deliveries) >= MOST_KNOWN:
+    async def deliver(self, name: str, *, awaited: bool = False) -> None:
+        """Begin to deliver one directory; ``awaited``: others that are known come after it."""
+        if name in self._deliveries or (len(self._deliveries) >= MOST_KNOWN and not awaited):
             return
         # before anything waits: once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
         try:
-            if self._known[await asyncio.to_thread(self.spool.account, name)] >= MOST_KNOWN_EACH:
+            known = self._known[await asyncio.to_thread(self.spool.account, name)]
+            if known >= MOST_KNOWN_EACH and not awaited:
                 self._deliveries.pop(name)
                 return
             parked = await asyncio.to_thread(self.spool.read, name)
@@ -112,7 +127,7 @@ class Outputs:
             await self._set_aside(name, str(error))
             self._deliveries.pop(name)
             return
-        self._keys[name] = (context.session, key.run_id)
+        self._keys[name] = (context.session, key.run_id, parked.use != CHECKPOINT)
         self._known[parked.uid] += 1
         self.mark()
         self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, context, key))
@@ -133,6 +148,8 @@ class Outputs:
 
     async def _deliver(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
         failures = 0
+        for earlier in parked.after:
+            await self._until_delivered(earlier, parked.uid)
         while True:
             try:
                 turn = self._turns.setdefault(parked.uid, asyncio.Semaphore(AT_ONCE_EACH))
@@ -142,6 +159,7 @@ class Outputs:
             except DatabaseUnavailable:
                 await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
             except (ProtocolError, DatabaseRefused, handlers.context.Denied) as error:
+                self._refuse(parked, str(error))
                 await self._set_aside(parked.name, str(error))
                 break
             except Exception as error:
@@ -152,11 +170,90 @@ class Outputs:
                     break
                 await asyncio.sleep(failures)
         self._known[parked.uid] -= 1
-        run = self._runs.get(*self._keys.pop(parked.name))
-        if run is not None:
-            run.delivering = False
+        session, run_id, ends = of_run = self._keys.pop(parked.name)
+        run = self._runs.get(session, run_id)
+        if run is not None and of_run not in self._keys.values():
+            if ends:
+                run.delivering = False
+            else:
+                run.saving = False
             run.changed.set()
+        del self._sent[parked.name]
         self._deliveries.pop(parked.name, None)
+
+    async def _until_delivered(self, name: str, uid: int) -> None:
+        """Wait until an earlier directory of an account is delivered, or put aside."""
+        while await asyncio.to_thread(self.spool.is_there, name, uid):
+            await self.deliver(name, awaited=True)
+            await asyncio.sleep(AGAIN_S)
+
+    def _refuse(self, parked: Parked, problem: str) -> None:
+        if parked.use == CHECKPOINT:
+            self._refused[parked.name] = problem
+            while len(self._refused) > MOST_KNOWN:
+                self._refused.popitem(last=False)
+
+    async def saved(self, name: str, uid: int, end: float) -> str:
+        """What became of a checkpoint that was parked: "saved", "refused" and why, "saving" and the bytes.
+
+        Waits for news until the monotonic time ``end``.
+        """
+        sent = -1
+        while await asyncio.to_thread(self.spool.is_there, name, uid):
+            await self.deliver(name)
+            sent = self._sent[name]
+            if time.monotonic() + AGAIN_S > end:
+                return f"saving {sent}"
+            await asyncio.sleep(AGAIN_S)
+        if name in self._refused or await asyncio.to_thread(self.spool.was_set_aside, name):
+            return f"refused {one_line(self._refused.get(name, 'it was put aside'), 400)}"
+        return "saved"
+
+    async def _save(
+        self, parked: Parked, context: KeywordContext, key: RunKey, database: AsyncDatabase
+    ) -> None:
+        """Bring a checkpoint into the database, where it takes the place of the one before all at once."""
+        began = time.monotonic()
+        answer = "late"
+        with contextlib.suppress(_Over):
+            try:
+                answer = await self._keep(database, key, parked)
+            except OSError as error:
+                raise ProtocolError(f"reading what was parked: {error.strerror}") from None
+        event(
+            log,
+            logging.INFO if answer == "kept" else logging.WARNING,
+            "checkpoint_saved" if answer == "kept" else "checkpoint_late",
+            run=key.run_id,
+            number=parked.number,
+            files=len(parked.files),
+            bytes=self._sent[parked.name],
+            ms=int((time.monotonic() - began) * 1000),
+        )
+        if answer == "late":
+            self._runs.ended(context.session, key.run_id)
+        await asyncio.to_thread(self.spool.delete, parked.name)
+
+    async def _keep(self, database: AsyncDatabase, key: RunKey, parked: Parked) -> str:
+        """Bring the files into the database, and their list: "kept", or "late" if the run is over."""
+        manifest: list[JsonObject] = []
+        self._sent[parked.name] = 0
+        for one in parked.files:
+            manifest.append(await self._send(database, key, parked, one))
+            self._sent[parked.name] += one.size if one.number is not None else 0
+        kept = await database.run(
+            calls.keep_outputs(
+                run_id=key.run_id,
+                token=key.token,
+                manifest=manifest,
+                spool=parked.use in ("spool", CHECKPOINT),
+                checkpoint=parked.number,
+            ),
+            timeout_s=CALL_S,
+        )
+        if kept == "busy":
+            raise DatabaseUnavailable("the run is being ended")
+        return kept
 
     async def _deliver_once(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
         began = time.monotonic()
@@ -164,22 +261,14 @@ class Outputs:
         task = Task(parked.request, caller, context, self._runs, time.monotonic() + REPORT_S)
         await task.own_run(key)
         database = self._databases[context.session]
+        if parked.use == CHECKPOINT:
+            await self._save(parked, context, key, database)
+            return
         failure = parked.failure
-        size = 0
         try:
             await _note(database, key, "output")
-            manifest: list[JsonObject] = []
             try:
-                for one in parked.files:
-                    manifest.append(await self._send(database, key, parked, one))
-                    size += one.size if one.number is not None else 0
-                kept = await database.run(
-                    calls.keep_outputs(
-                        run_id=key.run_id, token=key.token, manifest=manifest, spool=parked.use == "spool"
-                    ),
-                    timeout_s=CALL_S,
-                )
-                if kept == "late":
+                if parked.use != "nothing" and await self._keep(database, key, parked) == "late":
                     raise _Over
             except DatabaseRefused as error:
                 failure = failure or of_output(str(error), 122)
@@ -190,6 +279,7 @@ class Outputs:
             await asyncio.to_thread(self.spool.delete, parked.name)
             self._runs.ended(context.session, key.run_id)
             return
+        size = self._sent[parked.name]
         await _note(database, key, "output", size, parked.seconds + time.monotonic() - began)
         task = replace(task, end=time.monotonic() + REPORT_S, failure=failure)
         answer = await handlers.handle(task)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.errors import FetchworkError, ProtocolError
+from fetchwork.handlers.runad import DIRECTORY
 from fetchwork.hook.spool import BAD, MODE
 from fetchwork.hook.wire import Request, RequestReader
 from fetchwork.sandbox import names
@@ -28,9 +29,12 @@ from fetchwork.sandbox.parking import MANIFEST, MAX_FILES, MAX_MANIFEST, REPORT
 #: a directory of this age without a manifest has lost its writer
 UNFINISHED_LIFE_S = 3600.0
 _MAX_REPORT = 2 << 20
+#: of how many directories one says that they come before it; these say the same
+MAX_AFTER = 100
 #: of what was moved aside so many directories are kept, the last ones
 KEPT_BAD = 20
-_USES = ("output", "spool")
+#: with what the files may be for
+_REPORTS = {"job_exit": ("output", "spool", "nothing"), "save_checkpoint": ("checkpoint",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,10 @@ class Parked:
     files: tuple[ParkedFile, ...]
     failure: TransferFailure | None
     seconds: float
+    #: of the checkpoint that it is
+    number: int | None = None
+    #: directories that have to be delivered before
+    after: tuple[str, ...] = ()
 
 
 class OutputSpool:
@@ -94,6 +102,16 @@ class OutputSpool:
         """Whose directory it is."""
         return (self.directory / name).lstat().st_uid
 
+    def is_there(self, name: str, uid: int) -> bool:
+        """Whether there is a directory of this account that waits to be delivered."""
+        with contextlib.suppress(OSError):
+            return self.account(name) == uid
+        return False
+
+    def was_set_aside(self, name: str) -> bool:
+        """Whether a directory was moved aside."""
+        return (self.directory / BAD / name).exists()
+
     def read(self, name: str) -> Parked:
         """What is in a directory; raises ProtocolError where that is not as it should be."""
         status = (self.directory / name).lstat()
@@ -102,18 +120,21 @@ class OutputSpool:
         reader = RequestReader(_MAX_REPORT)
         reader.feed(self._read_file(name, REPORT, status.st_uid, _MAX_REPORT))
         request = reader.next_request()
-        if request is None or not reader.empty or request.name != "job_exit":
-            raise ProtocolError("its report is not one whole request of job_exit")
+        if request is None or not reader.empty or request.name not in _REPORTS:
+            raise ProtocolError(f"its report is not one whole request of {' or '.join(_REPORTS)}")
         try:
             manifest = json.loads(self._read_file(name, MANIFEST, status.st_uid, MAX_MANIFEST))
             files = tuple(_files(manifest["files"]))
             use, failure = manifest["use"], _failure(manifest.get("failure"))
             seconds = float(manifest.get("seconds", 0.0))
+            number, after = _number(manifest.get("number")), tuple(map(str, manifest.get("after", ())))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ProtocolError(f"its manifest is not one: {type(error).__name__}") from None
-        if use not in _USES:
+        if use not in _REPORTS[request.name] or (use == "checkpoint" and number is None):
             raise ProtocolError("its manifest names no use")
-        return Parked(name, status.st_uid, request, use, files, failure, seconds)
+        # of those only that came before it: so nothing waits for itself
+        earlier = tuple(one for one in after[-MAX_AFTER:] if DIRECTORY.fullmatch(one) and one < name)
+        return Parked(name, status.st_uid, request, use, files, failure, seconds, number, earlier)
 
     def open(self, parked: Parked, number: int) -> int:
         """A descriptor of one of the files; raises ProtocolError where it is not one, and OSError."""
@@ -184,6 +205,12 @@ def _files(listed: list[dict[str, Any]]) -> Iterator[ParkedFile]:
         yield ParkedFile(
             name, mode, size, number, str(url) if url is not None else None, one.get("directory") is True
         )
+
+
+def _number(told: object) -> int | None:
+    if told is not None and (type(told) is not int or not 0 <= told < 2**31):
+        raise ValueError(told)
+    return told
 
 
 def _failure(told: dict[str, Any] | None) -> TransferFailure | None:

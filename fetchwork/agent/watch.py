@@ -158,7 +158,7 @@ class WatchedRuns(Runs):
         before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
-        if any(self._has_orphan(run) for run in before):
+        if any(run.saving or self._has_orphan(run) for run in before):
             return False
         for run in before:
             if run.state == "accepted":
@@ -240,7 +240,7 @@ class WatchedRuns(Runs):
         alive = []
         for run in self:
             lives = run.state == "running" and run.context.session is session
-            if lives and (run.delivering or self._starter_lives(run) or self._has_orphan(run)):
+            if lives and (run.delivering or run.saving or self._starter_lives(run) or self._has_orphan(run)):
                 alive.append(run.run_id)
         return alive
 
@@ -276,8 +276,8 @@ class WatchedRuns(Runs):
                 await self._replay()
                 if run.ended:
                     return
-                if run.delivering:
-                    # its end is known, and comes after its files
+                if run.delivering or run.saving:
+                    # its end is known, and comes after its files; or its next run wants what it has saved
                     await asyncio.sleep(DELIVERING_S)
                     continue
                 if self._has_orphan(run):

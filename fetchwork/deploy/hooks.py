@@ -4,6 +4,7 @@ A directory serves one keyword and needs nothing outside it: job users must be a
 not be able to enter the environment that fetchwork itself is installed in.
 
     DIR/fetch_work ...    the six executables, started by the interpreter chosen here
+    DIR/checkpointed      what runs jobs that save checkpoints
     DIR/hook.conf         keyword, socket, spool; the settings of direct mode
     DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
 
@@ -26,6 +27,7 @@ from pathlib import Path
 from fetchwork.config import HostConfig
 from fetchwork.deploy.compiled import compile_hook, is_compiled
 from fetchwork.errors import ConfigError, FetchworkError
+from fetchwork.hook.sandboxed import SAVER
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS
 
@@ -45,7 +47,9 @@ MODULES = (
     "hook/direct.py",
     "hook/spool.py",
     "hook/sandboxed.py",
+    "hook/checkpointed.py",
     "sandbox/__init__.py",
+    "sandbox/checkpoint.py",
     "sandbox/failure.py",
     "sandbox/fill.py",
     "sandbox/jsontext.py",
@@ -113,10 +117,10 @@ def install(
         _install_modules(directory, interpreter)
         _replace(directory / "hook.conf", _conf_text(settings), 0o644)
         written = [directory / name for name in HOOKS]
-        for path in written:
+        for path in (*written, directory / SAVER):
             text = (_hooks_source() / path.name).read_text()
             _, _, rest = text.partition("\n")
-            script = path.with_name(f"{path.name}.py") if compiled else path
+            script = path.with_name(f"{path.name}.py") if compiled and path in written else path
             _replace(script, f"#!{interpreter} -IS\n{rest}", 0o755)
         if compiled:
             _install_compiled(directory, compiler_options)

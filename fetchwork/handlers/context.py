@@ -44,7 +44,7 @@ ExitOutcome = Literal[
     "spooled",
 ]
 #: what requests about files came to
-FilesOutcome = Literal["files", "chunk", "filled", "parked"]
+FilesOutcome = Literal["files", "chunk", "filled", "parked", "saving"]
 Outcome = FilesOutcome | ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
 
 
@@ -63,6 +63,9 @@ class HostFiles(Protocol):
 
     async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
         """A chunk of a content that was expected; raises FetchworkError."""
+
+    async def saved(self, task: Task, name: str) -> str:
+        """What became of the checkpoint that is parked in the directory ``name``; waits for news."""
 
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""

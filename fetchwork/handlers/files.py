@@ -14,7 +14,7 @@ from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
-from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key
+from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key
 from fetchwork.hook.wire import Reply
 from fetchwork.sandbox.offered import executable_travels
 
@@ -106,12 +106,23 @@ async def output_plan(task: Task) -> Answer:
     return subject.answer("noted", Reply(b"vacated\n" if row.end_requested is not None else b""))
 
 
+async def save_checkpoint(task: Task) -> Answer:
+    """A job that saves checkpoints asks, before it goes on, whether the one that it has parked is kept."""
+    _, subject, files = await _asked(task)
+    directory = parked(read_starter_ad(task.request.body))
+    if directory is None:
+        raise ClassAdError("the ad names no directory")
+    became = await files.saved(task, directory)
+    return subject.answer("saving", Reply(f"{became}\n".encode()), directory=directory, state=became)
+
+
 FILE_HANDLERS: Mapping[str, Callable[[Task], Awaitable[Answer]]] = {
     "input_plan": input_plan,
     "read_input": read_input,
     "input_done": input_done,
     "input_failed": input_failed,
     "output_plan": output_plan,
+    "save_checkpoint": save_checkpoint,
 }
 
 

@@ -45,7 +45,8 @@ _TRUTHS = {"ExitBySignal"}
 _KEY = ("FetchWorkRunId", "FetchWorkToken")
 _PARKED = "FetchWorkParked"
 _FAILURE = "FetchWorkTransferFailure"
-_DIRECTORY = re.compile(r"[0-9]{20}-[0-9a-f]{32}")
+#: the name of a directory of parked files
+DIRECTORY = re.compile(r"[0-9]{20}-[0-9a-f]{32}")
 
 
 #: attributes that a starter has added to the job ad, and the ends of the job's output, by stream
@@ -129,7 +130,7 @@ def parked(ad: Mapping[str, object]) -> str | None:
     name = ad.get(_PARKED)
     if name is None:
         return None
-    if not isinstance(name, str) or not _DIRECTORY.fullmatch(name):
+    if not isinstance(name, str) or not DIRECTORY.fullmatch(name):
         raise ClassAdError(f"{_PARKED} is not the name of a directory")
     return name
 
@@ -139,7 +140,7 @@ def transfer_failure(ad: Mapping[str, object]) -> TransferFailure | None:
     text = ad.get(_FAILURE)
     if not isinstance(text, str):
         return None
-    found = re.fullmatch(r"(12|33) (-?[0-9]{1,9}) (.+)", text)
+    found = re.fullmatch(r"(6|12|33|36) (-?[0-9]{1,9}) (.+)", text)
     if found is None:
         raise ClassAdError(f"{_FAILURE} is not a hold code, a subcode and a reason")
     return TransferFailure(int(found[1]), int(found[2]), found[3])

@@ -50,6 +50,8 @@ class LiveRun:
     end_asked: bool = False
     #: what it leaves is being delivered: the slot is free for other work
     delivering: bool = False
+    #: checkpoints of it are being delivered: it is not over before
+    saving: bool = False
     #: JOB_EXITs being worked on
     exiting: int = 0
     #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job

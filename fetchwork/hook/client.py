@@ -90,11 +90,12 @@ def main(name: str, home: str) -> None:
 class _Hook:
     def __init__(self, name: str, directories: tuple[str, ...], handover: "Handover | None") -> None:
         self.name = name
+        self.directories = directories
         self.handover = handover
         self.start = handover.start if handover else monotonic()
         self.total_s, self.agent_s = _DEADLINES[name]
         self._set_end()
-        self.conf = _read_conf(directories)
+        self.conf = read_conf(directories)
         for key in (name + "_deadline_s", "deadline_s"):
             if key in self.conf:
                 self._change_deadline(key, self.conf[key])
@@ -194,7 +195,7 @@ class _Hook:
             if reply.code:
                 raise FetchworkError(f"agent: {reply.message or reply.code}")
             if reply.exit == 0:
-                reply = Reply(reply.body + sandboxed.prepare(files, self.body))
+                reply = Reply(reply.body + sandboxed.prepare(files, self.body, self.directories))
                 self.end = monotonic() + self.total_s
             return self._deliver(reply)
         parked = sandboxed.park(files, self.conf, self.body, report, self.start)
@@ -312,7 +313,8 @@ def _set_timer(seconds: float) -> None:
     setitimer(ITIMER_REAL, seconds)
 
 
-def _read_conf(directories: tuple[str, ...]) -> dict[str, str]:
+def read_conf(directories: tuple[str, ...]) -> dict[str, str]:
+    """The settings of ``hook.conf`` in the first of the directories that has one; raises ConfigError."""
     for directory in directories:
         try:
             fd = posix.open(directory + "/hook.conf", posix.O_RDONLY | posix.O_CLOEXEC)

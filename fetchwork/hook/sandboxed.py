@@ -24,12 +24,19 @@ ANSWER_S = 60.0
 QUESTION_S = 5.0
 #: seconds that JOB_EXIT keeps of HTCondor's limit
 RESERVE_S = 4.0
+#: beside the hooks, and run in a job's place where that saves checkpoints
+SAVER = "checkpointed"
 _KEYS = (b"FetchWorkRunId = ", b"FetchWorkToken = ")
 
 
 def has_sandbox(body: bytes) -> bool:
     """Whether the job of an ad has a sandbox."""
     return (b"\n" + body).find(b"\n" + MARK) >= 0
+
+
+def key_lines(body: bytes) -> bytes:
+    """What of a job's ad says which run it is."""
+    return b"".join(line + b"\n" for line in body.split(b"\n") if line.startswith(_KEYS))
 
 
 class Files:
@@ -40,7 +47,7 @@ class Files:
         self._keyword = conf["keyword"]
         self._slot = slot
         # which run it is; the rest of the ad would have to be read at each chunk
-        self._body = b"".join(line + b"\n" for line in body.split(b"\n") if line.startswith(_KEYS))
+        self._body = key_lines(body)
 
     def ask(self, name: str, arg: str, body: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
         """The body of the agent's answer; raises FetchworkError."""
@@ -72,11 +79,13 @@ def _set_timer(seconds: float) -> None:
 # -- PREPARE_JOB
 
 
-def prepare(files: Files, body: bytes) -> bytes:
+def prepare(files: Files, body: bytes, directories: tuple[str, ...]) -> bytes:
     """Fill the sandbox, which is the working directory; the lines that the starter is to read.
 
-    Raises FetchworkError; what the agent was told is that the job is held where it is a TransferFailure.
+    ``directories`` are those where the hooks are. Raises FetchworkError; what the agent was told is that the
+    job is held where it is a TransferFailure.
     """
+    from fetchwork.sandbox import checkpoint
     from fetchwork.sandbox.fill import fill
 
     _set_timer(STALL_S)
@@ -87,13 +96,39 @@ def prepare(files: Files, body: bytes) -> bytes:
         problem = _problem_of(body, filled.changes)
         if problem:
             raise TransferFailure(6, 2, problem)
+        changes = filled.changes
+        if checkpoint.wanted(filled.ad):
+            changes = _before_each_execution(filled.ad, body, changes, directories)
         ask("input_done", f"{filled.size} {filled.seconds:.3f}")
     except TransferFailure as failure:
         ask("input_failed", f"{failure.code} {failure.subcode} {one_line(failure.reason, 800)}")
         raise
     finally:
         files.close()
-    return filled.changes
+    return changes
+
+
+def _before_each_execution(
+    ad: dict[str, object], body: bytes, changes: bytes, directories: tuple[str, ...]
+) -> bytes:
+    """Have the starter run what saves checkpoints, and then becomes the job."""
+    from fetchwork.hook.jobcheck import join, read_literals
+    from fetchwork.sandbox import checkpoint
+
+    program = next(
+        (path for path in (f"{one}/{SAVER}" for one in directories) if posix.access(path, posix.X_OK)), None
+    )
+    if program is None:
+        raise FetchworkError(f"the hooks were installed without '{SAVER}': run fetchwork hooks install")
+    command = read_literals(body + b"\n" + changes, frozenset(("cmd",))).get("cmd") or ""
+    last = ad.get("CheckpointNumber")
+    progress = checkpoint.Progress(
+        join(posix.getcwd(), command),
+        key_lines(body).decode("utf-8", "replace"),
+        last + 1 if isinstance(last, int) else 0,
+    )
+    progress.write(posix.getcwd())
+    return f'Cmd = "{program}"\n'.encode()
 
 
 def _problem_of(body: bytes, changes: bytes) -> str:
@@ -136,6 +171,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
 
     Where there is nothing to be parked, or it can't be, the ad that JOB_EXIT is to report instead.
     """
+    from fetchwork.sandbox.checkpoint import read
     from fetchwork.sandbox.failure import of_output
     from fetchwork.sandbox.leave import Ended, leave
     from fetchwork.sandbox.parking import SUFFIX
@@ -159,6 +195,9 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
             raise of_output("hook.conf names no spool to park files in", 2)
         ended = Ended(evicted=evicted, unwanted=unwanted, status=status)
         directory = conf["spool"] + SUFFIX
+        progress = read(posix.getcwd())
+        if progress is not None and progress.failed is not None and not evicted:
+            raise TransferFailure(*progress.failed)
         return leave(posix.getcwd(), directory, ended, encode_request(report), end) or body
     except TransferFailure as exc:
         failure = exc

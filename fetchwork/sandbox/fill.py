@@ -29,9 +29,10 @@ _MB = 1 << 20
 
 
 class Filled:
-    """What came: the lines to be printed for the starter, bytes and seconds."""
+    """What came: the lines to be printed for the starter, bytes and seconds; what the ad says of files."""
 
-    def __init__(self, changes: bytes, size: int, seconds: float) -> None:
+    def __init__(self, ad: dict[str, object], changes: bytes, size: int, seconds: float) -> None:
+        self.ad = ad
         self.changes = changes
         self.size = size
         self.seconds = seconds
@@ -50,13 +51,16 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
         "ad": plan["ad"],
         "plugins": plan["plugins"],
         "plugin_limit_s": plan["plugin_limit_s"],
-        "before": outputs.catalogue(sandbox),
+        # what an earlier run saved is to be saved again
+        "before": {
+            name: value for name, value in outputs.catalogue(sandbox).items() if name not in work.saved
+        },
     }
     _write_notes(sandbox, notes)
     changes = ""
     if plan["executable"]:
         changes = f'Cmd = "{sandbox}/{names.EXECUTABLE}"\n'
-    return Filled(changes.encode(), work.size, time.monotonic() - began)
+    return Filled(plan["ad"], changes.encode(), work.size, time.monotonic() - began)
 
 
 class _Filling:
@@ -70,6 +74,7 @@ class _Filling:
         self._files: list[dict[str, object]] = plan["files"]  # type: ignore[assignment]
         self._plugins: Mapping[str, list[object]] = plan["plugins"]  # type: ignore[assignment]
         self._plugin_limit_s = float(plan["plugin_limit_s"])  # type: ignore[arg-type]
+        self.saved = {str(one["name"]) for one in self._files if one["direction"] == "spool"}
         self.size = 0
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from fetchwork.sandbox import names, outputs
+from fetchwork.sandbox import checkpoint, names, outputs
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
 from fetchwork.sandbox.jsontext import from_json
 from fetchwork.sandbox.parking import Parking
@@ -66,9 +66,21 @@ def leave(
     ad = notes["ad"]
     how = outputs.ending(ad, ended.status, evicted=ended.evicted)
     use = None if ended.unwanted else outputs.use_of(ad, how)
+    progress = checkpoint.read(sandbox) if checkpoint.wanted(ad) and not ended.unwanted else None
+    # what it saved last is to be there before its run ends
+    more: dict[str, object] = {"how": how, "after": progress.parked(directory) if progress else []}
+    choice = outputs.Choice(ad, sandbox, notes["before"])
+    is_checkpoint = (
+        progress is not None and how == "evicted" and (progress.saving or checkpoint.is_one(ad, ended.status))
+    )
+    if is_checkpoint and progress is not None:
+        # it ended for one, and nobody comes to save it
+        use = "spool" if choice.choose_checkpoint().failure is None else None
+        more["number"] = progress.number
+    elif use is not None:
+        choice.choose(how)
     if use is None:
-        return None
-    choice = outputs.Choice(ad, sandbox, notes["before"]).choose(how)
+        return _nothing(directory, report, more)
     failure = _failure_of(choice.failure)
     limit = ad.get("MaxTransferOutputMB")
     if use == "output" and type(limit) is int and 0 <= limit * _MB < choice.size:
@@ -81,11 +93,23 @@ def leave(
     failure = failure or _upload(files, notes, sandbox, end - RESERVE_S)
     parking = Parking(directory)
     try:
-        failure = failure or _failure_of(parking.take(files))
-        return parking.finish(report, use, failure, how=how, seconds=round(time.monotonic() - began, 3))
+        lost = parking.take(files)
+        if lost is not None and is_checkpoint:
+            # half of one is of no use, and the one before is whole
+            parking.drop()
+            return _nothing(directory, report, more)
+        failure = failure or _failure_of(lost)
+        return parking.finish(report, use, failure, seconds=round(time.monotonic() - began, 3), **more)
     except BaseException:
         parking.drop()
         raise
+
+
+def _nothing(directory: str, report: bytes, more: Mapping[str, object]) -> str | None:
+    """Park the report by itself, where it has to come after checkpoints that are not delivered yet."""
+    if not more["after"]:
+        return None
+    return Parking(directory).finish(report, "nothing", None, how=more["how"], after=more["after"])
 
 
 def _failure_of(failure: FileFailure | None) -> TransferFailure | None:

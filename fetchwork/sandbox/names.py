@@ -6,13 +6,23 @@ STDERR = "_condor_stderr"
 EXECUTABLE = "condor_exec.exe"
 #: what PREPARE_JOB leaves in the sandbox for JOB_EXIT
 NOTES = ".fetchwork.files"
+#: what a job that saves checkpoints has come to
+PROGRESS = ".fetchwork.checkpoint"
 NULL_FILE = "/dev/null"
 
 #: files of the starter's that never are a job's output (jic_shadow.cpp)
 OF_THE_STARTER = frozenset(
     (
         *(".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".docker_sock"),
-        *(".docker_stdout", ".docker_stderror", ".condor_container_launched", ".chirp.config", NOTES),
+        *(
+            ".docker_stdout",
+            ".docker_stderror",
+            ".condor_container_launched",
+            ".chirp.config",
+            NOTES,
+            PROGRESS,
+        ),
+        f"{PROGRESS}.new",
     )
 )
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     #: how a job's time in the sandbox ended: by its own exit as it should, otherwise, or it was evicted
     Ending = Literal["success", "failure", "evicted"]
-    #: what becomes of the files: brought back, kept for the next start
-    Use = Literal["output", "spool"]
+    #: what becomes of the files: brought back, kept for the next start, the same while the job goes on; there
+    #: are none
+    Use = Literal["output", "spool", "checkpoint", "nothing"]
     #: name, when it was changed (in ns), bytes
     Catalogue = dict[str, tuple[int, int]]
 
@@ -100,6 +101,20 @@ class Choice:
         for stream in self._streams():
             self._add(stream, required=False)
         self._send_to_urls()
+        return self
+
+    def choose_checkpoint(self) -> Choice:
+        """Choose the files of a checkpoint: transfer_checkpoint_files, or else what would be the output."""
+        listed = self._ad.get("TransferCheckpoint")
+        if not isinstance(listed, str):
+            listed = self._ad.get("TransferOutput")
+        if isinstance(listed, str):
+            for name in names.words_of(listed):
+                self._add(name)
+        else:
+            self._add_changed()
+        for stream in self._streams():
+            self._add(stream, required=False)
         return self
 
     @property

@@ -34,9 +34,10 @@ _CHUNK = 1 << 20
 
 
 class Parking:
-    """One directory in the making, below ``directory``."""
+    """One directory in the making, below ``directory``; with ``copy`` the files stay in the sandbox too."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, copy: bool = False) -> None:
+        self._copies = copy
         self.name = f"{time.time_ns():020d}-{os.urandom(16).hex()}"
         self._path = f"{directory}/{self.name}"
         self._files: list[dict[str, object]] = []
@@ -112,6 +113,8 @@ class Parking:
     def _move(self, one: Output, name: str) -> int:
         """Move one file in; copy what has other names, another file system, or is not this account's."""
         target = f"{self._path}/{name}"
+        if self._copies:
+            return self._copy(one.path, target)
         status = os.lstat(one.path)
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid():
             try:

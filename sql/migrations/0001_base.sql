@@ -237,6 +237,9 @@ FROM unnest(ARRAY[
     -- when it starts, and how it ends
     'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
     'KillSigTimeout', 'JobMaxVacateTime', 'WantGracefulRemoval',
+    -- self-checkpointing: the starter starts the job again, what it saved is kept
+    'WantFTOnCheckpoint', 'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal',
+    'SuccessCheckpointExitSignal',
     -- reports about it
     'FetchWorkTailBytes'
 ]) AS a (name);
@@ -260,7 +263,7 @@ FROM unnest(ARRAY[
     'ShouldTransferFiles', 'WhenToTransferOutput', 'TransferExecutable', 'TransferIn', 'TransferOut',
     'TransferErr', 'TransferInput', 'TransferOutput', 'TransferOutputRemaps', 'TransferPlugins',
     'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
-    'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'EC2AccessKeyId',
+    'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'EC2AccessKeyId',
     'EC2SecretAccessKey', 'AWSRegion',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
@@ -281,7 +284,8 @@ FROM unnest(ARRAY[
     'HoldReasonCode', 'HoldReasonSubCode', 'ReleaseReason', 'RemoveReason', 'LastHoldReason',
     'LastHoldReasonCode', 'LastHoldReasonSubCode', 'LastVacateTime', 'VacateReason',
     -- counts
-    'NumCkpts', 'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',
+    'NumCkpts', 'CheckpointNumber', 'LastCkptTime',
+    'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',
     'NumHolds', 'NumHoldsByReason', 'NumJobMatches', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
     -- use
     'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
@@ -323,7 +327,7 @@ FROM (
             ARRAY['ContainerImage', 'DockerImage', 'SingularityImage', 'ContainerServiceNames',
             'DockerNetworkType']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[""]',
-            ARRAY['TransferInputRemaps', 'TransferCheckpoint']),
+            ARRAY['TransferInputRemaps']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[false]',
             ARRAY['ManifestDesired']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[]',
@@ -334,10 +338,10 @@ FROM (
             ARRAY['EraseOutputAndErrorOnRestart']),
         ('fetched work has no shadow to talk to (chirp)', '[false]',
             ARRAY['WantIOProxy']),
-        ('there is no self-checkpoint without a shadow', '[]',
-            ARRAY['CheckpointExitCode', 'CheckpointExitSignal', 'CheckpointExitBySignal',
-            'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal',
-            'CheckpointDestination']),
+        ('checkpoints are kept in the queue', '[]',
+            ARRAY['CheckpointDestination']),
+        ('HTCondor has not looked at it since 8.9.8: use checkpoint_exit_code', '[]',
+            ARRAY['CheckpointExitCode', 'CheckpointExitSignal', 'CheckpointExitBySignal']),
         ('there is no credential to send with fetched work', '[""]',
             ARRAY['X509UserProxy', 'x509userproxysubject', 'OAuthServicesNeeded', 'SendCredential',
             'ScitokensFile']),
@@ -346,7 +350,7 @@ FROM (
             'PostArgs', 'PostEnvironment']),
         ('the starter of fetched work does not do it', '[false]',
             ARRAY['EncryptExecuteDirectory', 'JobStarterDebug', 'SkipIfDataflow', 'WantJobNetworking',
-            'RunAsOwner', 'LoadProfile', 'WantFTOnCheckpoint']),
+            'RunAsOwner', 'LoadProfile']),
         ('the starter of fetched work does not do it', '[""]',
             ARRAY['JobStarterLog', 'RequestedChroot', 'MountUnderScratch', 'OutputDirectory']),
         ('the starter of fetched work does not do it', '[]',
@@ -759,6 +763,7 @@ COMMENT ON TABLE fetchwork.job_file IS 'the files of jobs: inputs, what runs lef
 
 CREATE INDEX job_file_content ON fetchwork.job_file (content_id) WHERE content_id IS NOT NULL;
 CREATE INDEX job_file_output ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'output';
+CREATE INDEX job_file_spool ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'spool';
 
 -- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
 -- what they left: TransferringOutput (6), without a run.

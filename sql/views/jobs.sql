@@ -41,11 +41,11 @@ SELECT
     c.ad || j.ad AS ad,
     -- what all jobs of its cluster have in common
     c.ad AS cluster_ad,
-    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG, and
-    -- which of its files are moved now
+    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG,
+    -- which of its files are moved now, and what it has saved
     CASE
         WHEN j.job_status = 6 THEN j.facts || '{"TransferringOutput": true}'
-        WHEN r.usage IS NULL AND r.transferring IS NULL THEN j.facts
+        WHEN r.usage IS NULL AND r.transferring IS NULL AND r.transfer IS NULL THEN j.facts
         ELSE j.facts || coalesce(fetchwork.memory_use(r.usage), '{}')
             || coalesce(fetchwork.dag_counts(r.usage), '{}')
             || CASE r.transferring
@@ -53,6 +53,10 @@ SELECT
                 WHEN 'output' THEN '{"TransferringOutput": true}'
                 ELSE '{}'
             END
+            || jsonb_strip_nulls(jsonb_build_object(
+                'CheckpointNumber', r.transfer -> 'CheckpointNumber',
+                'LastCkptTime', r.transfer -> 'LastCkptTime'
+            ))
     END AS facts
 FROM fetchwork.job AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id

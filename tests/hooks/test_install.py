@@ -20,6 +20,7 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import Locator, check_socket
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.following.logfiles import default_state
+from fetchwork.hook.sandboxed import SAVER
 from fetchwork.hook.wire import HOOKS
 from tests.conftest import WITHOUT_COMPILER
 
@@ -58,7 +59,7 @@ def test_everything_is_readable_by_all_and_writable_by_its_owner_only(home: Path
         if path.is_symlink():
             continue
         mode = stat.S_IMODE(path.stat().st_mode)
-        executable = path.is_dir() or path.name in HOOKS
+        executable = path.is_dir() or path.name in {*HOOKS, SAVER}
         assert mode == (0o755 if executable else 0o644), path
     assert conf_of(home / "a/b/hooks") == {"keyword": "FW", "socket": "/run/x.sock", "spool": "/var/x"}
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from fetchwork.hook.sandboxed import SAVER
+from fetchwork.hook.wire import HOOKS
 from tests.house.source import PACKAGE, ROOT, tracked
 
 PAGE = (PACKAGE / "STATES.md").read_text(encoding="utf-8")
@@ -94,5 +96,6 @@ def test_each_function_that_changes_a_state_is_on_the_page() -> None:
 
 
 def test_every_hook_is_on_the_page() -> None:
-    hooks = {path.name.upper() for path in tracked() if path.parent == ROOT / "hooks"}
-    assert {row[0] for row in rows("hook")} == hooks
+    executables = {path.name for path in tracked() if path.parent == ROOT / "hooks"}
+    assert executables == {*HOOKS, SAVER}
+    assert {row[0] for row in rows("hook")} == {name.upper() for name in HOOKS}

@@ -283,7 +283,7 @@ def test_jobs_that_ended_count_in_their_own_batch_not_in_that_of_their_cluster(
 def test_a_dry_run_refuses_what_submit_refuses(fetchwork: Run, tmp_path: Path) -> None:
     for line in (
         "universe = docker\ndocker_image = x",
-        "transfer_checkpoint_files = a",
+        "checkpoint_destination = file:///a",
     ):
         (tmp_path / "a.sub").write_text(f"executable = /bin/true\n{line}\nqueue\n")
         told = fetchwork("submit", str(tmp_path / "a.sub"), "-dry-run")

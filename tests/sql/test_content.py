@@ -416,6 +416,65 @@ def test_what_a_run_saved_at_its_eviction_is_for_the_next_one(queue: DirectQueue
     assert contents(queue) == 0
 
 
+def checkpoint(queue: DirectQueue, run: Claimed, number: int, **files: bytes) -> str:
+    """Save files while a run goes on; what keep_outputs says."""
+    for data in files.values():
+        (begun,) = queue.call(
+            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
+        )
+        if not begun["chunks"]:
+            queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=data)
+    manifest = [described(name, data) for name, data in files.items()]
+    kept = queue.of(run, "keep_outputs", manifest=Jsonb(manifest), spool=True, checkpoint=number)
+    return str(kept)
+
+
+def test_a_checkpoint_takes_the_place_of_the_one_before_as_a_whole(queue: DirectQueue) -> None:
+    submit(queue)
+    run = queue.started()
+    assert checkpoint(queue, run, 0, same=b"same", old=b"old") == "kept"
+    for _ in range(2):
+        # the second time as after a crash
+        assert checkpoint(queue, run, 1, same=b"same", new=b"newer") == "kept"
+    assert contents(queue) == 2
+    assert stored_bytes(queue) == 9
+    assert queue.rows("SELECT checkpointnumber, files, bytes FROM fetchwork.checkpoints") == [(1, 2, 9)]
+    assert queue.value("SELECT facts FROM fetchwork.jobs")["CheckpointNumber"] == 1
+    # a starter that is killed, and a host that is lost, say nothing more
+    queue.scalar("starter_gone", run_id=run.run_id, token=run.token)
+    assert checkpoint(queue, run, 2) == "late"
+    run = queue.started()
+    (row,) = queue.call("run_files", run_id=run.run_id, token=run.token)
+    assert row["ad"]["CheckpointNumber"] == 1
+    files = {file["name"]: read(queue, run, file) for file in row["files"]}
+    assert files == {"same": b"same", "new": b"newer"}
+    assert checkpoint(queue, run, 2, third=b"3") == "kept"
+    assert contents(queue) == 1
+    assert queue.finish(run) == "completed"
+    assert queue.value("SELECT facts FROM fetchwork.history")["CheckpointNumber"] == 2
+    assert stored_bytes(queue) == contents(queue) == 0
+
+
+def test_a_checkpoint_does_not_wait_for_who_ends_its_run(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    submit(queue)
+    run = queue.started()
+    assert checkpoint(queue, run, 0, a=b"0") == "kept"
+    other = another(autocommit=False)
+    other.rows("SELECT run_id FROM fetchwork.run WHERE run_id = %s FOR UPDATE", run.run_id)
+    assert checkpoint(queue, run, 1, a=b"11") == "busy"
+    assert plan_sizes(queue) == {"a": 1}
+    other.connection.rollback()
+    assert checkpoint(queue, run, 1, a=b"11") == "kept"
+    assert plan_sizes(queue) == {"a": 2}
+
+
+def plan_sizes(queue: DirectQueue) -> dict[str, int]:
+    """What is kept for the next run: names and sizes."""
+    return dict(queue.rows("SELECT name, size FROM fetchwork.job_file WHERE direction = 'spool'"))
+
+
 def test_outputs_of_a_run_that_did_not_end_by_itself_are_nobody_s(queue: DirectQueue) -> None:
     (job,) = submit(queue)
     lost = queue.started()

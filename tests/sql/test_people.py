@@ -175,7 +175,7 @@ def test_an_edit_of_a_running_job_keeps_the_counts(queue: DirectQueue) -> None:
         ({"Owner": "bob"}, 'attribute "Owner" can\'t be edited; allowed: what a submitter sets'),
         ({"JobStatus": 4}, 'attribute "JobStatus" can\'t be edited'),
         ({"HookKeyword": "x"}, 'attribute "HookKeyword" is set by fetchwork only'),
-        ({"TransferCheckpoint": "x"}, 'attribute "TransferCheckpoint" = "x" can\'t be honoured'),
+        ({"TransferInputRemaps": "x"}, 'attribute "TransferInputRemaps" = "x" can\'t be honoured'),
         ({"TransferInput": "x"}, 'attribute "TransferInput" can\'t be edited'),
         ({"ShouldTransferFiles": "YES"}, 'attribute "ShouldTransferFiles" can\'t be edited'),
         ({"Cmd": None}, 'attribute "Cmd" is null; allowed: a string'),

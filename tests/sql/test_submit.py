@@ -88,9 +88,9 @@ REFUSED = [
     ),
     ({**JOB, "wantdocker": True}, "FWINV", 'attribute "WantDocker" = true can\'t be honoured'),
     (
-        {**JOB, "TransferCheckpoint": "a,b"},
+        {**JOB, "TransferInputRemaps": "a=b"},
         "FWINV",
-        'attribute "TransferCheckpoint" = "a,b" can\'t be honoured: fetchwork transfers files as',
+        'attribute "TransferInputRemaps" = "a=b" can\'t be honoured: fetchwork transfers files as',
     ),
     (
         {**JOB, "FetchWorkFiles": "everywhere"},

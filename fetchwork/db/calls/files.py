@@ -103,13 +103,18 @@ def put_whole_outputs(*, run_id: int, token: str | UUID, datas: Sequence[bytes])
 
 
 def keep_outputs(
-    *, run_id: int, token: str | UUID, manifest: Sequence[JsonObject], spool: bool = False
+    *,
+    run_id: int,
+    token: str | UUID,
+    manifest: Sequence[JsonObject],
+    spool: bool = False,
+    checkpoint: int | None = None,
 ) -> Call[str]:
-    """Keep what a live run leaves, before its finish: 'kept', or 'late' if the run is over.
+    """Keep what a live run leaves, before its finish: 'kept', 'late' if the run is over, 'busy': not now.
 
     A file of the manifest has name, mode, size and sha256; a directory, whose name ends in "/", name and
     mode; what a plugin took elsewhere name, size and url. ``spool``: for the job's next run, and not for its
-    submitter.
+    submitter; with the number of the ``checkpoint`` that it is.
     """
     return value_of(
         "keep_outputs",
@@ -118,6 +123,7 @@ def keep_outputs(
             "token": proof(token),
             "manifest": Jsonb([dict(one) for one in manifest]),
             "spool": spool,
+            "checkpoint": checkpoint,
         },
     )
 

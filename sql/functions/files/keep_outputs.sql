@@ -1,18 +1,21 @@
 -- Keeps what a live run leaves for its submitter, before the run's finish: from then on it can be brought
--- back (job_outputs); of a run that ends otherwise it goes. With spool: what is saved of a run that is
--- evicted, for the job's next run (run_files). Returns 'kept', or 'late' if the run is over. Repeated it
--- replaces what was kept of the run.
+-- back (job_outputs); of a run that ends otherwise it goes. With spool: what is saved of a run, while it goes
+-- on or as it is evicted, for the job's next run (run_files); it takes the place of what was saved before,
+-- all at once. "checkpoint" is its number, which the job's ad has from then on. Returns 'kept', or 'late' if
+-- the run is over; 'busy', and nothing is done, while another transaction is about to end the run. Repeated
+-- it replaces what was kept of the run.
 --
 -- manifest: [{"name", "mode", "size", "sha256" in hex}], its contents being this run's (begin_output); of a
 -- directory {"name": "d/", "mode"}; of what a plugin took elsewhere {"name", "size", "url"}.
 -- Errors: FWDEN (another's token; more than max_job_file_bytes), FWINV (a name, a content that is not
 -- whole).
--- Locks: the run's own rows only.
+-- Locks: the run's own rows only; with spool its row, without waiting, so that no next run begins meanwhile.
 CREATE OR REPLACE FUNCTION fetchwork.keep_outputs(
     run_id bigint,
     token uuid,
     manifest jsonb,
-    spool boolean DEFAULT false
+    spool boolean DEFAULT false,
+    checkpoint integer DEFAULT NULL
 )
 RETURNS text
 LANGUAGE plpgsql
@@ -25,10 +28,22 @@ DECLARE
     kept_as text := CASE WHEN spool THEN 'spool' ELSE 'output' END;
     refused text;
     bytes numeric;
+    replaced bigint[];
     allowed numeric := fetchwork.setting_value('max_job_file_bytes');
 BEGIN
     IF live.run_id IS NULL THEN
         RETURN 'late';
+    END IF;
+    IF spool THEN
+        PERFORM FROM fetchwork.run AS r
+        WHERE r.run_id = live.run_id
+        FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN CASE
+                WHEN EXISTS (SELECT FROM fetchwork.run AS r WHERE r.run_id = live.run_id) THEN 'busy'
+                ELSE 'late'
+            END;
+        END IF;
     END IF;
     SELECT left(f.file ->> 'name', 200)
     INTO refused
@@ -89,6 +104,32 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format('output %L has no content of this run; allowed: one of begin_output', refused);
+    END IF;
+    IF spool THEN
+        WITH gone AS (
+            DELETE FROM fetchwork.job_file AS f
+            WHERE f.cluster_id = live.cluster_id
+                AND f.proc_id = live.proc_id
+                AND f.direction = 'spool'
+                AND f.run_id < live.run_id
+            RETURNING f.content_id
+        )
+        SELECT array_agg(DISTINCT g.content_id)
+        INTO replaced
+        FROM gone AS g;
+        -- and what this run had saved before
+        PERFORM fetchwork.delete_contents(replaced || ARRAY(
+            SELECT c.content_id
+            FROM fetchwork.content AS c
+            WHERE c.run_id = live.run_id
+                AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
+        ));
+        UPDATE fetchwork.run AS r
+        SET transfer = coalesce(r.transfer, '{}') || jsonb_strip_nulls(jsonb_build_object(
+            'CheckpointNumber', keep_outputs.checkpoint,
+            'LastCkptTime', extract(epoch FROM clock_timestamp())::bigint
+        ))
+        WHERE r.run_id = live.run_id;
     END IF;
     RETURN 'kept';
 END

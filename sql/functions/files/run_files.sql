@@ -1,8 +1,9 @@
 -- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
--- (transfer_ad), and the files to bring to the host: the inputs, then what an earlier run saved when it was
--- evicted (direction "spool", the last one that saved anything), which goes over them. No row if the run is
--- over. A file: {"direction", "name", "mode", "size", "source": "content" | "url" | "shared" | "directory",
--- "content_id", "sha256" in hex, "path", "url"}. Locks nothing.
+-- (transfer_ad, with the CheckpointNumber of what was saved last), and the files to bring to the host: the
+-- inputs, then what an earlier run saved (direction "spool", the last one that saved anything), which goes
+-- over them. No row if the run is over. A file: {"direction", "name", "mode", "size",
+-- "source": "content" | "url" | "shared" | "directory", "content_id", "sha256" in hex, "path", "url"}.
+-- Locks nothing.
 -- Errors: FWDEN (another's token).
 CREATE OR REPLACE FUNCTION fetchwork.run_files(run_id bigint, token uuid)
 RETURNS TABLE (owner text, ad jsonb, files jsonb)
@@ -23,7 +24,7 @@ BEGIN
         j.owner,
         fetchwork.transfer_ad(c.ad || j.ad) || jsonb_build_object(
             'ClusterId', j.cluster_id, 'ProcId', j.proc_id
-        ),
+        ) || jsonb_strip_nulls(jsonb_build_object('CheckpointNumber', j.facts -> 'CheckpointNumber')),
         (
             SELECT coalesce(jsonb_agg(
                 fetchwork.described_file(f) ORDER BY f.direction, f.proc_id, f.name

@@ -14,6 +14,7 @@ BEGIN ATOMIC
         'TransferErr', 'TransferInput', 'TransferOutput', 'TransferOutputRemaps', 'TransferPlugins',
         'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
         'MaxTransferOutputMB', 'FailureFiles', 'JobSuccessExitCode', 'SuccessExitCode', 'EC2AccessKeyId',
-        'EC2SecretAccessKey', 'AWSRegion'
+        'EC2SecretAccessKey', 'AWSRegion', 'WantFTOnCheckpoint', 'SuccessCheckpointExitCode',
+        'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal', 'TransferCheckpoint'
     ]);
 END;

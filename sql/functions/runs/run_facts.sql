@@ -23,7 +23,9 @@ BEGIN ATOMIC
             'BlockReads', fetchwork.integer_of(used -> 'BlockReads'),
             'BlockWrites', fetchwork.integer_of(used -> 'BlockWrites'),
             'BlockReadKbytes', fetchwork.integer_of(used -> 'BlockReadKbytes'),
-            'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes')
+            'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes'),
+            'CheckpointNumber', (live).transfer -> 'CheckpointNumber',
+            'LastCkptTime', (live).transfer -> 'LastCkptTime'
         )
         || CASE
             WHEN run_facts.outcome = 'completed' THEN jsonb_build_object('ToE', jsonb_build_object(

@@ -1,0 +1,146 @@
+"""What the starter runs in place of a job that saves checkpoints: it saves one, and becomes the job.
+
+The starter starts it before each execution of the job, in the sandbox, with the job's arguments, environment
+and standard files. At the first there is nothing to save. Later the job has just ended for a checkpoint: its
+files are copied to the agent's spool of outputs, and the agent is waited for until they are in the database.
+One that is away for long is not: what is parked outlives it, and is delivered before the run ends.
+Then the process becomes the job, which so has its number, and its signals.
+
+A checkpoint that can't be saved holds the job, as HTCondor does (FailedToCheckpoint): JOB_EXIT finds the
+reason in the sandbox.
+"""
+
+import posix
+import sys
+from _signal import SIG_DFL, signal  # type: ignore[import-not-found]
+from time import monotonic, sleep
+
+from fetchwork.errors import FetchworkError, one_line
+from fetchwork.hook.client import read_conf
+from fetchwork.hook.sandboxed import Files
+from fetchwork.hook.wire import Request, encode_request
+from fetchwork.sandbox import checkpoint
+from fetchwork.sandbox.failure import FileFailure, TransferFailure
+from fetchwork.sandbox.leave import read_notes
+from fetchwork.sandbox.parking import SUFFIX
+
+#: seconds without progress after which the job goes on, and what it saved is left to the agent
+PATIENCE_S = 300.0
+#: seconds for one answer of the agent, and between two questions to one that is away
+ANSWER_S = 20.0
+AGAIN_S = 1.0
+#: what the starter itself gives a job as its first argument
+_NAME = "condor_exec.exe"
+_CANNOT_EXECUTE = 6
+# Python ignores these, and what it becomes would; of HTCondor's, the first is ignored in jobs
+_SIGPIPE, _SIGXFSZ = 13, 25
+
+
+def main(called: str, home: str) -> None:
+    """Run the job of the working directory; ``called`` and ``home`` are the directories of the hooks."""
+    sandbox = posix.getcwd()
+    progress = checkpoint.read(sandbox)
+    if progress is None:
+        _end(sandbox, None, checkpoint.failure_of(FileFailure(2, "the job has removed what it had come to")))
+        return
+    try:
+        if progress.begun:
+            _save(sandbox, progress, (called, home))
+        progress.begun = True
+        progress.write(sandbox)
+    except TransferFailure as failure:
+        _end(sandbox, progress, failure)
+    except FetchworkError as error:
+        _end(sandbox, progress, checkpoint.failure_of(FileFailure(5, str(error))))
+    except OSError as error:
+        _end(sandbox, progress, checkpoint.failure_of(FileFailure(error.errno or 5, str(error))))
+    _become(sandbox, progress)
+
+
+def _save(sandbox: str, progress: checkpoint.Progress, directories: tuple[str, ...]) -> None:
+    progress.saving = True
+    progress.write(sandbox)
+    conf = read_conf(directories)
+    notes = read_notes(sandbox)
+    if notes is None or "spool" not in conf:
+        raise checkpoint.failure_of(FileFailure(2, "nobody knows what to save, or where"))
+    slot = posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace")
+    body = progress.key.encode()
+    report = encode_request(Request("save_checkpoint", body, keyword=conf["keyword"], slot=slot))
+    directory = conf["spool"] + SUFFIX
+    name = checkpoint.park(sandbox, notes, directory, progress, report)
+    progress.pending = [*progress.parked(directory), name]
+    progress.number += 1
+    progress.saving = False
+    progress.write(sandbox)
+    files = Files(conf, body, slot)
+    try:
+        _until_delivered(files, name)
+    finally:
+        files.close()
+
+
+def _until_delivered(files: Files, name: str) -> None:
+    """Wait until the database has what is parked; raises TransferFailure where it refuses it."""
+    end = monotonic() + PATIENCE_S
+    before = b""
+    while monotonic() < end:
+        try:
+            answer = files.ask(
+                "save_checkpoint", "", b'FetchWorkParked = "%s"\n' % name.encode(), timeout_s=ANSWER_S
+            )
+        except FetchworkError:
+            sleep(AGAIN_S)
+            continue
+        if answer == b"saved\n":
+            return
+        if answer.startswith(b"refused "):
+            raise checkpoint.failure_of(FileFailure(122, answer[8:].decode("utf-8", "replace").strip()))
+        if answer != before:
+            before, end = answer, monotonic() + PATIENCE_S
+
+
+def _become(sandbox: str, progress: checkpoint.Progress) -> None:
+    ignored = _ignored_by_the_starter()
+    for number in (_SIGPIPE, _SIGXFSZ):
+        if not ignored >> (number - 1) & 1:
+            signal(number, SIG_DFL)
+    try:
+        posix.execve(progress.command, [_NAME, *sys.argv[1:]], _environment())
+    except OSError as error:
+        text = f"Failed to execute '{progress.command}': (errno={error.errno}: '{error.strerror}')"
+        _end(sandbox, progress, TransferFailure(_CANNOT_EXECUTE, error.errno or 0, text))
+
+
+def _ignored_by_the_starter() -> int:
+    """The signals that the job was to find ignored, a bit for each: what a child has of its parent."""
+    try:
+        with open(f"/proc/{posix.getppid()}/status", "rb") as stream:
+            lines = stream.read().split(b"\n")
+        return int(next(line for line in lines if line.startswith(b"SigIgn:"))[7:], 16)
+    except (OSError, StopIteration, ValueError):
+        # of another name space
+        return 1 << (_SIGPIPE - 1)
+
+
+def _environment() -> dict[bytes, bytes]:
+    """The environment that the starter gave: Python may have put LC_CTYPE into its own."""
+    with open("/proc/self/environ", "rb") as stream:
+        words = stream.read().split(b"\0")
+    return {name: value for name, equals, value in (word.partition(b"=") for word in words) if equals}
+
+
+def _end(sandbox: str, progress: checkpoint.Progress | None, failure: TransferFailure) -> None:
+    """Leave the reason to JOB_EXIT, and end otherwise than for a checkpoint."""
+    posix.write(2, f"fetchwork: {one_line(failure.reason, 500)}\n".encode("utf-8", "replace"))
+    notes = read_notes(sandbox)
+    status = 1
+    if notes is not None and checkpoint.is_one(notes["ad"], {"ExitCode": status}):
+        status = 2
+    try:
+        progress = progress or checkpoint.Progress("", "", 0)
+        progress.failed = (failure.code, failure.subcode, failure.reason)
+        progress.write(sandbox)
+    except OSError:
+        pass
+    posix._exit(status)

@@ -1,0 +1,320 @@
+"""Jobs that save checkpoints, on real slots: each is saved before the job goes on, and the next run has it.
+
+What HTCondor's own tests of self-checkpointing look at (its test_unspecified_checkpoint, test_checkpoint_*),
+written anew for jobs that are fetched, and what they can't: the death of each process on the way.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.db.database import Database
+from fetchwork.pool import PersonalPool
+from tests.by_name import scalar
+from tests.condor.test_files import FileJobs, agent_of
+from tests.sandboxes import kept_files
+from tests.waiting import until
+
+SAVES: dict[str, Any] = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}
+
+#: counts its executions in "state"; does $1 of them before it ends, saving after each but the last
+COUNT = """\
+n=$(cat state 2>/dev/null || echo 0)
+n=$((n + 1))
+echo "execution $n"
+echo $n > state
+[ $n -lt 4 ] && exit 85
+echo done > result
+exit 3"""
+
+#: saves once, and then waits for "go"
+SAVE_AND_WAIT = """\
+if [ ! -f state ]; then
+    echo first; echo 1 > state; echo x > other; exit 85
+fi
+echo "again with $(cat state)"
+{meanwhile}
+echo running > {mark}
+until [ -f {go} ]; do sleep 0.05; done
+"""
+
+
+class CheckpointJobs(FileJobs):
+    """Jobs that save checkpoints."""
+
+    def saved(self, job: str) -> dict[str, bytes | str | None]:
+        """What the queue keeps for the job's next run."""
+        return {
+            name: value for name, (_, value) in kept_files(self.pool.conninfo, job, direction="spool").items()
+        }
+
+    def attributes(self, job: str) -> dict[str, Any]:
+        """What came of the job's life, live or ended."""
+        row = self.row(
+            "SELECT facts FROM fetchwork.jobs WHERE jobid = %s"
+            " UNION ALL SELECT facts FROM fetchwork.history WHERE jobid = %s",
+            job,
+            job,
+        )
+        assert row is not None
+        return dict(row["facts"])
+
+
+@pytest.fixture(scope="session")
+def checkpoint_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
+    """A host that shares nothing."""
+    return make_pool(config="STARTER_UPDATE_INTERVAL = 2\n", host={"files": {"shared": []}})
+
+
+@pytest.fixture
+def jobs(checkpoint_pool: PersonalPool) -> Iterator[CheckpointJobs]:
+    with Database(checkpoint_pool.conninfo) as database:
+        quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
+        for name, value in quick.items():
+            scalar(database, "set_setting", name=name, value=value)
+        yield CheckpointJobs(checkpoint_pool, database)
+        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+
+
+class Waiting:
+    """A job that has saved once and waits, with the files by which it is spoken to."""
+
+    def __init__(self, jobs: CheckpointJobs, name: str, meanwhile: str = ":", **ad: Any) -> None:
+        directory = jobs.pool.directory / "tmp"
+        self.go = directory / f"{name}.go"
+        self.mark = directory / f"{name}.mark"
+        for path in (self.go, self.mark):
+            path.unlink(missing_ok=True)
+        script = SAVE_AND_WAIT.format(go=self.go, mark=self.mark, meanwhile=meanwhile)
+        self.job = jobs.submit(script, **{**SAVES, **ad})
+        self.until_running()
+
+    def until_running(self) -> None:
+        """Wait until an execution after the first one runs."""
+        until(self.mark.exists, "the second execution")
+        self.mark.unlink()
+
+
+def lines(outputs: dict[str, bytes | str | None], name: str = "_condor_stdout") -> list[str]:
+    data = outputs[name]
+    assert isinstance(data, bytes)
+    return data.decode().splitlines()
+
+
+def test_each_checkpoint_is_saved_and_the_job_goes_on_where_it_was(jobs: CheckpointJobs) -> None:
+    job = jobs.submit(COUNT, {"input": b"i"}, **SAVES)
+    done = jobs.completed(job)
+    assert done["exitcode"] == 3
+    outputs = jobs.outputs(job)
+    assert lines(outputs) == [f"execution {n}" for n in (1, 2, 3, 4)]
+    assert (outputs["state"], outputs["result"]) == (b"4\n", b"done\n")
+    assert set(outputs) == {"_condor_stdout", "_condor_stderr", "state", "result"}
+    # 0, 1, 2
+    assert jobs.attributes(job)["CheckpointNumber"] == 2
+    assert jobs.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+    until(lambda: not jobs.saved(job), "what was saved to go with the job")
+
+
+def test_what_was_saved_is_there_while_the_job_goes_on_and_nothing_of_htcondor_s(
+    jobs: CheckpointJobs,
+) -> None:
+    waiting = Waiting(jobs, "unspecified")
+    assert jobs.saved(waiting.job) == {
+        "state": b"1\n",
+        "other": b"x\n",
+        "_condor_stdout": b"first\n",
+        "_condor_stderr": b"",
+    }
+    listed = jobs.row("SELECT * FROM fetchwork.checkpoints WHERE jobid = %s", waiting.job)
+    assert listed is not None
+    assert (listed["checkpointnumber"], listed["files"], listed["bytes"]) == (0, 4, 10)
+    assert jobs.attributes(waiting.job)["CheckpointNumber"] == 0
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+
+
+def test_the_next_run_starts_from_the_last_checkpoint_and_not_from_what_came_after(
+    jobs: CheckpointJobs,
+) -> None:
+    waiting = Waiting(
+        jobs, "vacated", meanwhile="echo 2 > state; echo later", TransferCheckpoint="state", Environment="A=1"
+    )
+    assert set(jobs.saved(waiting.job)) == {"state", "_condor_stdout", "_condor_stderr"}
+    scalar(jobs.database, "vacate", jobs=[waiting.job])
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "later"]
+    assert jobs.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", waiting.job) == {"count": 2}
+
+
+def test_a_job_that_saves_when_it_is_told_to_end_has_that_in_its_next_run(jobs: CheckpointJobs) -> None:
+    waiting = Waiting(jobs, "soft", meanwhile='trap "echo 7 > state; exit 85" TERM')
+    scalar(jobs.database, "vacate", jobs=[waiting.job])
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "again with 7"]
+    assert jobs.attributes(waiting.job)["CheckpointNumber"] == 1
+
+
+def test_files_of_two_evictions_are_all_there_in_the_third_run(jobs: CheckpointJobs) -> None:
+    directory = jobs.pool.directory / "tmp"
+    mark = directory / "evicted.mark"
+    job = jobs.submit(
+        f"ls; if [ ! -f one ]; then echo 1 > one; elif [ ! -f two ]; then echo 2 > two; else exit 0; fi\n"
+        f"echo > {mark}; sleep 600",
+        WhenToTransferOutput="ON_EXIT_OR_EVICT",
+    )
+    for _ in range(2):
+        until(mark.exists, "the job to run")
+        mark.unlink()
+        scalar(jobs.database, "vacate", jobs=[job])
+    jobs.completed(job)
+    outputs = jobs.outputs(job)
+    assert (outputs["one"], outputs["two"]) == (b"1\n", b"2\n")
+
+
+def test_a_checkpoint_that_lacks_a_file_holds_the_job_as_htcondor_does(jobs: CheckpointJobs) -> None:
+    held = jobs.held(jobs.submit("echo x > there; exit 85", TransferCheckpoint="there, not-there", **SAVES))
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (36, 2)
+    assert held["holdreason"].startswith("Failed to checkpoint: reading from file")
+
+
+def test_a_checkpoint_that_there_is_no_room_for_holds_the_job_and_the_one_before_stays(
+    jobs: CheckpointJobs,
+) -> None:
+    scalar(jobs.database, "set_setting", name="max_job_file_bytes", value=100_000)
+    try:
+        job = jobs.submit(
+            "if [ ! -f a ]; then echo 1 > a; exit 85; fi; head -c 200000 /dev/zero > b; exit 85", **SAVES
+        )
+        held = jobs.held(job)
+        assert held["holdreasoncode"] == 36
+        assert "max_job_file_bytes" in held["holdreason"]
+        assert set(jobs.saved(job)) == {"a", "_condor_stdout", "_condor_stderr"}
+    finally:
+        scalar(jobs.database, "set_setting", name="max_job_file_bytes", value=68719476736)
+
+
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_the_job_sees_nothing_of_what_saves(jobs: CheckpointJobs, by_signal: bool) -> None:
+    show = (
+        "env | grep -v -e _CONDOR_ -e TMP -e TEMP -e CACHEDIR -e PWD= -e STARTER_PID | sort;"
+        " ulimit -a; umask;"
+        ' echo "$0 $@" | sed s,.*/,,; grep -e SigIgn -e SigBlk /proc/self/status'
+    )
+    given: dict[str, Any] = {"Environment": "A='x y' LANG=C", "Arguments": "one 'two three'"}
+    plain = jobs.submit(f"({show}) > shown", **given)
+    how: dict[str, Any] = (
+        {"WantFTOnCheckpoint": True, "SuccessCheckpointExitBySignal": True, "SuccessCheckpointExitSignal": 10}
+        if by_signal
+        else SAVES
+    )
+    end = "kill -USR1 $$; sleep 60" if by_signal else "exit 85"
+    saving = jobs.submit(f"if [ ! -f one ]; then ({show}) > one; {end}; fi; ({show}) > shown", **given, **how)
+    jobs.completed(plain)
+    jobs.completed(saving)
+    shown = jobs.outputs(saving)
+    assert shown["shown"] == shown["one"] == jobs.outputs(plain)["shown"]
+
+
+# ---- what breaks
+
+
+def starter_of(jobs: CheckpointJobs, job: str) -> int:
+    row = jobs.row(
+        "SELECT r.starter FROM fetchwork.run AS r"
+        " WHERE fetchwork.job_id(r.cluster_id, r.proc_id) = %s AND r.state = 'running'",
+        job,
+    )
+    assert row is not None
+    return int(str(row["starter"]).partition(":")[0])
+
+
+def test_a_starter_that_is_killed_costs_no_more_than_what_came_after_the_checkpoint(
+    jobs: CheckpointJobs,
+) -> None:
+    waiting = Waiting(jobs, "killed", meanwhile="echo 2 > state")
+    os.kill(starter_of(jobs, waiting.job), signal.SIGKILL)
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
+
+
+def savers(jobs: CheckpointJobs) -> list[int]:
+    """The processes that save a checkpoint just now."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            said = path.read_bytes()
+        except OSError:
+            continue
+        if b"/checkpointed\0" in said and str(jobs.pool.directory).encode() in said:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_a_checkpoint_waits_for_an_agent_that_is_killed_meanwhile(jobs: CheckpointJobs) -> None:
+    pool = jobs.pool
+    go, mark = pool.directory / "tmp/agent.go", pool.directory / "tmp/agent.mark"
+    for path in (go, mark):
+        path.unlink(missing_ok=True)
+    job = jobs.submit(
+        f"[ -f state ] && exec cat state\n"
+        f"echo > {mark}; until [ -f {go} ]; do sleep 0.05; done; echo 1 > state; exit 85",
+        **SAVES,
+    )
+    until(mark.exists, "the job to run")
+    jobs.database.close()
+    pool.postgres.stop("immediate")
+    try:
+        go.touch()
+        until(lambda: savers(jobs), "the checkpoint to be saved")
+        until(lambda: list((pool.directory / "run/spool.outputs").glob("*/manifest")), "it to be parked")
+        os.kill(agent_of(pool), signal.SIGKILL)
+        # it does not go on before the database has it
+        assert savers(jobs)
+    finally:
+        pool.postgres.start()
+    with Database(pool.conninfo) as database:
+        again = CheckpointJobs(pool, database)
+        again.completed(job)
+        assert lines(again.outputs(job)) == ["1"]
+        assert again.attributes(job)["CheckpointNumber"] == 0
+        assert again.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+
+
+def test_a_checkpoint_that_is_killed_half_way_is_saved_at_the_eviction_or_not_at_all(
+    jobs: CheckpointJobs,
+) -> None:
+    waiting_mark = jobs.pool.directory / "tmp/half.mark"
+    waiting_mark.unlink(missing_ok=True)
+    agent = agent_of(jobs.pool)
+    job = jobs.submit(
+        'n=$(cat state 2>/dev/null || echo 0); echo "with $n"; [ $n = 2 ] && exit 0\n'
+        f"echo $((n + 1)) > state; [ $n = 1 ] && until [ -f {waiting_mark} ]; do sleep 0.05; done; exit 85",
+        **SAVES,
+    )
+    until(lambda: jobs.saved(job) and not savers(jobs), "the first checkpoint")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        waiting_mark.touch()
+        until(lambda: savers(jobs), "the second checkpoint to be saved")
+        (saver,) = savers(jobs)
+        os.kill(starter_of(jobs, job), signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{saver}").exists(), "it to be killed")
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    jobs.completed(job)
+    # whole from the first or the second, and no mixture
+    shown = lines(jobs.outputs(job))
+    assert shown in (["with 0", "with 1", "with 2"], ["with 0", "with 1", "with 1", "with 2"]) or shown == [
+        "with 0",
+        "with 1",
+    ]
