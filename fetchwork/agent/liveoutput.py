@@ -3,8 +3,9 @@
 Nobody watching costs nothing: a notification names the host when somebody begins to
 (sql/functions/reading/watch_output.sql). Then a program that runs as the job's user reads its files
 (``readoutput``), and each second what is new goes to the database, bounded there and here. Who may open the
-file is decided where the program is started (``Opens``): an agent of root starts it as the job's user, one of
-the job's own account as itself; any other says that it may not.
+file is decided where the program is started (``open_as_user``): an agent of root starts it as the job's user,
+one of the job's own account as itself; for one that has left a part behind that keeps root, that part opens
+the files as the job's user. Any other says that it may not.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import os
 import pwd
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from fetchwork.agent import orphans
+from fetchwork.agent.rights import Rights
 from fetchwork.db import calls
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers.runs import LiveRun, Runs
@@ -42,6 +44,8 @@ LAST_PIECES = 4
 ANSWER_S = 5.0
 
 _PROGRAM = Path(__file__).with_name("readoutput.py")
+
+_NO_FILE = "neither stdout nor stderr of the job is a file that its account may read"
 
 Piece = tuple[int, bytes]
 
@@ -183,12 +187,22 @@ class _Program:
         await self._process.wait()
 
 
-async def open_as_user(job: Process) -> OutputReader:
+async def open_as_user(rights: Rights, job: Process) -> OutputReader:
     """Read a job's output as the account that it runs as; raises Unreadable, OSError."""
     me, uid = os.geteuid(), job.owner
-    account: list[str] = []
     if uid is None:
         raise Unreadable("the job has ended")
+    if uid != me and rights.how == "root part":
+        files = await rights.open_output(job, uid)
+        if not files:
+            raise Unreadable(_NO_FILE if job.alive else "the job has ended")
+        try:
+            words = [f"{stream}={fd}" for stream, fd in files.items()]
+            return await _started(job, words, pass_fds=list(files.values()))
+        finally:
+            for fd in files.values():
+                os.close(fd)
+    account: list[str] = []
     if uid != me:
         if me != 0:
             raise Unreadable(f"its host's agent, as '{_name(me)}', may not read files of '{_name(uid)}'")
@@ -198,12 +212,17 @@ async def open_as_user(job: Process) -> OutputReader:
             raise Unreadable(f"uid {uid} has no account on the host") from None
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
         account = [str(uid), str(entry.pw_gid), ",".join(map(str, groups))]
+    return await _started(job, [str(job.pid), *account])
+
+
+async def _started(job: Process, words: Sequence[str], *, pass_fds: Sequence[int] = ()) -> OutputReader:
+    """The program that reads, once it has said what it can; raises Unreadable, OSError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-IS",
         str(_PROGRAM),
-        str(job.pid),
-        *account,
+        *words,
+        pass_fds=pass_fds,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -218,7 +237,7 @@ async def open_as_user(job: Process) -> OutputReader:
         if not job.alive:
             raise Unreadable("the job has ended")
         if not streams:
-            raise Unreadable("neither stdout nor stderr of the job is a file that its account may read")
+            raise Unreadable(_NO_FILE)
     except ValueError:
         await program.close()
         raise Unreadable("its output can't be opened as its account") from None

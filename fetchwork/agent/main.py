@@ -15,6 +15,7 @@ SIGHUP (condor_reconfig) opens the log file anew.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import os
@@ -107,7 +108,8 @@ class Agent:
             Lease(context, self.runs, self.agent_id, self.waiting_fetches.wake) for context in contexts
         ]
         self.live_outputs = {
-            session: LiveOutputs(session, self.runs, open_as_user) for session in self.sessions
+            session: LiveOutputs(session, self.runs, functools.partial(open_as_user, self.rights))
+            for session in self.sessions
         }
         self.notifications = {
             lease.session: WorkNotifications(lease, self.waiting_fetches, self.live_outputs[lease.session])

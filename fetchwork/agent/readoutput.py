@@ -1,13 +1,14 @@
 """Reads what a job writes, as the job's user: a program that the agent starts for each job that is watched.
 
     python -IS readoutput.py PID [UID GID GROUP,...]
+    python -IS readoutput.py 1=FD 2=FD
 
 Started by root it first becomes the account that is named, for which the interpreter need not be executable.
-It opens what the job's process has as stdout and stderr, if these are files, by its own rights, and keeps
-them open: what a job wrote last is read after its end. Standard input has a line "STDOUT_AT STDERR_AT MOST"
-for each question: positions (-1: begin with the last 16 KiB), and how many bytes of each stream. The answer
-is a line of JSON: for each stream with something new [position, base64], in whole UTF-8 characters if it has
-any.
+It opens what the job's process has as stdout and stderr, if these are files, by its own rights, or gets them
+opened, and keeps them open: what a job wrote last is read after its end. Standard input has a line
+"STDOUT_AT STDERR_AT MOST" for each question: positions (-1: begin with the last 16 KiB), and how many bytes
+of each stream. The answer is a line of JSON: for each stream with something new [position, base64], in whole
+UTF-8 characters if it has any.
 """
 
 import base64
@@ -22,14 +23,22 @@ MOST_BEHIND = 192 * 1024
 
 
 def opened(pid: int) -> dict[int, int]:
-    """The descriptors of stdout (1) and stderr (2) that are files; of the same file the first."""
+    """What a process has as stdout (1) and stderr (2), opened for reading."""
     found: dict[int, int] = {}
-    seen = set()
     for stream in (1, 2):
         try:
             fd = os.open(f"/proc/{pid}/fd/{stream}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError:
             continue
+        found[stream] = fd
+    return found
+
+
+def plain(given: dict[int, int]) -> dict[int, int]:
+    """Those of the descriptors that are files; of the same file the first."""
+    found: dict[int, int] = {}
+    seen = set()
+    for stream, fd in sorted(given.items()):
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
@@ -68,13 +77,17 @@ def whole(data: bytes) -> bytes:
 
 def main() -> None:
     """Answer until standard input ends."""
-    pid, *account = sys.argv[1:]
-    if account:
-        uid, gid, groups = account
-        os.setgroups([int(group) for group in groups.split(",")])
-        os.setresgid(int(gid), int(gid), int(gid))
-        os.setresuid(int(uid), int(uid), int(uid))
-    files = opened(int(pid))
+    words = sys.argv[1:]
+    if "=" in words[0]:
+        pairs = [word.split("=") for word in words]
+        files = plain({int(stream): int(fd) for stream, fd in pairs})
+    else:
+        if len(words) > 1:
+            uid, gid, groups = words[1:]
+            os.setgroups([int(group) for group in groups.split(",")])
+            os.setresgid(int(gid), int(gid), int(gid))
+            os.setresuid(int(uid), int(uid), int(uid))
+        files = plain(opened(int(words[0])))
     print(json.dumps(sorted(files)), flush=True)
     for line in sys.stdin:
         *positions, most = map(int, line.split())

@@ -53,6 +53,19 @@ class Rights:
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         return await asyncio.to_thread(self._part.open, path, uid)
 
+    async def open_output(self, process: Process, uid: int) -> dict[int, int]:
+        """The descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
+
+        For ``how`` "root part" alone. A stream that is none, or that its account may not read, is left out;
+        raises OSError where the part that keeps root does not answer.
+        """
+        assert self._part is not None
+        found: dict[int, int] = {}
+        for stream in (1, 2):
+            with contextlib.suppress(PermissionError, ProcessLookupError, FileNotFoundError):
+                found[stream] = await asyncio.to_thread(self._part.open_output, process.key, uid, stream)
+        return found
+
     async def until_lost(self) -> None:
         """Wait for the end of the part that keeps root; for ever where there is none."""
         lost = asyncio.Event()

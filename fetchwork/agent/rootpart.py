@@ -1,9 +1,9 @@
 """The small part of the agent that keeps root, where HTCondor runs as root: this file and nothing else.
 
 The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
-and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the two things
-below through a socket that both were born with. Nobody else can: the socket has no name, and no other process
-inherits it. When one of the two ends, the other does.
+and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the three
+things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
+process inherits it. When one of the two ends, the other does.
 
 What can be asked, each as one packet with one answer:
 
@@ -12,6 +12,8 @@ What can be asked, each as one packet with one answer:
   is a descendant of a condor_starter that root started, or was born with a job's environment.
 - ``open UID PATH``: open a file of UID's for reading, as UID. Only a plain file that belongs to UID, and no
   link: a FIFO is not waited for, a device not touched.
+- ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
+  (2). Only a plain file, whosever it is; what UID may not read is not opened.
 
 Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
 ``TIME_S``. UID 0 is refused. Who takes the agent over could end jobs with it, and
@@ -66,6 +68,13 @@ class RootPart:
         fd = self._ask(b"open %d %s" % (uid, os.fsencode(path)))
         if fd is None:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
+        return fd
+
+    def open_output(self, key: str, uid: int, stream: int) -> int:
+        """A descriptor for reading the plain file that a job's process writes to; raises OSError."""
+        fd = self._ask(f"output {key.replace(':', ' ')} {uid} {stream}".encode())
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
         return fd
 
     def close(self) -> None:
@@ -156,6 +165,8 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return errno.E2BIG, None
         if verb == b"signal":
             return _answer_signal(*map(_number, rest.split(b" "))), None
+        if verb == b"output":
+            return _answer_output(*map(_number, rest.split(b" ")))
         if verb == b"open":
             uid, _, path = rest.partition(b" ")
             return _answer_open(_number(uid), path)
@@ -196,19 +207,51 @@ def _answer_open(uid: int, path: bytes) -> tuple[int, int | None]:
     if not uid or not path.startswith(b"/") or b"\0" in path:
         return errno.EINVAL, None
 
-    def become() -> None:
-        # may ask a service that does not answer
-        entry = pwd.getpwuid(uid)
-        _become(uid, entry.pw_gid, entry.pw_name)
-
     def open_it() -> int:
         found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        status = os.fstat(found)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
-            raise PermissionError(errno.EPERM, "no plain file of this account")
-        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        if os.fstat(found).st_uid != uid:
+            raise PermissionError(errno.EPERM, "no file of this account")
+        return _open_plain(found)
 
-    return _by_a_process(become, open_it)
+    return _by_a_process(lambda: _become_wholly(uid), open_it)
+
+
+def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, int | None]:
+    if not uid or stream not in (1, 2):
+        return errno.EINVAL, None
+
+    def is_it() -> bool:
+        found = _describe(pid)
+        return found is not None and found.began == began
+
+    if not is_it():
+        return errno.ESRCH, None
+    found = _describe(pid)
+    if found is None or found.uid != uid or not _is_jobs(pid):
+        return errno.EPERM, None
+
+    def open_it() -> int:
+        # the kernel lets an account look at what its own processes have open
+        opened = os.open(f"/proc/{pid}/fd/{stream}", os.O_PATH | os.O_CLOEXEC)
+        if not is_it():
+            # the number has become another process's
+            raise ProcessLookupError(errno.ESRCH, "the process has ended")
+        return _open_plain(opened)
+
+    return _by_a_process(lambda: _become_wholly(uid), open_it)
+
+
+def _open_plain(found: int) -> int:
+    """For reading: what a descriptor (O_PATH) stands for, which alone opens nothing."""
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        raise PermissionError(errno.EPERM, "no plain file")
+    return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _become_wholly(uid: int) -> None:
+    """Become an account with its groups; may ask a service that does not answer. Raises KeyError, OSError."""
+    entry = pwd.getpwuid(uid)
+    _become(uid, entry.pw_gid, entry.pw_name)
 
 
 def _become(uid: int, gid: int, name: str | None = None) -> None:

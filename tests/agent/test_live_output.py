@@ -4,15 +4,20 @@ import asyncio
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fetchwork.agent import liveoutput as shipping
+from fetchwork.agent import rootpart
 from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
+from fetchwork.agent.rights import Rights
+from fetchwork.agent.rootpart import RootPart
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db import calls
 from fetchwork.db.database import Database
@@ -50,7 +55,7 @@ async def agent(conninfo: str) -> AsyncIterator[Hooks]:
 
 @pytest.fixture
 async def outputs(agent: Hooks) -> AsyncIterator[LiveOutputs]:
-    outputs = LiveOutputs(agent.context.session, agent.runs, open_as_user)
+    outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, Rights()))
     yield outputs
     await outputs.close()
 
@@ -208,3 +213,71 @@ async def test_root_s_reader_is_the_job_s_account(
     (known,) = outputs._readers.values()
     program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
     assert program is not None and program.owner == pwd.getpwnam("nobody").pw_uid
+
+
+class _OfPart(Rights):
+    """The rights of an agent that is not root, and has left a part behind that is."""
+
+    how = "root part"
+
+
+@pytest.fixture
+def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[RootPart]:
+    """What keeps root for an agent; the jobs that are started now have a job's environment."""
+    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/x")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            rootpart._serve(theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    made = RootPart(ours, pid)
+    yield made
+    made.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+async def test_part_that_keeps_root_opens_the_files_for_the_agent(
+    agent: Hooks, part: RootPart, running: StartRun, database: Database, folder: Path
+) -> None:
+    outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
+    job = await running(user="nobody")
+    # which of its account's group alone can read them is the account's business
+    folder.chmod(0o700)
+    os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+    seen(database)
+    outputs.watched()
+    await outputs.round()
+    assert seen(database) == {1: "begun\n"}
+    (known,) = outputs._readers.values()
+    program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
+    assert program is not None and program.owner == os.geteuid()
+    (folder / "end").touch()
+    await asyncio.to_thread(until, lambda: not job.alive)
+    await outputs.round()
+    assert seen(database) == {1: "begun\nover\n", 2: "why\n"}
+    assert outputs._readers == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+@pytest.mark.parametrize("closed", ["unreadable", "nowhere"])
+async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
+    agent: Hooks, part: RootPart, running: StartRun, database: Database, folder: Path, closed: str
+) -> None:
+    command = JOB if closed == "unreadable" else ["sh", "-c", "echo begun; exec sleep 60 > /dev/null 2>&1"]
+    job = await running(command, user="nobody")
+    await asyncio.to_thread(until, lambda: closed == "unreadable" or b"sleep" in _command(job))
+    for name in ("out", "err"):
+        (folder / name).chmod(0o200)
+    outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
+    seen(database)
+    outputs.watched()
+    await outputs.round()
+    assert seen(database) == {}
+    assert "is a file that its account may read" in (problem(database) or "")
+
+
+def _command(job: Process) -> bytes:
+    return Path(f"/proc/{job.pid}/comm").read_bytes()

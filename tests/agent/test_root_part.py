@@ -94,6 +94,11 @@ class Agent:
         said = {"pid": process.pid, "start": process.start_ticks, "uid": UID, **other}
         return self.ask(f"signal {said['pid']} {said['start']} {said['uid']} {number} {said.get('group', 0)}")
 
+    def output(self, process: Process, stream: int = 1, **other: int) -> tuple[int, str | None]:
+        """The error number of opening what a process writes to, and its content."""
+        said = {"pid": process.pid, "start": process.start_ticks, "uid": UID, **other}
+        return self.ask_all([f"output {said['pid']} {said['start']} {said['uid']} {stream}"])[0]
+
     def open(self, path: Path | str, uid: int = UID) -> tuple[int, str | None]:
         """The error number of opening a file, and its content."""
         return self.ask_all([f"open {uid} {path}"])[0]
@@ -267,6 +272,61 @@ def test_links_fifos_devices_and_others_files_are_not_opened(agent: Agent, tmp_p
     assert agent.open(target, 4_000_000)[0] == errno.ENOENT
 
 
+def writing(path: Path, *, stream: int = 1) -> list[str]:
+    """A command that has a file as its output, and goes on."""
+    return ["sh", "-c", f'exec {stream}>> "$0"; while :; do sleep 600; done', str(path)]
+
+
+def test_plain_file_that_a_job_writes_to_is_opened_as_its_account(
+    agent: Agent, start: Start, tmp_path: Path
+) -> None:
+    file = tmp_path / "output"
+    file.write_text("what it wrote")
+    os.chown(file, UID, UID)
+    file.chmod(0o600)
+    job, other = start(writing(file)), start(writing(file, stream=2))
+    until(lambda: Path(f"/proc/{job.pid}/fd/1").readlink() == file)
+    until(lambda: Path(f"/proc/{other.pid}/fd/2").readlink() == file)
+    assert agent.output(job) == (0, "what it wrote")
+    assert agent.output(other, 2) == (0, "what it wrote")
+    # it has a pipe there, which is not waited for
+    assert agent.output(other, 1)[0] == errno.EPERM
+    # a file of another's that its account may read is shown, one that it may not read is not
+    os.chown(file, OTHER, OTHER)
+    assert agent.output(job)[0] == errno.EACCES
+    file.chmod(0o644)
+    assert agent.output(job) == (0, "what it wrote")
+    # it is gone from the directory, and the job goes on with it
+    file.unlink()
+    assert agent.output(job) == (0, "what it wrote")
+
+
+def test_output_of_what_is_no_job_or_not_the_one_that_was_meant_is_out_of_reach(
+    agent: Agent, start: Start, tmp_path: Path
+) -> None:
+    file, fifo = tmp_path / "output", tmp_path / "fifo"
+    file.write_text("what it wrote")
+    file.chmod(0o666)
+    os.mkfifo(fifo)
+    fifo.chmod(0o666)
+    job, shell = start(writing(file)), start(writing(file), starter="none")
+    until(lambda: all(Path(f"/proc/{one.pid}/fd/1").readlink() == file for one in (job, shell)))
+    assert agent.output(job)[0] == 0
+    assert agent.output(shell)[0] == errno.EPERM
+    assert agent.output(job, uid=OTHER)[0] == errno.EPERM
+    assert agent.output(job, uid=0)[0] == errno.EINVAL
+    assert agent.output(job, start=job.start_ticks - 1)[0] == errno.ESRCH
+    assert agent.output(job, 0)[0] == errno.EINVAL
+    assert agent.output(job, 3)[0] == errno.EINVAL
+    # both ends of a FIFO, which nobody else reads: to open it for reading would take what it holds
+    both = start(["sh", "-c", 'exec 1<> "$0"; while :; do sleep 600; done', str(fifo)])
+    until(lambda: Path(f"/proc/{both.pid}/fd/1").readlink() == fifo)
+    assert agent.output(both)[0] == errno.EPERM
+    device = start(writing(Path("/dev/null")))
+    until(lambda: Path(f"/proc/{device.pid}/fd/1").readlink() == Path("/dev/null"))
+    assert agent.output(device)[0] == errno.EPERM
+
+
 RUBBISH: list[str | bytes] = [
     b" ",
     b"\0",
@@ -280,6 +340,11 @@ RUBBISH: list[str | bytes] = [
     f"signal {'9' * 30} 1 1 9 0",
     f"signal {'9' * 19} 1 1 9 0",
     "signal 1 1 1 9 2",
+    "output",
+    "output 1 1 1",
+    "output 1 1 1 1 1",
+    "output -1 1 1 1",
+    "output 1 1 1 x",
     "open",
     "open 1",
     "open x /etc/passwd",

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
+from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import Updates, usage
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
@@ -230,7 +232,7 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
     updates = updates_of(agent, tmp_path, 3600.0)
     lease = Lease(agent.context, runs, "", lambda session: None)
     notifications = WorkNotifications(
-        lease, WaitingFetches(1), LiveOutputs(agent.context.session, runs, open_as_user)
+        lease, WaitingFetches(1), LiveOutputs(agent.context.session, runs, partial(open_as_user, Rights()))
     )
     (job,) = [job_process(Process.of_key(run.starter)) for run in runs]  # type: ignore[arg-type]
     await lease.keep()
