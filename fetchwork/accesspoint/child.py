@@ -38,7 +38,6 @@ BRING_S = 120
 TAIL_BYTES = 64 * 1024 * 1024
 #: the largest submission, in bytes of JSON
 MAX_SUBMISSION = 512 * 1024 * 1024
-END = b"...\n"
 
 
 def rehearse() -> None:
@@ -198,7 +197,7 @@ def _append(request: Json) -> Iterator[Json]:
     try:
         entries = [text.encode() for text in request["entries"]]
         if request["check"]:
-            present = _present(descriptor)
+            present = _present(descriptor, request["end"].encode())
             fresh = []
             for text in entries:
                 if present[text]:
@@ -210,6 +209,8 @@ def _append(request: Json) -> Iterator[Json]:
         data = b"".join(entries)
         while written < len(data):
             written += os.write(descriptor, data[written:])
+        # before the cursor passes them: nobody writes them again
+        os.fdatasync(descriptor)
         yield {"written": len(entries)}
     except OSError as error:
         # all of it or nothing, so that another attempt knows what is there
@@ -234,16 +235,16 @@ def _opened(path: str) -> int:
     return descriptor
 
 
-def _present(descriptor: int) -> Counter[bytes]:
-    """The entries at the end of a log; one that was cut off in the middle is taken away."""
+def _present(descriptor: int, last: bytes) -> Counter[bytes]:
+    """The entries at the end of a log, each with this last line; one that was cut off is taken away."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - TAIL_BYTES)
     tail = os.pread(descriptor, TAIL_BYTES, start)
-    whole, end, cut = tail.rpartition(END)
+    whole, end, cut = tail.rpartition(last)
     if cut and (end or not start):
         # a write that a full disk or a kill cut
         os.ftruncate(descriptor, size - len(cut))
-    return Counter(part + END for part in whole.split(END)) if end else Counter()
+    return Counter(part + last for part in whole.split(last)) if end else Counter()
 
 
 _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {

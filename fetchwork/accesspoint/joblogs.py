@@ -17,7 +17,7 @@ FOREIGN = 100_000
 
 _LOGS = """
 SELECT
-    clusterid, procid, owner, ad ->> 'UserLog' AS log,
+    clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
     ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
 FROM fetchwork.{}
 WHERE clusterid = ANY(%s)
@@ -29,10 +29,11 @@ _LOGS_OF_JOBS = f"{_LOGS.format('jobs')} UNION ALL {_LOGS.format('history')}"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log file, and whose it is."""
+    """A log file, whose it is, and whether its entries are XML (``log_xml``)."""
 
     owner: str
     path: str
+    xml: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +91,16 @@ class JobLogs:
             del self._foreign[next(iter(self._foreign))]
         for row in rows:
             self._logs[row["clusterid"], row["procid"]] = _OfJob(
-                _log(row["owner"], row["log"]), _log(row["owner"], row["nodes_log"]), _mask(row["mask"])
+                _log(row["owner"], row["log"], xml=row["xml"] is True),
+                _log(row["owner"], row["nodes_log"]),
+                _mask(row["mask"]),
             )
 
 
-def _log(owner: str, path: str | None) -> Log | None:
+def _log(owner: str, path: str | None, *, xml: bool = False) -> Log | None:
     if not path or path == "/dev/null" or not path.startswith("/"):
         return None
-    return Log(owner, path)
+    return Log(owner, path, xml)
 
 
 def _mask(text: str | None) -> frozenset[int] | None:

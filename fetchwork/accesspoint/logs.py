@@ -206,8 +206,8 @@ class LogKeeper:
         """Write events that the stream or a retry brought."""
         events = list(events)
         left = self._files.not_early(found, events)
-        old = [one.log_entry for one in left if one.epoch <= self._started_at]
-        fresh = [one.log_entry for one in left if one.epoch > self._started_at]
+        old = [one.entry(xml=found.xml) for one in left if one.epoch <= self._started_at]
+        fresh = [one.entry(xml=found.xml) for one in left if one.epoch > self._started_at]
         for entries, check in ((old, True), (fresh, False)):
             if not entries:
                 continue
@@ -260,7 +260,7 @@ class LogKeeper:
                 # of what is ahead of the stream a submission may have written some, and the stream writes the
                 # rest
                 own = [one for one in own if Cursor.parse(one.cursor) <= self._taken]
-                entries = [one.log_entry for one in self._files.not_early(behind, own)]
+                entries = [one.entry(xml=behind.xml) for one in self._files.not_early(behind, own)]
                 if entries:
                     await self._files.append(behind, account, entries, check=not lag.sure)
                 assert reader.position is not None
@@ -302,7 +302,7 @@ class LogKeeper:
         async with self._files.turn(found.owner):
             ahead = [one for one in events if Cursor.parse(one.cursor) > self._taken]
             if ahead:
-                texts = [one.log_entry for one in ahead]
+                texts = [one.entry(xml=found.xml) for one in ahead]
                 # before they are written: the stream may come by while they are
                 self._files.expect(found, texts)
                 try:

@@ -31,7 +31,7 @@ class StateFile:
         """What was saved last; None where nothing was. Raises FetchworkError."""
         try:
             state = json.loads(self._path.read_text())
-            behind = {Log(owner, path): Cursor.parse(cursor) for owner, path, cursor in state["behind"]}
+            behind = {Log(owner, path, xml): Cursor.parse(at) for owner, path, xml, at in state["behind"]}
             return Kept(Cursor.parse(str(state["cursor"])), behind)
         except FileNotFoundError:
             return None
@@ -40,7 +40,7 @@ class StateFile:
 
     def save(self, kept: Kept) -> None:
         """Save, so that a crash leaves this or what was there."""
-        behind = [[found.owner, found.path, str(cursor)] for found, cursor in kept.behind.items()]
+        behind = [[found.owner, found.path, found.xml, str(cursor)] for found, cursor in kept.behind.items()]
         text = json.dumps({"cursor": str(kept.cursor), "behind": behind, "saved_at": int(time.time())})
         temporary = self._path.with_name(self._path.name + ".new")
         temporary.write_text(text)

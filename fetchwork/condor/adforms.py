@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from fetchwork.classad.exprform import expr_text
+from fetchwork.classad.xmlform import escaped, real_in, xml_record
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd, unparse, unparse_real
 
@@ -112,10 +113,9 @@ def _json_item(item: object, depth: int, line: str) -> str:
 
 
 def _real_in(text: str) -> str:
-    """Of an expression that is a real number's literal, or a text that looks like one, that; else ''."""
-    if re.fullmatch(r"-?\d+(?:\.\d+)?(?:E[+-]\d+)?", text) and ("." in text or "E" in text):
-        return unparse_real(float(text))
-    return ""
+    """Of an expression that is a real number's literal, that; else ''."""
+    real = real_in(text)
+    return "" if real is None else unparse_real(real)
 
 
 _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -137,59 +137,7 @@ def _json_string(text: str) -> str:
 
 def xml_ad(ad: PrintedAd, names: Iterable[str]) -> str:
     """An ad as ``condor_q -xml`` prints it."""
-    return _xml_record(((name, ad.item(name)) for name in names), 0) + "\n"
-
-
-def _xml_record(members: Iterable[tuple[str, object]], depth: int) -> str:
-    indent = "    " * (depth + 1)
-    lines = [
-        f'{indent}<a n="{_xml_text(octets(name))}">{_xml_item(item, depth + 1)}</a>\n'
-        for name, item in members
-    ]
-    return "<c>\n" + "".join(lines) + "    " * depth + "</c>"
-
-
-def _xml_item(item: object, depth: int) -> str:
-    if (text := expr_text(item)) is not None:
-        if text == "error":
-            return "<er/>"
-        if found := re.fullmatch(r'absTime\("([^"]*)"\)', text):
-            return f"<at>{found[1]}</at>"
-        real = _real_in(text)
-        return _xml_real(float(real)) if real else f"<e>{_xml_text(octets(text))}</e>"
-    if isinstance(item, str):
-        return f"<s>{_xml_text(_escaped(item))}</s>"
-    if item is None:
-        return "<un/>"
-    if isinstance(item, bool):
-        return f'<b v="{"t" if item else "f"}"/>'
-    if isinstance(item, int):
-        return f"<i>{item}</i>"
-    if isinstance(item, float):
-        return _xml_real(item)
-    if isinstance(item, list):
-        return "<l>" + "".join(_xml_item(member, depth) for member in item) + "</l>"
-    assert isinstance(item, Mapping)
-    return _xml_record(item.items(), depth)
-
-
-def _xml_real(value: float) -> str:
-    return f"<r>{value:.15E}</r>" if value else "<r>0.0</r>"
-
-
-_NEW_ESCAPES = {"\\": "\\\\", **{key: value for key, value in _JSON_ESCAPES.items() if key not in '"\\'}}
-_NEW_ESCAPED = re.compile("[\x00-\x1f\x7f-\xff\\\\]")
-
-
-def _escaped(text: str) -> str:
-    """A text with the escapes of new ClassAds, its quotes as they are."""
-    return _NEW_ESCAPED.sub(
-        lambda found: _NEW_ESCAPES.get(found[0]) or f"\\{ord(found[0]):03o}", octets(text)
-    )
-
-
-def _xml_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return octets(xml_record((name, ad.item(name)) for name in names)) + "\n"
 
 
 # new
@@ -206,7 +154,7 @@ def _new_item(item: object) -> str:
         if (text := expr_text(item)) is not None:
             real = _real_in(text)
             return f"{float(real):.15E}" if real and float(real) else octets(text)
-        return '"' + _escaped(item).replace('"', '\\"') + '"'
+        return '"' + escaped(item).replace('"', '\\"') + '"'
     if isinstance(item, float) and item and math.isfinite(item):
         return f"{item:.15E}"
     if isinstance(item, list):

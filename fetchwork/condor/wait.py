@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
@@ -17,6 +17,38 @@ _SUBMIT, _EXECUTE, _TERMINATED, _ABORTED = 0, 1, 5, 9
 PAUSE_S = 0.1
 
 
+#: the same in a log of log_xml
+_IN_XML = re.compile(r'<a n="(EventTypeNumber|Cluster|Proc|Subproc)"><i>(\d+)</i></a>')
+_HOST_IN_XML = re.compile(r'<a n="ExecuteHost"><s>([^<]*)</s></a>')
+
+
+class _Event(NamedTuple):
+    """An entry of a log: its number, its job, where it executes, and its text."""
+
+    number: int
+    id: list[int]
+    host: str
+    text: str
+
+
+def _read(text: str) -> _Event | None:
+    """Make an event of an entry; None of what is none."""
+    if text.lstrip().startswith("<"):
+        numbers = {name: int(number) for name, number in _IN_XML.findall(text)}
+        if "EventTypeNumber" not in numbers:
+            return None
+        id = [numbers.get(name, 0) for name in ("Cluster", "Proc", "Subproc")]
+        host = _HOST_IN_XML.search(text)
+        shown = host[1].replace("&lt;", "<").replace("&gt;", ">") if host else ""
+        return _Event(numbers["EventTypeNumber"], id, shown, text)
+    found = _EVENT.match(text.lstrip("\n"))
+    if found is None:
+        return None
+    number, *id = (int(part) for part in found.groups())
+    host = re.search(r"on host: (\S+)", text)
+    return _Event(number, id, host[1] if host else "", text)
+
+
 class _Log:
     """The events of a file, as it grows."""
 
@@ -24,11 +56,12 @@ class _Log:
         self._file = file
         self._rest = b""
 
-    def new(self) -> list[str]:
-        """The texts of the events that were completed since the last call."""
+    def new(self) -> list[_Event]:
+        """The events that were completed since the last call."""
         self._rest += self._file.read()
-        *whole, self._rest = re.split(rb"^\.\.\.[^\n]*\n", self._rest, flags=re.MULTILINE)
-        return [text.decode("utf-8", "replace") for text in whole]
+        *whole, self._rest = re.split(rb"^(?:\.\.\.[^\n]*|</c>)\n", self._rest, flags=re.MULTILINE)
+        found = (_read(text.decode("utf-8", "replace")) for text in whole)
+        return [one for one in found if one is not None]
 
 
 class _Options:
@@ -65,12 +98,8 @@ def _wait(run: Invocation, options: _Options, log: _Log) -> int:
     seen = False
     ended = 0
     while True:
-        for text in log.new():
-            found = _EVENT.match(text.lstrip("\n"))
-            if found is None:
-                continue
+        for event, id, host, text in log.new():
             seen = True
-            event, *id = (int(number) for number in found.groups())
             if options.job and id[: len(options.job)] != options.job:
                 continue
             key = ".".join(map(str, id))
@@ -83,8 +112,7 @@ def _wait(run: Invocation, options: _Options, log: _Log) -> int:
                 live.discard(key)
                 ended += 1
             elif event == _EXECUTE and options.status:
-                host = re.search(r"on host: (\S+)", text)
-                said = f"executing on host {host[1] if host else ''}"
+                said = f"executing on host {host}"
             if options.status and said:
                 run.say(f"{key} {said}\n")
             if options.number and ended >= options.number:

@@ -26,13 +26,11 @@ from pathlib import Path
 from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
 from fetchwork.queue.events import JobEvent
+from fetchwork.queue.logentry import TEXT_END, XML_END
 from fetchwork.queue.session import Session
 
-END = b"...\n"
-
-
 _LOGS_IN = """
-SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log
+SELECT clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml
 FROM fetchwork.{}
 WHERE clusterid = ANY(%s)
     AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
@@ -42,10 +40,11 @@ _LOGS = f"{_LOGS_IN.format('jobs')} UNION ALL {_LOGS_IN.format('history')}"
 
 @dataclass(frozen=True)
 class Log:
-    """A log file, and the account whose rights count for it; None: the caller's own."""
+    """A log file, the account whose rights count for it (None: the caller's own), and whether it is XML."""
 
     path: str
     owner: str | None
+    xml: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class LogWriter:
                 Log(str(self._output), None) if self._output else self._logs.get((event.cluster, event.proc))
             )
             if log is not None:
-                texts.setdefault(log, []).append(event.log_entry.encode())
+                texts.setdefault(log, []).append(event.entry(xml=log.xml).encode())
             if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
                 self._logs.pop((event.cluster, event.proc), None)
         number = 0
@@ -114,7 +113,7 @@ class LogWriter:
                 continue
             if os.geteuid() != 0 and owner != self._me:
                 continue
-            self._logs[row["clusterid"], row["procid"]] = Log(path, owner)
+            self._logs[row["clusterid"], row["procid"]] = Log(path, owner, row["xml"] is True)
 
     def _append(self, log: Log, entries: list[bytes]) -> int:
         with acting_as(log.owner):
@@ -128,7 +127,7 @@ class LogWriter:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise FetchworkError("it is not a regular file")
-            already = self._already_written(log.path, descriptor)
+            already = self._already_written(log, descriptor)
             fresh = []
             for text in entries:
                 if already[text]:
@@ -139,13 +138,16 @@ class LogWriter:
                 data = b"".join(fresh)
                 if os.write(descriptor, data) != len(data):
                     raise FetchworkError("disk full: an entry was cut")
+                # before the state says that they are there
+                os.fdatasync(descriptor)
             self._sizes[log.path] = os.fstat(descriptor).st_size
             return len(fresh)
         finally:
             os.close(descriptor)
 
-    def _already_written(self, path: str, descriptor: int) -> Counter[bytes]:
+    def _already_written(self, log: Log, descriptor: int) -> Counter[bytes]:
         """The entries behind the length that the state remembers: once after a start, then nothing."""
+        path, last = log.path, (XML_END if log.xml else TEXT_END).encode()
         if path in self._written:
             return self._written[path]
         known = self._sizes.get(path)
@@ -153,12 +155,12 @@ class LogWriter:
         entries: Counter[bytes] = Counter()
         if known is not None and size > known:
             tail = os.pread(descriptor, size - known, known)
-            whole, end, cut = tail.rpartition(END)
+            whole, end, cut = tail.rpartition(last)
             if cut:
                 # this writer's own, cut by a full disk
                 os.ftruncate(descriptor, size - len(cut))
             if end:
-                entries.update(part + END for part in (whole + END).split(END)[:-1])
+                entries.update(part + last for part in (whole + last).split(last)[:-1])
         self._written[path] = entries
         return entries
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, SupportsInt, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsInt, TypeVar
 
 from fetchwork.classad import bindings
 from fetchwork.classad.values import ClassAd
@@ -26,28 +26,12 @@ def _named(enum: type[Named], value: object) -> Named:
     return found
 
 
-class Submits(Protocol):
-    """``Schedd``, as far as a transaction needs it."""
-
-    def submit(
-        self,
-        description: object,
-        count: int = 0,
-        spool: bool = False,
-        ad_results: list[object] | None = None,
-        itemdata: Iterable[str | Mapping[str, str]] | None = None,
-    ) -> SubmitResult:
-        """Put jobs into the queue."""
-
-    def query(self, constraint: object = "true") -> list[object]:
-        """The ads of jobs."""
-
-
 class Transaction:
     """What ``Schedd.transaction`` gives to ``Submit.queue``; each cluster is committed by itself."""
 
-    def __init__(self, schedd: Submits) -> None:
-        self.schedd = schedd
+    def __init__(self, submit: Callable[..., SubmitResult], query: Callable[[str], list[object]]) -> None:
+        #: those of the Schedd
+        self.submit, self.query = submit, query
 
     def __enter__(self) -> Transaction:
         return self
@@ -75,10 +59,10 @@ def classes(module: ModuleType) -> dict[str, object]:
         """``htcondor.Submit``, whose ``queue`` puts jobs into the queue."""
 
         def queue(self, txn: Transaction, count: int = 0, ad_results: list[object] | None = None) -> int:
-            result = txn.schedd.submit(self, count=count)
+            result = txn.submit(self, count=count)
             if ad_results is not None:
                 constraint = f"ClusterId == {result.cluster()}"
-                ad_results += txn.schedd.query(constraint)
+                ad_results += txn.query(constraint)
             return int(result.cluster())
 
         def queue_with_itemdata(
@@ -88,7 +72,7 @@ def classes(module: ModuleType) -> dict[str, object]:
             itemdata: Iterable[str | Mapping[str, str]] | None = None,
             spool: bool = False,
         ) -> SubmitResult:
-            return txn.schedd.submit(self, count=count, itemdata=itemdata, spool=spool)
+            return txn.submit(self, count=count, itemdata=itemdata, spool=spool)
 
     class Schedd:
         """``htcondor.Schedd``: the queue."""
@@ -113,7 +97,7 @@ def classes(module: ModuleType) -> dict[str, object]:
 
         @contextlib.contextmanager
         def transaction(self, flags: int = 0, continue_txn: bool = False) -> Iterator[Transaction]:
-            yield Transaction(self)
+            yield Transaction(self.submit, self.query)
 
         def query(
             self,

@@ -43,7 +43,6 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "machine_count": (("1",), _ONE_SLOT),
     "node_count": (("1",), _ONE_SLOT),
     "want_parallel_scheduling": (("false", "no", "0"), _ONE_SLOT),
-    "log_xml": (("false", "no", "0"), "the event log is written in HTCondor's text form"),
     "interactive": (("false", "no", "0"), "there is no shadow to talk to"),
     "allow_startup_script": (("false", "no", "0"), "HTCondor's starter of fetched work does not do it"),
 }

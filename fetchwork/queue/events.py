@@ -181,5 +181,9 @@ class JobEvent(Mapping[str, Any]):
         """Its entry in an event log, whole."""
         return logentry.entry(self.type_number, self.job, self.epoch, self)
 
+    def entry(self, *, xml: bool) -> str:
+        """Its entry in an event log, in HTCondor's text form or, as ``log_xml`` asks for, as XML."""
+        return logentry.xml_entry(self) if xml else self.log_entry
+
     def __str__(self) -> str:
         return self.log_entry.removesuffix("...\n")

@@ -10,10 +10,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from fetchwork.classad.xmlform import xml_record
 from fetchwork.codes import EventType
 
 #: the attributes of an event
 Event: TypeAlias = Mapping[str, Any]
+
+
+#: the last line of an entry, in HTCondor's text form and in XML
+TEXT_END = "...\n"
+XML_END = "</c>\n"
+#: what the database keeps, from which attributes of HTCondor's are derived
+_OURS = frozenset({"RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunSeconds"})
 
 
 def derived(type_number: int, info: Event) -> dict[str, object]:
@@ -79,6 +87,20 @@ def entry(type_number: int, job: tuple[int, int], epoch: float, event: Event) ->
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
     body = _BODIES.get(type_number, _generic)(event)
     return f"{type_number:03} ({job[0]:03}.{job[1]:03}.000) {moment} {body}...\n"
+
+
+def xml_entry(event: Event) -> str:
+    """An event (its attributes) as an entry of an event log in XML (``log_xml``)."""
+    return xml_record((name, _item(value)) for name, value in event.items() if name not in _OURS) + "\n"
+
+
+def _item(value: object) -> object:
+    """A value in HTCondor's JSON form."""
+    if isinstance(value, str | int | float | list) or value is None:
+        return value
+    from fetchwork.classad.jsonform import to_json
+
+    return to_json(value)  # type: ignore[arg-type]  # what else it may be is an ad
 
 
 def _text(event: Event, name: str, default: str = "") -> str:

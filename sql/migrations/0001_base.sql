@@ -267,8 +267,8 @@ FROM unnest(ARRAY[
     'EC2SecretAccessKey', 'AWSRegion',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
-    'UserLog', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName', 'DAGParentNodeNames',
-    'DAGManJobId', 'DAGManNodesLog', 'DAGManNodesMask', 'OtherJobRemoveRequirements'
+    'UserLog', 'UserLogUseXML', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName',
+    'DAGParentNodeNames', 'DAGManJobId', 'DAGManNodesLog', 'DAGManNodesMask', 'OtherJobRemoveRequirements'
 ]) AS a (name);
 
 -- Dropped at submit: fetchwork sets them where they mean something, and HTCondor's submit writes them into
@@ -372,8 +372,6 @@ FROM (
             ARRAY['NiceUser']),
         ('use JobBatchName', '[]',
             ARRAY['JobSetName']),
-        ('event logs are written in the classic form', '[false]',
-            ARRAY['UserLogUseXML']),
         ('fetchwork keeps what the jobs of a cluster have in common once by itself', '[]',
             ARRAY['JobMaterializeLimit', 'JobMaterializeMaxIdle', 'JobMaterializeDigestFile'])
 ) AS r (note, harmless, names)

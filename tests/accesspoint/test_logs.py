@@ -72,6 +72,20 @@ def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
         assert [event.type for event in events if event.proc == proc] == [0, 1, 5]
 
 
+def test_a_job_that_asks_for_xml_has_its_log_so(point: AccessPoint, mine: Path, slots: DirectQueue) -> None:
+    log = mine / "a.xml"
+    submit(point, "nobody", "log_xml = true\n" + JOBS.format(log, 2))
+    assert log.read_text().count("</c>\n") == 2
+    point.kill()
+    slots.finish(slots.started())
+    # what the first one wrote is not written again
+    point.start()
+    slots.finish(slots.started())
+    until(lambda: log.read_text().count("</c>\n") >= 6)
+    events = list(htcondor2.JobEventLog(str(log)).events(0))
+    assert Counter(int(event.type) for event in events) == {0: 2, 1: 2, 5: 2}
+
+
 def test_a_log_that_its_owner_may_not_write_is_refused_at_submit(point: AccessPoint, directory: Path) -> None:
     closed = directory / "closed"
     closed.mkdir(mode=0o700)

@@ -306,6 +306,19 @@ def test_wait_follows_the_file_of_an_event_log(condor: Callable[..., Answer], tm
     assert condor("condor_wait", "-num", "1", "job.log").out == "Specifed number of jobs (1) done.\n"
 
 
+def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:
+    from fetchwork.queue.events import JobEvent
+
+    events = [JobEvent(f"1\t{number}\t{number}\t7\t0\t-1\t1795225768\t{{}}") for number in (0, 5)]
+    log = tmp_path / "job.log"
+    log.write_text(events[0].entry(xml=True))
+    assert condor("condor_wait", "-wait", "0", "job.log").out == "Time expired.\n"
+    log.write_text("".join(event.entry(xml=True) for event in events))
+    assert condor("condor_wait", "-status", "job.log", "7").out == (
+        "7.0.0 submitted\n7.0.0 completed\nAll jobs done.\n"
+    )
+
+
 def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots: DirectQueue) -> None:
     condor("condor_submit", stdin=SLEEP.format(1))
     slots.started("slot1@h1")

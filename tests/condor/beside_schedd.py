@@ -6,8 +6,10 @@ can be imported.
 
 import importlib
 import json
+import pathlib
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -227,6 +229,40 @@ def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
     return {
         sort: {name: str(value) for name, value in some[0].items()} for sort, some in found.items() if some
     }
+
+
+def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
+    """The log, with log_xml, of a job that fails and of one that is held, released and removed."""
+    folder = tempfile.mkdtemp()
+    path = f"{folder}/job.log"
+    described = JOB.replace("/bin/true", "/bin/false") + f"log = {path}\nlog_xml = true\n"
+    ends = schedd.submit(bindings.Submit(described)).cluster()
+    never = schedd.submit(bindings.Submit(f"{described}requirements = false\n")).cluster()
+    for action in (bindings.JobAction.Hold, bindings.JobAction.Release, bindings.JobAction.Remove):
+        schedd.act(action, f"{never}.0", "look")
+    if bindings.__name__ == "fetchwork":
+        # what an access point writes
+        events = bindings.Queue().events(stop_after=PATIENCE_S)
+        text, left = "", {ends, never}
+        for event in events:
+            if event.cluster in (ends, never):
+                text += event.entry(xml=True)
+                if event.type in (bindings.JobEventType.JOB_TERMINATED, bindings.JobEventType.JOB_ABORTED):
+                    left.discard(event.cluster)
+            if not left:
+                break
+        pathlib.Path(path).write_text(text)
+    import htcondor2
+
+    read: dict[int, list[str]] = {ends: [], never: []}
+    end = time.monotonic() + PATIENCE_S
+    with htcondor2.JobEventLog(path) as log:
+        while time.monotonic() < end:
+            for event in log.events(stop_after=1):
+                read[event.cluster].append(event.type.name)
+            if "JOB_TERMINATED" in read[ends] and "JOB_ABORTED" in read[never]:
+                break
+    return {"text": pathlib.Path(path).read_text(), "read": [read[ends], read[never]]}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The same program on a real schedd and on fetchwork, in one pool: their answers are compared."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -118,3 +119,32 @@ def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:
         assert {name for name in ad if name.lower() not in own} <= absent, sort
         different = {name for name, value in ad.items() if own.get(name.lower(), value) != value}
         assert different <= DIFFERENT, sort
+
+
+#: what only the shadow and the starter that it talks to know of a run
+NOT_IN_OUR_EVENTS = {"ToE", "GPUs", "DiskUsage", "TimeSlotBusyUsage"}
+
+
+def _shapes(text: str) -> dict[int, set[tuple[str, str]]]:
+    """By the type of an event: the names of its attributes, and the types of their values."""
+    found: dict[int, set[tuple[str, str]]] = {}
+    for record in re.findall(r"^<c>\n(.*?)^</c>\n", text, re.DOTALL | re.MULTILINE):
+        attributes = re.findall(r'^    <a n="(\w+)"><(\w+)', record, re.MULTILINE)
+        number = re.search(r'n="EventTypeNumber"><i>(\d+)', record)
+        assert number is not None, record
+        found.setdefault(int(number[1]), set()).update(attributes)
+    return found
+
+
+def test_an_event_log_in_xml_is_that_of_a_schedd(sides: Sides) -> None:
+    theirs, ours = sides.ask("xml_log")
+    # of so short a job the agent measures no size
+    assert ours["read"] == [[name for name in names if name != "IMAGE_SIZE"] for names in theirs["read"]]
+    their_shapes, our_shapes = _shapes(theirs["text"]), _shapes(ours["text"])
+    assert our_shapes.keys() == their_shapes.keys() - {6}
+    for number, shape in our_shapes.items():
+        more = {name for name, _ in shape - their_shapes[number]}
+        # what the bindings give as the reason does not reach the events of that schedd
+        assert more <= {"Reason", "HoldReason"}, number
+        lacking = {name for name, _ in their_shapes[number] - shape}
+        assert lacking <= NOT_IN_OUR_EVENTS, number

@@ -125,7 +125,6 @@ def test_a_request_that_is_an_expression_stays_one() -> None:
         ("max_materialize = 5", "max_materialize = 5"),
         ("nice_user = true", "nice_user"),
         ("machine_count = 4", "machine_count = 4"),
-        ("log_xml = true", "log_xml"),
     ],
 )
 def test_commands_that_leave_no_trace_and_are_not_honoured_are_refused_by_name(
@@ -136,9 +135,7 @@ def test_commands_that_leave_no_trace_and_are_not_honoured_are_refused_by_name(
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "command", ["transfer_executable = false", "nice_user = False", "machine_count = 1", "log_xml = False"]
-)
+@pytest.mark.parametrize("command", ["transfer_executable = false", "nice_user = False", "machine_count = 1"])
 def test_the_same_commands_pass_where_they_ask_for_nothing(command: str) -> None:
     assert len(ads(f"executable = /bin/true\n{command}\nqueue\n")) == 1
 
