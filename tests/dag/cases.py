@@ -1,54 +1,7 @@
-"""DAGs of the kinds that HTCondor's own tests have, written anew: each feature of the language.
+"""DAGs of the kinds that HTCondor's own tests have, written anew: each feature of the language."""
 
-A node runs ``node NAME STATUS``, a script ``script STATUS WORDS...``; both note their words in the file
-``order`` of their directory. One node at a time runs unless a case says otherwise: the order is the DAG's.
-"""
-
-from dataclasses import dataclass, field
-
-SERIAL = ("-maxjobs", "1", "-maxpre", "1", "-maxpost", "1")
-# fails until a retry
-FLAKY = """\
-executable = flaky
-arguments = $(JOB) $(RETRY) $(good:1)
-transfer_executable = false
-should_transfer_files = IF_NEEDED
-queue
-"""
-FLAKY_PROGRAM = """\
-#!/bin/sh
-echo "$1 try $2" >> order
-[ "$2" -ge "$3" ] || exit 7
-"""
-KILLED = """\
-executable = killed
-transfer_executable = false
-should_transfer_files = IF_NEEDED
-queue
-"""
-FILES = {
-    "flaky.sub": FLAKY,
-    "flaky": FLAKY_PROGRAM,
-    "killed.sub": KILLED,
-    "killed": "#!/bin/sh\necho killed >> order\nkill -9 $$\n",
-    "one.dag": "JOB X node.sub\nJOB Y node.sub\nPARENT X CHILD Y\n",
-}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A DAG; what it notes is compared sorted where its order is not the DAG's."""
-
-    text: str
-    options: tuple[str, ...] = SERIAL
-    files: dict[str, str] = field(default_factory=dict)
-    any_order: bool = False
-
-
-def nodes(names: str, more: str = "") -> str:
-    """A JOB line for each letter, and more."""
-    return "".join(f"JOB {name} node.sub\n" for name in names) + more
-
+from tests.dag.case import FILES, SERIAL, Case, described, nodes
+from tests.dag.shapes import SHAPES
 
 CASES: dict[str, Case] = {
     "one node": Case(nodes("A")),
@@ -207,62 +160,172 @@ CASES: dict[str, Case] = {
         {"node": "#!/bin/sh\necho begin >> order\nsleep 0.3\necho end >> order\n"},
     ),
     "wide": Case(nodes("ABCDEFGH"), ("-maxidle", "3"), any_order=True),
-    # in the shape of what others generate
-    "as Pegasus writes them": Case(
-        "# PEGASUS WMS GENERATED DAG FILE\nMAXJOBS registration 1\nMAXJOBS stagein 2\n"
-        + "".join(
-            f"JOB {name} own.sub\nSCRIPT POST {name} script $RETURN exitcode {name}\nRETRY {name} 2\n"
-            f'PRIORITY {name} {priority}\nCATEGORY {name} {category}\nVARS {name} +DAGNodeRetry="$(RETRY)"\n'
-            for name, priority, category in (
-                ("create_dir_blackdiamond_0_local", 800, "stagein"),
-                ("stage_in_local_local_0_0", 700, "stagein"),
-                ("preprocess_ID0000001", 10, "compute"),
-                ("findrange_ID0000002", 20, "compute"),
-                ("findrange_ID0000003", 20, "compute"),
-                ("register_local_1_0", 900, "registration"),
-            )
-        )
-        + "PARENT create_dir_blackdiamond_0_local CHILD stage_in_local_local_0_0\n"
-        "PARENT stage_in_local_local_0_0 CHILD preprocess_ID0000001\n"
-        "PARENT preprocess_ID0000001 CHILD findrange_ID0000002 findrange_ID0000003\n"
-        "PARENT findrange_ID0000002 findrange_ID0000003 CHILD register_local_1_0\n",
-        files={
-            "own.sub": "universe = vanilla\nexecutable = node\narguments = $(JOB)\nlog = own.log\n"
-            '+pegasus_generator = "Pegasus"\n+pegasus_wf_name = "blackdiamond-0"\n+pegasus_job_class = 1\n'
-            "notification = NEVER\npriority = 10\ntransfer_executable = false\n"
-            "should_transfer_files = IF_NEEDED\nqueue\n"
+    # what runs beside the nodes, or on their way
+    "a service node": Case(
+        "SERVICE S serves.sub\nJOB A served.sub\n",
+        (),
+        {
+            "serves.sub": described("serves"),
+            "serves": "#!/bin/sh\necho serves >> order\nsleep 1000\n",
+            "served.sub": described("served"),
+            "served": "#!/bin/sh\nuntil grep -q serves order; do sleep 0.1; done\necho served >> order\n",
         },
     ),
-    "as CRAB writes them": Case(
-        "NODE_STATUS_FILE node_state 120 ALWAYS-UPDATE\n"
-        + "".join(
-            f"JOB Job{n} node.sub\nSCRIPT DEFER 4 1 PRE Job{n} script 0 pre $RETRY {n}\n"
-            f"SCRIPT DEFER 4 1 POST Job{n} script $RETURN post $RETRY $MAX_RETRIES {n}\n"
-            f'VARS Job{n} count="{n}" status="{status}" My.CRAB_localOutputFiles="\\"out_{n}.root\\""\n'
-            f"RETRY Job{n} 2 UNLESS-EXIT 2\nABORT-DAG-ON Job{n} 3\n"
-            for n, status in ((1, 0), (2, 2), (3, 0))
+    "a service node that ends early does not end the DAG": Case(
+        "SERVICE S node.sub\nJOB A served.sub\n",
+        (),
+        {
+            "served.sub": described("served"),
+            "served": "#!/bin/sh\nuntil grep -q S order; do sleep 0.1; done\necho served >> order\n",
+        },
+    ),
+    "a hold script releases its node": Case(
+        "JOB HeldOnce held.sub\nSCRIPT HOLD HeldOnce release $JOB\n",
+        files={
+            "held.sub": described("held", "on_exit_hold = ExitCode == 7\n"),
+            "held": "#!/bin/sh\necho try >> order\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n",
+            "release": "#!/bin/sh\necho held $1 >> order\n"
+            'condor_release -constraint "DAGNodeName == \\"$1\\""\n',
+        },
+    ),
+    "a node that is held too often": Case(
+        "JOB A held.sub\nCONFIG x.config\nSCRIPT POST A script 1 post $RETURN\n",
+        files={
+            "x.config": "DAGMAN_MAX_JOB_HOLDS = 1\n",
+            "held.sub": described("node", "on_exit_hold = true\n"),
+        },
+    ),
+    "a node whose job is removed by hand": Case(
+        "JOB GoesByHand waits.sub\nJOB R node.sub NOOP\nSCRIPT PRE R remove GoesByHand\n"
+        "SCRIPT POST GoesByHand script 1 post $RETURN\n",
+        files={
+            "waits.sub": described("waits"),
+            "waits": "#!/bin/sh\necho $1 >> order\nsleep 1000\n",
+            "remove": "#!/bin/sh\nuntil [ -e order ]; do sleep 0.1; done\n"
+            'condor_rm -constraint "DAGNodeName == \\"$1\\""\n',
+        },
+    ),
+    "a deferred script": Case(
+        nodes("AB", "SCRIPT DEFER 4 1 PRE A later\nPARENT A CHILD B\n"),
+        files={"later": "#!/bin/sh\necho pre >> order\n[ -e again ] && exit 0\ntouch again\nexit 4\n"},
+    ),
+    "what a script says is kept": Case(
+        nodes("AB", "SCRIPT DEBUG said ALL PRE A speaks\nPARENT A CHILD B\nSCRIPT PRE B hears\n"),
+        files={
+            "speaks": "#!/bin/sh\necho out\necho err >&2\n",
+            "hears": "#!/bin/sh\ngrep -x -e out -e err said | sort >> order\n",
+        },
+    ),
+    "the environment of the DAG": Case(
+        "ENV SET GREETING=hello;OTHER=two words\nJOB A greets.sub\nSCRIPT PRE A greets\n",
+        files={
+            "greets": '#!/bin/sh\necho "$GREETING $OTHER" >> order\n',
+            "greets.sub": described("node").replace("$(JOB)", "of-the-node-$ENV(GREETING)"),
+        },
+    ),
+    "an attribute of the DAG's own job": Case(
+        nodes("A", 'SET_JOB_ATTR Colour = "green"\nSCRIPT PRE A asks $DAGID\n'),
+        files={"asks": '#!/bin/sh\ncondor_q "${1%.*}" -af Colour >> order\n'},
+    ),
+    "how many can never run": Case(
+        nodes(
+            "ABCD",
+            'VARS A status="1"\nPARENT A CHILD B\nPARENT B CHILD C\nFINAL F node.sub\n'
+            "SCRIPT PRE F script 0 $DONE_COUNT $FAILED_COUNT $FUTILE_COUNT $DAG_STATUS\n",
         )
-        + "SUBDAG EXTERNAL Job1SubJobs one.dag NOOP\nSCRIPT DEFER 4 1 PRE Job1SubJobs script 0 sub\n",
+    ),
+    "names with signs in them": Case(
+        "JOB A:0 node.sub\nJOB GEN-SIM node.sub\nJOB 1 node.sub\nPARENT A:0 CHILD GEN-SIM\n"
+        "PARENT GEN-SIM CHILD 1\n"
+    ),
+    "quoted values": Case(
+        "JOB A own.sub\n" + r"""VARS A text="it is \"quoted\" and has a \\ too" """ + "\n",
+        files={
+            "own.sub": described("node").replace("$(JOB)", "\"'$(text)'\"").replace("$(text)", "$(text:none)")
+        },
+    ),
+    "a priority of all nodes": Case(
+        "JOB A own.sub\n",
+        (*SERIAL, "-priority", "7"),
+        {
+            "own.sub": described("node").replace("$(JOB)", "A-$(priority:0)"),
+        },
+    ),
+    # several files
+    "two DAGs in one": Case(
+        "JOB A node.sub\n", (*SERIAL, "y.dag"), {"y.dag": "JOB A node.sub\nJOB B node.sub\n"}
+    ),
+    "a DAG in its own directory": Case(
+        "JOB A node.sub\n",
+        (*SERIAL, "-usedagdir", "d/y.dag"),
+        {
+            "d/y.dag": "JOB B in.sub\nJOB C in.sub\nPARENT B CHILD C\n",
+            "d/in.sub": described("../node").replace("$(JOB)", "$(JOB) 0 ../order"),
+        },
+    ),
+    "a category of a splice": Case(
+        "SPLICE S in.dag\nMAXJOBS S+c 1\n",
+        ("-maxidle", "9"),
+        {
+            "in.dag": nodes("ABC", "CATEGORY A c\nCATEGORY B c\nCATEGORY C c\nMAXJOBS c 3\n"),
+            "node": "#!/bin/sh\necho begin >> order\nsleep 0.3\necho end >> order\n",
+        },
+    ),
+    "a category of all splices": Case(
+        "SPLICE S in.dag\nSPLICE T in.dag\nJOB Z node.sub\nCATEGORY Z +c\nMAXJOBS +c 1\n",
+        ("-maxidle", "9"),
+        {
+            "in.dag": nodes("A", "CATEGORY A +c\n"),
+            "node": "#!/bin/sh\necho begin >> order\nsleep 0.3\necho end >> order\n",
+        },
+    ),
+    "a DAG five deep in another": Case(
+        "SUBDAG EXTERNAL S 1.dag\n",
+        files={
+            **{
+                f"{n}.dag": f"SUBDAG EXTERNAL S {n + 1}.dag\nJOB N{n} node.sub\nPARENT S CHILD N{n}\n"
+                for n in range(1, 5)
+            },
+            "5.dag": "JOB N5 node.sub\n",
+        },
+    ),
+    "a sub-DAG goes on from its rescue file when it is tried again": Case(
+        "SUBDAG EXTERNAL S in.dag\nRETRY S 1\n",
+        files={
+            "in.dag": "JOB X node.sub\nJOB Y once.sub\nPARENT X CHILD Y\n",
+            "once.sub": described("once"),
+            "once": "#!/bin/sh\necho try >> order\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n",
+        },
+    ),
+    # what 25 has and 23 has not
+    "inline descriptions": Case(
+        "SUBMIT-DESCRIPTION d {\n"
+        + described("node")
+        + "}\nJOB A d\nJOB B {\n"
+        + described("node")
+        + "}\nJOB C @=end\n"
+        + described("node")
+        + "@end\nPARENT A CHILD B\nPARENT B CHILD C\n",
+        since=24,
+    ),
+    "a weak dependency": Case(
+        nodes("ABC", 'VARS A status="1"\nWEAK PARENT A CHILD B\nPARENT A CHILD C\n'), since=25
+    ),
+    "failures of a node's jobs that are tolerated": Case(
+        'JOB A some.sub\nVARS A jobs="4"\nTOLERANCE A 2\nJOB B node.sub\nPARENT A CHILD B\n',
+        files={
+            "some.sub": described("some").replace("$(JOB)", "$(ProcId)"),
+            "some": "#!/bin/sh\necho some >> order\n[ $1 -gt 0 ]\n",
+        },
+        since=25,
+    ),
+    "more failures than are tolerated": Case(
+        'JOB A node.sub\nVARS A jobs="3" status="1"\nTOLERANCE A 2 WAIT\n', any_order=True, since=25
+    ),
+    "commands for all nodes": Case(
+        "JOB A flaky.sub\nJOB B flaky.sub\nPARENT A CHILD B\nRETRY ALL_NODES 1\n"
+        "SCRIPT POST ALL_NODES script $RETURN post $JOB\n",
         files=FILES,
     ),
-    "as LSST writes them": Case(
-        'JOB pipetaskInit "jobs/init/init.sub" DIR "jobs/init"\n'
-        + "".join(
-            f'JOB {label}_{n} "jobs/quantum.sub"\nVARS {label}_{n} qgraphNodeId="{n}" label="{label}"\n'
-            for label in ("isr", "calibrate")
-            for n in (1, 2)
-        )
-        + 'FINAL finalJob "jobs/final.sub"\nSCRIPT POST finalJob script $RETURN final $DAG_STATUS\n'
-        "PARENT pipetaskInit CHILD isr_1 isr_2\nPARENT isr_1 CHILD calibrate_1\n"
-        'PARENT isr_2 CHILD calibrate_2\nSET_JOB_ATTR bps_run = "u/run"\nDOT run.dot UPDATE\n',
-        files={
-            "jobs/init/init.sub": "executable = ../../node\narguments = init 0 ../../order\n"
-            "transfer_executable = false\nshould_transfer_files = IF_NEEDED\nqueue\n",
-            "jobs/quantum.sub": "executable = node\narguments = $(label)-$(qgraphNodeId)\n"
-            '+bps_job_label = "$(label)"\ntransfer_executable = false\nshould_transfer_files = IF_NEEDED\n'
-            "queue\n",
-            "jobs/final.sub": "executable = node\narguments = final\ntransfer_executable = false\n"
-            "should_transfer_files = IF_NEEDED\nqueue\n",
-        },
-    ),
+    **SHAPES,
 }

@@ -1,7 +1,8 @@
 """One pool for DAGs: slots that fetch alice's jobs from the queue, and slots of a schedd for bob's.
 
 HTCondor's condor_dagman runs over both. Alice's access point runs beside the daemons, with the programs of
-the same HTCondor.
+the same HTCondor. There is such a pool of each HTCondor (``suites``), one after the other; with the newest
+`make test` runs a case of each kind, `make test-all` all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
 from tests.conftest import NOT_TESTED
 from tests.dag.sides import Point, Queue, Schedd
+from tests.dag.suites import NEWEST, suites
 
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
@@ -34,12 +36,26 @@ DAGMAN_HOLD_CLAIM_TIME = 0
 """
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test with each HTCondor; in `make test` those that are marked ``newest`` with the newest too."""
+    if "suite" not in metafunc.fixturenames or hasattr(metafunc.module, "pytest_generate_tests"):
+        return
+    is_marked = any(metafunc.definition.iter_markers("newest"))
+    left_out = [] if is_marked else [pytest.mark.all]
+    asked = suites(metafunc.config)
+    metafunc.parametrize(
+        "suite",
+        [pytest.param(suite, marks=left_out if suite == NEWEST else []) for suite in asked],
+        scope="session",
+    )
+
+
 @pytest.fixture(scope="session")
-def pool(public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
+def pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
     """The pool."""
     started = PersonalPool(
         public_directory() / "pool",
-        suite="trixie",
+        suite=suite,
         slots=8,
         config=CONFIG,
         host={"slots": {"fetched_only": False}},
@@ -47,7 +63,7 @@ def pool(public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
     try:
         started.start()
     except HTCondorUnavailable as reason:
-        pytest.skip(f"{NOT_TESTED}: {reason}")
+        pytest.skip(f"{NOT_TESTED} of {suite}: {reason}")
     yield started
     started.stop()
 

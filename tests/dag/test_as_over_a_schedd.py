@@ -4,19 +4,68 @@ import pytest
 
 from tests.dag.cases import CASES
 from tests.dag.sides import Dag, Queue, Schedd
+from tests.dag.suites import MAJOR, NEWEST, suites
+
+#: `make test` has one of each kind with the newest HTCondor
+NEWEST_TOO = {
+    "a diamond",
+    "pre and post scripts",
+    "a failing branch beside a good one",
+    "a retry with scripts",
+    "abort on",
+    "splices with pins",
+    "a sub-DAG",
+    "a final node after a failure",
+    "pre_skip",
+    "a node of several jobs that fail",
+    "a service node",
+    "a hold script releases its node",
+    "the environment of the DAG",
+    "inline descriptions",
+    "a weak dependency",
+    "failures of a node's jobs that are tolerated",
+    "as CRAB writes them",
+}
+#: each level of it takes seconds, and there is one of two levels
+HEAVY = {"a DAG five deep in another"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each case with each HTCondor that knows it."""
+
+    def left_out(suite: str, name: str) -> bool:
+        return name in HEAVY or (suite == NEWEST and name not in NEWEST_TOO)
+
+    metafunc.parametrize(
+        ("suite", "name"),
+        [
+            pytest.param(suite, name, marks=[pytest.mark.all] if left_out(suite, name) else [])
+            for suite in suites(metafunc.config)
+            for name, case in CASES.items()
+            if case.since <= MAJOR.get(suite, case.since)
+        ],
+        scope="session",
+    )
 
 
 @pytest.fixture(scope="module")
-def started(queue: Queue, schedd: Schedd) -> dict[str, tuple[Dag, Dag]]:
-    """All of them, on both sides, at once."""
+def started(
+    request: pytest.FixtureRequest, suite: str, queue: Queue, schedd: Schedd
+) -> dict[str, tuple[Dag, Dag]]:
+    """Those that are asked for of this HTCondor, on both sides, at once."""
     found = {}
     for name, case in CASES.items():
-        both = [side.start(case.text, *case.options, files=case.files) for side in (schedd, queue)]
-        found[name] = (both[0], both[1])
+        if (suite, name) in _asked(request.session):
+            both = [side.start(case.text, *case.options, files=case.files) for side in (schedd, queue)]
+            found[name] = (both[0], both[1])
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+def _asked(session: pytest.Session) -> set[tuple[object, object]]:
+    values = [item.callspec.params for item in session.items if isinstance(item, pytest.Function)]
+    return {(one["suite"], one["name"]) for one in values if "suite" in one and "name" in one}
+
+
 def test_it_ends_as_over_a_schedd(started: dict[str, tuple[Dag, Dag]], name: str) -> None:
     theirs, ours = started[name]
     expected = theirs.wait()

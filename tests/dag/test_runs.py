@@ -10,7 +10,7 @@ import pytest
 
 from fetchwork.classad import bindings
 from fetchwork.process import Process, processes
-from tests.dag.cases import FILES, SERIAL, nodes
+from tests.dag.case import FILES, SERIAL, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
 from tests.waiting import until
 
@@ -258,7 +258,8 @@ def test_dag_run_shows_the_dag_to_its_end(queue: Queue) -> None:
     directory: Path = queue.write(nodes("AB", 'PARENT A CHILD B\nVARS B status="4"\n'))
     ended = queue.fetchwork(directory, "dag", "run", "x.dag")
     assert ended.returncode == 1, ended.stderr
-    assert "failed, exit 1: 1 done, 1 failed of 2 nodes" in ended.stdout
+    assert "failed, exit 1: 1 of 2 nodes done, 1 failed" in ended.stdout
+    assert "fetchwork dag rescue" in ended.stderr
 
 
 def _generated(side: Side, tmp_path: Path) -> tuple[int | None, list[str]]:

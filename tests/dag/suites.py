@@ -1,0 +1,15 @@
+"""With which HTCondor DAGs are tested: Debian's of today, and the newest."""
+
+import pytest
+
+from fetchwork.pool.condorroot import DEFAULT_SUITE
+
+NEWEST = "sid"
+#: the major version of HTCondor in a suite
+MAJOR = {DEFAULT_SUITE: 23, NEWEST: 25}
+
+
+def suites(config: pytest.Config) -> list[str]:
+    """Those that are asked for, by ``--suites``, or both."""
+    asked: str | None = config.getoption("--suites")
+    return asked.split(",") if asked else [DEFAULT_SUITE, NEWEST]
