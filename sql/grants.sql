@@ -74,6 +74,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.shares,
     fetchwork.event_window,
     fetchwork.log_clusters,
+    fetchwork.dag_clusters,
     fetchwork.is_log_of,
     fetchwork.named_jobs,
     fetchwork.job_edge,

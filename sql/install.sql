@@ -204,6 +204,7 @@
 \ir functions/runs/end_live_runs.sql
 
 -- functions/scheduler: Jobs that an access point runs itself, and what goes with them when they are removed.
+\ir functions/scheduler/dag_around.sql
 \ir functions/scheduler/dag_of_others.sql
 \ir functions/scheduler/remove_others.sql
 \ir functions/scheduler/runs_jobs_of.sql
@@ -281,6 +282,7 @@
 \ir functions/reading/history_edge.sql
 \ir functions/reading/run_edge.sql
 \ir functions/reading/log_clusters.sql
+\ir functions/reading/dag_clusters.sql
 \ir functions/reading/is_log_of.sql
 \ir functions/reading/event_window.sql
 \ir functions/reading/blocked_by.sql

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from fetchwork.cli import options, output
+from fetchwork.accesspoint import jobargs
+from fetchwork.cli import dagview, options, output
 from fetchwork.client.link import socket_path
 from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
-from fetchwork.dag import drawing, environment, graph, programs, status
-from fetchwork.errors import FetchworkError, NotFound
+from fetchwork.dag import drawing, environment, graph, nodeslog, programs, status
+from fetchwork.errors import FetchworkError
+from fetchwork.queue.dags import DagView
 from fetchwork.queue.remote import AnySession
 
-#: the least time between two looks of a view that follows
-LOOK_S = 1.0
 _COUNTS = ("Done", "Pre", "Queued", "Post", "Ready", "Un-Ready", "Failed", "Futile")
-_WANTED = (
-    *("ClusterId", "ProcId", "Owner", "JobStatus", "ExitCode", "ExitSignal", "HoldReason", "Iwd", "Args"),
-    *("Arguments", "Cmd", "QDate", status.TOTAL, *status.ATTRIBUTES.values()),
-)
-_LETTERS = {
-    JobStatus.IDLE: "idle",
-    JobStatus.RUNNING: "running",
-    JobStatus.REMOVED: "removed",
-    JobStatus.COMPLETED: "ended",
-    JobStatus.HELD: "held",
-}
 
 
 @click.group()
@@ -46,6 +34,7 @@ def cli() -> None:
     Example:
       fetchwork dag run my.dag
       fetchwork dag status 42
+      fetchwork watch 42
     """
 
 
@@ -55,11 +44,11 @@ def _submitting(function: Callable[..., None]) -> Callable[..., None]:
     words = click.argument(
         "words", metavar="[OPTION]... FILE...", nargs=-1, type=click.UNPROCESSED, required=True
     )
-    return cli.command(context_settings=settings)(words(function))
+    return cli.command(context_settings=settings)(words(options.json_option(function)))
 
 
 @_submitting
-def submit(words: tuple[str, ...]) -> None:
+def submit(words: tuple[str, ...], as_json: bool) -> None:
     """Submit a DAG, and return at once.
 
     The options are those of HTCondor's condor_submit_dag.
@@ -69,48 +58,73 @@ def submit(words: tuple[str, ...]) -> None:
       fetchwork dag submit my.dag
       fetchwork dag submit -maxjobs 100 my.dag
     """
-    _submitted(words)
+    cluster = _submitted(words, quiet=as_json)
+    if as_json:
+        output.print_json({"dag": cluster})
 
 
 @_submitting
 @click.pass_context
-def run(context: click.Context, words: tuple[str, ...]) -> None:
+def run(context: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Submit a DAG, and show how far it is until it has ended.
 
-    The exit status is that of the DAG: 0 if all of its nodes were successful. Ctrl-C ends the view; the DAG
-    goes on.
+    The options are those of HTCondor's condor_submit_dag. The exit status is that of the DAG: 0 if all of its
+    nodes were successful. Ctrl-C ends the view; the DAG goes on. With --json each change is a JSON
+    object on a line of its own.
 
     \b
     Example:
       fetchwork dag run my.dag
+      fetchwork dag run -maxidle 500 my.dag
     """
-    cluster = _submitted(words)
+    cluster = _submitted(words, quiet=as_json)
     from fetchwork.queue.remote import opened
 
     session = opened(None)
     context.call_on_close(session.close)
-    shown: object = None
-    while True:
-        ad = _find(session, cluster)
-        counts = tuple(ad.get(name) for name in (status.TOTAL, *status.ATTRIBUTES.values()))
-        if (ad["JobStatus"], counts) != shown:
-            shown = (ad["JobStatus"], counts)
-            output.echo(f"{time.strftime('%H:%M:%S')} DAG {cluster} {_state(ad)}: {_sentence(ad)}")
-            sys.stdout.flush()
-        if ad["JobStatus"] in (JobStatus.COMPLETED, JobStatus.REMOVED) and ad["ended"]:
-            code = ad.get("ExitCode")
-            context.exit(code if isinstance(code, int) else 1)
-        time.sleep(LOOK_S)
+    try:
+        ended = dagview.follow(session, cluster, dagview.LOOK_S, to_json=as_json)
+    except KeyboardInterrupt:
+        output.echo(
+            f"DAG {cluster} goes on; 'fetchwork watch {cluster}' shows it,"
+            f" 'fetchwork dag rm {cluster}' removes it",
+            err=True,
+        )
+        raise
+    if ended["ad"]["JobStatus"] == JobStatus.REMOVED or dagview.exit_status(ended):
+        _say_rest(ended["ad"])
+    context.exit(dagview.exit_status(ended))
 
 
-def _submitted(words: Sequence[str]) -> int:
-    """Submit by HTCondor's condor_submit_dag; the DAG's number. Prints what that prints."""
+def _say_rest(ad: Json) -> None:
+    """Say how to go on with a DAG that was not successful."""
+    cluster, names = ad["ClusterId"], dagview.files(ad)
+    where = f"'{Path(str(ad['Iwd'])) / names[0]}.dagman.out' says why" if names else "its log says why"
+    rest = f"; 'fetchwork dag rescue {cluster}' submits what is left" if _rescue_files(ad) else ""
+    output.echo(f"DAG {cluster} {dagview.state(ad)}: {where}{rest}", err=True)
+
+
+def _rescue_files(ad: Json) -> list[Path]:
+    """The rescue files of a DAG, the newest last; DAGMan names them after the first of several files."""
+    names = dagview.files(ad)
+    if not names:
+        return []
+    path = Path(str(ad["Iwd"])) / names[0]
+    of_several = "_multi" if len(names) > 1 else ""
+    return sorted(path.parent.glob(f"{glob.escape(path.name)}{of_several}.rescue[0-9][0-9][0-9]"))
+
+
+def _submitted(words: Sequence[str], *, quiet: bool = False) -> int:
+    """Submit by HTCondor's condor_submit_dag; the DAG's number. Prints what that prints, if not ``quiet``."""
     from fetchwork.condor import directory, submitdag
 
     if socket_path() is None:
         raise FetchworkError(
             "a DAG is run by an access point, and this host has none; 'fetchwork access-point' starts one"
         )
+    for name in submitdag.files(words):
+        if not Path(name).is_file():
+            raise FetchworkError(f"there is no DAG file '{name}'")
     refusals = submitdag.refusals(words, os.environ, Path.cwd())
     if refusals:
         raise FetchworkError("; ".join(refusals))
@@ -122,51 +136,13 @@ def _submitted(words: Sequence[str]) -> int:
         text=True,
         check=False,
     )
-    output.echo(ended.stdout, nl=False)
+    if not quiet:
+        output.echo(ended.stdout, nl=False)
     output.echo(ended.stderr, nl=False, err=True)
     found = re.search(r"submitted to cluster (\d+)\.", ended.stdout)
     if ended.returncode or found is None:
         raise FetchworkError("condor_submit_dag did not submit the DAG")
     return int(found[1])
-
-
-def _find(session: AnySession, cluster: int) -> Json:
-    """The ad of a DAG's job, in the queue or in the history; ``ended`` tells which. Raises NotFound."""
-    constraint = f"ClusterId == {cluster} && JobUniverse == 7"
-    # between the two it is in neither, for a reader who asks first for the one and then for the other
-    for operation in ("jobs", "history", "jobs"):
-        arguments: Json = {"constraint": constraint, "projection": list(_WANTED), "limit": 1}
-        if operation == "history":
-            ads = list(session.items("view", name="history", **arguments))
-        else:
-            ads = list(session.items("jobs", **arguments))
-        if ads:
-            return {**ads[0], "ended": operation == "history"}
-    raise NotFound(f"there is no DAG {cluster}")
-
-
-def _state(ad: Json) -> str:
-    state = _LETTERS.get(ad["JobStatus"], "?")
-    if ad["JobStatus"] != JobStatus.COMPLETED:
-        return state
-    if ad.get("ExitSignal") is not None:
-        return f"ended by signal {ad['ExitSignal']}"
-    return "successful" if ad.get("ExitCode") == 0 else f"failed, exit {ad.get('ExitCode')}"
-
-
-def _sentence(ad: Json) -> str:
-    if status.TOTAL not in ad:
-        return str(ad.get("HoldReason") or "its nodes are not known yet")
-    counts = [(name, ad.get(attribute, 0)) for name, attribute in status.ATTRIBUTES.items()]
-    parts = ", ".join(f"{number} {name.lower()}" for name, number in counts if number)
-    return f"{parts or 'nothing yet'} of {ad[status.TOTAL]} nodes"
-
-
-def _file(ad: Json) -> str:
-    """The DAG file that a condor_dagman's arguments name."""
-    words = str(ad.get("Arguments") or ad.get("Args") or "").split()
-    lower = [word.lower() for word in words]
-    return words[lower.index("-dag") + 1] if "-dag" in lower[:-1] else "?"
 
 
 @cli.command(name="status")
@@ -182,10 +158,10 @@ def show(session: AnySession, dags: tuple[int, ...], as_json: bool) -> None:
       fetchwork dag status 42
     """
     if dags:
-        ads = [_find(session, cluster) for cluster in dags]
+        ads = [_find(session, cluster)["ad"] for cluster in dags]
     else:
         constraint = "JobUniverse == 7"
-        ads = list(session.items("jobs", constraint=constraint, projection=list(_WANTED)))
+        ads = list(session.items("jobs", constraint=constraint, projection=list(dagview.WANTED)))
         ads = [ad for ad in ads if environment.is_dagman(str(ad.get("Cmd")))]
     if as_json:
         output.print_json(ads)
@@ -194,10 +170,10 @@ def show(session: AnySession, dags: tuple[int, ...], as_json: bool) -> None:
         (
             str(ad["ClusterId"]),
             ad["Owner"],
-            _state(ad),
+            dagview.state(ad),
             *(ad.get(status.ATTRIBUTES[name], "") for name in _COUNTS),
             ad.get(status.TOTAL, ""),
-            _file(ad),
+            ", ".join(dagview.files(ad)),
         )
         for ad in ads
     ]
@@ -208,22 +184,24 @@ def show(session: AnySession, dags: tuple[int, ...], as_json: bool) -> None:
             output.echo(f"{ad['ClusterId']} is held: {ad['HoldReason']}")
 
 
-def _acting(name: str, action: str, text: str) -> None:
+def _acting(name: str, action: str, done: str, text: str) -> None:
     @cli.command(name=name, help=text)
     @click.argument("dags", metavar="DAG...", nargs=-1, type=int, required=True)
     @options.performing
     def act(session: AnySession, dags: tuple[int, ...]) -> None:
         for cluster in dags:
-            _find(session, cluster)
+            view = _find(session, cluster)
             changed = session.perform("change", action=action, spec=[f"{cluster}.0"])["changed"]
             if not changed:
-                raise FetchworkError(f"DAG {cluster} is in no state for that")
-            output.echo(f"DAG {cluster}: {name}")
+                state = dagview.state(view["ad"])
+                raise FetchworkError(f"DAG {cluster} can't be {re.split(r'[ ,;]', done)[0]}: it is {state}")
+            output.echo(f"DAG {cluster} is {done}")
 
 
 _acting(
     "rm",
     "Remove",
+    "removed with its nodes, and leaves a rescue file",
     """Remove DAGs, with their nodes; each leaves a rescue file.
 
 \b
@@ -234,6 +212,7 @@ Example:
 _acting(
     "hold",
     "Hold",
+    "held; those of its nodes that were submitted go on",
     """Hold DAGs: no more of their nodes are submitted; those that were run on.
 
 \b
@@ -244,6 +223,7 @@ Example:
 _acting(
     "release",
     "Release",
+    "released, and goes on where it was",
     """Release held DAGs, which go on where they were.
 
 \b
@@ -263,16 +243,24 @@ def rescue(session: AnySession, cluster: int) -> None:
     Example:
       fetchwork dag rescue 42
     """
-    ad = _find(session, cluster)
-    if not ad["ended"]:
-        raise FetchworkError(f"DAG {cluster} has not ended: it is {_state(ad)}")
-    path = Path(str(ad["Iwd"])) / _file(ad)
-    rescues = sorted(path.parent.glob(f"{path.name}.rescue[0-9][0-9][0-9]"))
+    view = _find(session, cluster)
+    ad = view["ad"]
+    if not view["ended"]:
+        raise FetchworkError(f"DAG {cluster} has not ended: it is {dagview.state(ad)}")
+    names, rescues = dagview.files(ad), _rescue_files(ad)
     if not rescues:
-        raise FetchworkError(f"DAG {cluster} has no rescue file beside '{path}': it left nothing to do")
-    os.chdir(str(ad["Iwd"]))
+        raise FetchworkError(
+            f"DAG {cluster} is {dagview.state(ad)}, and left no rescue file in '{ad['Iwd']}'"
+        )
+    try:
+        os.chdir(str(ad["Iwd"]))
+    except OSError as error:
+        raise FetchworkError(
+            f"cannot enter directory '{ad['Iwd']}' of DAG {cluster}: {error.strerror}"
+        ) from None
     output.echo(f"from {rescues[-1]}")
-    _submitted(["-update_submit", _file(ad)])
+    # which finds the options of the first time in its submit file
+    _submitted(["-update_submit", *names])
 
 
 @cli.command()
@@ -292,41 +280,29 @@ def draw(session: AnySession, cluster: int, target: Path | None) -> None:
     Example:
       fetchwork dag draw 42 -o my.svg
     """
-    ad = _find(session, cluster)
-    path = Path(str(ad["Iwd"])) / _file(ad)
+    ad = _find(session, cluster)["ad"]
+    names, cwd = dagview.files(ad), Path(str(ad["Iwd"]))
+    paths = [cwd / name for name in names]
+    own = "-usedagdir" in (word.lower() for word in jobargs.arguments(ad))
     try:
-        nodes = graph.read(path)
+        nodes = graph.read_all([(path, path.parent if own else cwd) for path in paths])
     except OSError as error:
-        raise FetchworkError(f"cannot read DAG file '{path}': {error.strerror}") from None
-    wanted = (
-        "DAGNodeName",
-        "JobStatus",
-        "ExitCode",
-        "RemoteWallClockTime",
-        "JobCurrentStartDate",
-        "ClusterId",
-    )
-    constraint = f"DAGManJobId == {cluster}"
-    ads = [
-        *session.items("view", name="history", constraint=constraint, projection=list(wanted)),
-        *session.items("jobs", constraint=constraint, projection=list(wanted)),
-    ]
-    states = {
-        str(one["DAGNodeName"]): _node_state(one)
-        for one in sorted(ads, key=lambda one: int(one["ClusterId"]))
-        if "DAGNodeName" in one
-    }
+        raise FetchworkError(f"cannot read DAG file '{error.filename}': {error.strerror}") from None
+    try:
+        states = nodeslog.states(paths[0].with_name(f"{paths[0].name}.nodes.log")) if paths else {}
+    except OSError:
+        # nothing of it was submitted yet
+        states = {}
     target = target or Path(f"dag-{cluster}.svg")
-    target.write_text(drawing.svg(nodes, states, f"{_file(ad)}: DAG {cluster} {_state(ad)}"))
+    try:
+        target.write_text(
+            drawing.svg(nodes, states, f"{', '.join(names)}: DAG {cluster} {dagview.state(ad)}")
+        )
+    except OSError as error:
+        raise FetchworkError(f"cannot write '{target}': {error.strerror}") from None
     output.echo(str(target))
 
 
-def _node_state(ad: Json) -> drawing.NodeState:
-    took = ad.get("RemoteWallClockTime")
-    seconds = float(took) if isinstance(took, int | float) and took else None
-    if ad["JobStatus"] == JobStatus.COMPLETED:
-        return drawing.NodeState("done" if ad.get("ExitCode") == 0 else "failed", seconds)
-    if ad["JobStatus"] == JobStatus.RUNNING:
-        started = ad.get("JobCurrentStartDate")
-        return drawing.NodeState("running", time.time() - float(started) if started else None)
-    return drawing.NodeState(_LETTERS.get(ad["JobStatus"], "waits"), seconds)
+def _find(session: AnySession, cluster: int) -> DagView:
+    """A DAG without those in it; raises NotFound."""
+    return dagview.look(session, cluster)[0]

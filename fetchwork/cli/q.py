@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -44,6 +44,9 @@ MOST_ANALYZED = 10
 @options.constraint_option
 @options.autoformat_note
 @click.option("-nobatch", "--nobatch", is_flag=True, help="A line for each job.")
+@click.option(
+    "-dag", "--dag", "by_dag", is_flag=True, help="A line for each job; those of DAGs below them, by node."
+)
 @click.option("-hold", "--hold", "held", is_flag=True, help="Held jobs, with the reason.")
 @click.option("-run", "--run", "running", is_flag=True, help="Running jobs, with the slot.")
 @click.option(
@@ -71,6 +74,7 @@ def cli(
     jobs: tuple[str, ...],
     constraints: tuple[str, ...],
     nobatch: bool,
+    by_dag: bool,
     held: bool,
     running: bool,
     analyzed: bool,
@@ -89,6 +93,7 @@ def cli(
       fetchwork q
       fetchwork q 42 -nobatch
       fetchwork q alice -hold
+      fetchwork q alice -dag
       fetchwork q -constraint 'RequestMemory > 4096 && JobPrio > 0' -af:j Cmd RequestMemory
       fetchwork q --totals
       fetchwork q --better-analyze 42.0
@@ -130,9 +135,15 @@ def cli(
             output.print_json([counts])
         else:
             output.echo(total_line(counts))
+    elif by_dag:
+        from fetchwork.cli import dagview
+
+        wanted = [*PROJECTION, *dagview.WANTED, "DAGManJobId"]
+        asked = session.items("jobs", constraint=constraint, projection=wanted, limit=at_most)
+        _list(dagview.arranged(asked), held, running)
     elif held or running or nobatch or limit is not None:
         asked = session.items("jobs", constraint=constraint, projection=PROJECTION, limit=at_most)
-        _list(asked, held, running)
+        _list(((ad, ad["Owner"]) for ad in asked), held, running)
     else:
         _batches(session.perform("batches", constraint=constraint))
 
@@ -176,7 +187,8 @@ def total_line(counts: Mapping[str, int]) -> str:
     )
 
 
-def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
+def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
+    """Print jobs, each with its owner or what stands in that column for it."""
     columns = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
     output.echo(
         f"{' ID':<9}{'OWNER':<16}{columns}"
@@ -187,7 +199,7 @@ def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
     names = {1: "idle", 2: "running", 3: "removed", 5: "held", 6: "running", 7: "suspended"}
     number = 0
     now = time.time()
-    for ad in ads:
+    for ad, owner in lines:
         number += 1
         counts[names[ad["JobStatus"]]] += 1
         job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
@@ -198,18 +210,27 @@ def _list(ads: Iterator[Json], held: bool, running: bool) -> None:
             used += now - ad["JobCurrentStartDate"]
         if held:
             reason = " ".join(str(ad.get("HoldReason", "")).split())
-            output.echo(f"{job}{ad['Owner']:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
+            output.echo(f"{job}{owner:<16}{output.moment(ad['EnteredCurrentStatus'])}  {reason}")
         elif running:
             output.echo(
-                f"{job}{ad['Owner']:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12}"
+                f"{job}{owner:<16}{output.moment(ad['QDate'])} {output.run_time(used):>12}"
                 f" {ad.get('RemoteHost', '')}"
             )
         else:
             output.echo(
-                f"{job}{ad['Owner']:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
-                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {output.command_line(ad)}"
+                f"{job}{owner:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
+                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_command(ad)}"
             )
     output.echo("\n" + total_line({"jobs": number, **counts}))
+
+
+def _command(ad: Json) -> str:
+    """The command line of a job; of a DAG, how far it is."""
+    if "DAG_NodesTotal" not in ad:
+        return output.command_line(ad)
+    from fetchwork.cli import dagview
+
+    return f"{', '.join(dagview.files(ad))}: {dagview.progress(ad)}"
 
 
 def _letter(ad: Json) -> str:

@@ -1,4 +1,4 @@
-"""``fetchwork watch``: the queue, kept up to date on the screen."""
+"""``fetchwork watch``: the queue, or a DAG, kept up to date on the screen."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import click
 
-from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
+from fetchwork.cli import dagview, options, output
+from fetchwork.dag import environment
+from fetchwork.errors import NotFound
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fetchwork.queue.remote import AnySession
     from fetchwork.queue.summaries import Batch
     from fetchwork.queue.views import Json
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
+@click.argument("jobs", metavar="[DAG|JOB|OWNER]...", nargs=-1)
 @options.constraint_option
 @click.option(
     "-i",
@@ -34,30 +36,54 @@ if TYPE_CHECKING:
     help="Time between updates.",
 )
 @click.option("--until-empty", is_flag=True, help="End when no job is left.")
-@options.connected
+@options.json_option
+@options.performing
 def cli(
-    session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], interval: float, until_empty: bool
+    session: AnySession,
+    jobs: tuple[str, ...],
+    constraints: tuple[str, ...],
+    interval: float,
+    until_empty: bool,
+    as_json: bool,
 ) -> None:
     """Show the queue and keep it up to date; Ctrl-C ends it.
 
     Without arguments, all jobs by owner, with DONE counted from now on; otherwise the selected jobs by batch.
-    Without a terminal, a line for every change.
+    A DAG alone is shown by nodes, with the DAGs in it, until it has ended. Without a terminal, a line for
+    every change; with --json, that line is a JSON object.
 
     \b
     Example:
       fetchwork watch
       fetchwork watch 42 --until-empty
+      fetchwork watch 42 --json | jq .nodes.done
     """
     constraint = options.jobs_constraint(jobs, constraints) if jobs or constraints else None
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     try:
-        if plain:
+        if len(jobs) == 1 and not constraints and (dag := _dag(session, jobs[0])) is not None:
+            dagview.follow(session, dag, interval, to_json=as_json)
+        elif as_json:
+            _json_lines(_Watch(session, constraint), interval, until_empty)
+        elif plain:
             _lines(_Watch(session, constraint), interval, until_empty)
         else:
             _live(_Watch(session, constraint), interval, until_empty)
     except KeyboardInterrupt:
         # the way out
         return
+
+
+def _dag(session: AnySession, word: str) -> int | None:
+    """The DAG that a word names, if it does."""
+    number = word.removesuffix(".0")
+    if not number.isdecimal():
+        return None
+    try:
+        (dag, *_) = dagview.look(session, int(number))
+    except NotFound:
+        return None
+    return int(number) if environment.is_dagman(str(dag["ad"].get("Cmd"))) else None
 
 
 class Line(TypedDict):
@@ -85,7 +111,7 @@ def _line(name: str, counts: Counts, done: int) -> Line:
 class _Watch:
     """Looks at the queue again and again."""
 
-    def __init__(self, session: Session, constraint: str | None) -> None:
+    def __init__(self, session: AnySession, constraint: str | None) -> None:
         self._session = session
         self._constraint = constraint
         # completed jobs of each owner, before; owners without jobs are of no interest until they have some
@@ -94,12 +120,10 @@ class _Watch:
 
     def look(self) -> list[Line]:
         """A row for each owner, or for each batch that the constraint selects."""
-        from fetchwork.queue import summaries
-
         if self._constraint is not None:
-            batches = self._session.run(summaries.batches(self._constraint, self._session.memory))
+            batches = self._session.perform("batches", constraint=self._constraint)
             return [_line(f"{batch['owner']} {batch['batch']}", batch, batch["done"]) for batch in batches]
-        rows = self._session.run(summaries.totals("owner", empty=True))
+        rows = self._session.perform("totals", by="owner", empty=True)
         if self._before is None:
             self._before = {row["owner"]: row["completed"] for row in rows}
         self._seen |= {row["owner"] for row in rows if row["jobs"]}
@@ -123,6 +147,19 @@ def _lines(watch: _Watch, interval: float, until_empty: bool) -> None:
             click.echo(f"{time.strftime('%H:%M:%S')} {counts['jobs']} jobs: {by_state}")
             sys.stdout.flush()
         if until_empty and not counts["jobs"]:
+            return
+        time.sleep(interval)
+
+
+def _json_lines(watch: _Watch, interval: float, until_empty: bool) -> None:
+    before = None
+    while True:
+        rows = watch.look()
+        if rows != before:
+            before = rows
+            output.echo(output.to_json({"time": time.time(), "batches": rows}))
+            sys.stdout.flush()
+        if until_empty and not any(row["jobs"] for row in rows):
             return
         time.sleep(interval)
 

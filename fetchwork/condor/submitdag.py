@@ -50,7 +50,17 @@ def refusals(words: Sequence[str], variables: Mapping[str, str], directory: Path
     if not paths:
         return []
     version = programs.major_version(variables)
-    return [problem for path in paths for problem in check.problems(path, version)]
+    own = any(_is(word, "usedagdir") for word in words)
+    return [
+        problem
+        for path in paths
+        for problem in check.problems(path, path.parent if own else directory, version)
+    ]
+
+
+def _is(word: str, option: str) -> bool:
+    name = word.lstrip("-").lower()
+    return word.startswith("-") and len(name) > 1 and option.startswith(name)
 
 
 def files(words: Sequence[str]) -> list[str]:

@@ -9,13 +9,17 @@ Only the form of lines is looked at (dag_parser.cpp): a keyword in any case, whe
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 #: the first HTCondor whose DAGMan writes inline descriptions to files
 INLINE_SINCE = 24
-_INNER = {"SPLICE": 2, "INCLUDE": 1}
+_DESCRIBED = frozenset(("JOB", "NODE", "FINAL", "SERVICE", "PROVISIONER", "SUBMIT_DESCRIPTION"))
+# blanks between quotes are part of a word
+_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s"'])+|["']""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,24 @@ class Command:
     @property
     def inline(self) -> bool:
         """Does a description follow?"""
-        return self.words[-1] == "{" or self.words[-1].startswith("@=")
+        return self.name in _DESCRIBED and (self.words[-1] == "{" or self.words[-1].startswith("@="))
+
+    def folder(self, base: Path) -> Path:
+        """The directory that its DIR names, for a command in a DAG whose paths begin at ``base``."""
+        words = [word.upper() for word in self.words]
+        return base / self.words[words.index("DIR") + 1] if "DIR" in words[:-1] else base
+
+    def inner(self, base: Path) -> tuple[Path, Path] | None:
+        """The DAG file that it brings in, if it does, and where that one's paths begin."""
+        if self.name == "INCLUDE" and len(self.words) > 1:
+            return base / self.words[1], base
+        if self.name == "SPLICE" and len(self.words) > 2:
+            folder = self.folder(base)
+            return folder / self.words[2], folder
+        if self.name == "SUBDAG" and len(self.words) > 3:
+            folder = self.folder(base)
+            return folder / self.words[3], folder
+        return None
 
 
 def commands(path: Path) -> Iterator[Command]:
@@ -44,7 +65,7 @@ def commands(path: Path) -> Iterator[Command]:
         whole = line
         while whole.rstrip().endswith("\\"):
             whole = whole.rstrip()[:-1] + next(lines, (0, ""))[1]
-        words = tuple(whole.split())
+        words = tuple(_unquoted(word) for word in _WORD.findall(whole))
         if not words or words[0].startswith(("#", "//")):
             continue
         found = Command(path, number, words)
@@ -56,30 +77,31 @@ def commands(path: Path) -> Iterator[Command]:
                     break
 
 
-def all_commands(path: Path, seen: set[Path] | None = None) -> Iterator[Command]:
-    """The same, with those of splices and included files that can be read; raises OSError for the first."""
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'" else word
+
+
+def all_commands(path: Path, base: Path, seen: set[Path] | None = None) -> Iterator[Command]:
+    """The same, with those of the splices, sub-DAGs and included files that can be read now.
+
+    ``base``: where the paths in the file begin. Raises OSError for the first file alone.
+    """
     seen = set() if seen is None else seen
     seen.add(path.resolve())
     for command in commands(path):
         yield command
-        position = _INNER.get(command.name)
-        if position is None or len(command.words) <= position:
+        inner = command.inner(base)
+        if inner is None or inner[0].resolve() in seen or not inner[0].is_file():
+            # DAGMan has its own words for it, or a node is to write it
             continue
-        words = [word.upper() for word in command.words]
-        base = path.parent
-        if command.name == "SPLICE" and "DIR" in words[:-1]:
-            base = base / command.words[words.index("DIR") + 1]
-        inner = base / command.words[position]
-        if inner.resolve() in seen or not inner.is_file():
-            # DAGMan has its own words for it
-            continue
-        yield from all_commands(inner, seen)
+        with contextlib.suppress(OSError):
+            yield from all_commands(*inner, seen)
 
 
-def problems(path: Path, version: int) -> list[str]:
+def problems(path: Path, base: Path, version: int) -> list[str]:
     """What can't be run of the DAG in a file, by HTCondor's major ``version`` here; raises OSError."""
     found = []
-    for command in all_commands(path):
+    for command in all_commands(path, base):
         if command.name == "PROVISIONER":
             found.append(
                 f"{command.path}:{command.line}: PROVISIONER can't be honoured: DAGMan asks a schedd for the"

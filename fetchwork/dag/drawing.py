@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from fetchwork.dag.graph import Graph
+from fetchwork.dag.nodeslog import NodeState
 
 #: state -> colour of its boxes
 COLOURS = {
@@ -21,14 +21,6 @@ COLOURS = {
 _WIDTH, _HEIGHT = 150, 40
 _ACROSS, _DOWN = 170, 80
 _MARGIN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A key of ``COLOURS``, and seconds that its last job ran; None where it has not."""
-
-    state: str
-    seconds: float | None = None
 
 
 def svg(graph: Graph, states: Mapping[str, NodeState], title: str) -> str:

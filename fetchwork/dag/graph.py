@@ -5,13 +5,13 @@ What runs is decided by condor_dagman, not here: pins, joins and the like are le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fetchwork.dag.check import Command, commands
 
-_NODES = {"JOB", "FINAL", "PROVISIONER", "SERVICE"}
+_NODES = {"JOB", "NODE", "FINAL", "PROVISIONER", "SERVICE"}
 
 
 @dataclass
@@ -38,10 +38,16 @@ class Graph:
         return [*found, [self.final]] if self.final is not None else found
 
 
-def read(path: Path) -> Graph:
-    """The graph of a DAG file; raises OSError."""
+def read(path: Path, base: Path) -> Graph:
+    """The graph of a DAG file, whose paths begin at ``base``; raises OSError."""
+    return read_all([(path, base)])
+
+
+def read_all(files: Sequence[tuple[Path, Path]]) -> Graph:
+    """The graph of DAG files that are run as one; of several, each one's nodes have its number in front."""
     graph = Graph()
-    _add(graph, path, path.parent, "", frozenset())
+    for number, (path, base) in enumerate(files):
+        _add(graph, path, base, f"{number}." if len(files) > 1 else "", frozenset())
     known = set(graph.nodes)
     graph.edges = {edge for edge in graph.edges if known.issuperset(edge)}
     return graph
@@ -61,23 +67,20 @@ def _add(
                 graph.final = prefix + words[1]
         elif command.name == "SUBDAG" and len(words) > 2:
             own.append(prefix + words[2])
-        elif command.name == "SPLICE" and len(words) > 2:
-            upper = [word.upper() for word in words]
-            folder = base / words[upper.index("DIR") + 1] if "DIR" in upper[:-1] else base
-            inner = folder / words[2]
+        elif command.name == "SPLICE" and (found := command.inner(base)) is not None:
+            inner, folder = found
             if inner.is_file() and inner.resolve() not in within:
                 seen = within | {path.resolve()}
                 ends[prefix + words[1]] = _add(graph, inner, folder, f"{prefix}{words[1]}+", seen)
     graph.nodes += own
     mine: set[tuple[str, str]] = set()
     for command in _with_included(path, base, within):
-        if command.name != "PARENT":
-            continue
         upper = [word.upper() for word in command.words]
-        if "CHILD" not in upper:
+        if "CHILD" not in upper or "PARENT" not in upper[:2]:
             continue
-        middle = upper.index("CHILD")
-        for parent in (prefix + word for word in command.words[1:middle]):
+        # WEAK may be in front
+        first, middle = upper.index("PARENT"), upper.index("CHILD")
+        for parent in (prefix + word for word in command.words[first + 1 : middle]):
             for child in (prefix + word for word in command.words[middle + 1 :]):
                 for one in ends[parent][1] if parent in ends else {parent}:
                     mine |= {(one, other) for other in (ends[child][0] if child in ends else {child})}
@@ -92,8 +95,8 @@ def _add(
 
 def _with_included(path: Path, base: Path, within: frozenset[Path]) -> Iterator[Command]:
     for command in commands(path):
-        if command.name == "INCLUDE" and len(command.words) > 1:
-            inner = base / command.words[1]
+        if command.name == "INCLUDE" and (found := command.inner(base)) is not None:
+            inner, _ = found
             if inner.is_file() and inner.resolve() not in within and inner.resolve() != path.resolve():
                 yield from _with_included(inner, base, within | {path.resolve()})
         else:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.queue import changing, query, reading, summaries
+from fetchwork.queue import changing, dags, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
 
@@ -89,11 +89,11 @@ def logs(memory: Memory, *, paths: Sequence[str]) -> Steps[list[str]]:
     return sorted((yield from known(paths)))
 
 
-def totals(memory: Memory, *, by: summaries.TotalsBy | None = None) -> Steps[list[Json]]:
-    """Counts of all jobs."""
+def totals(memory: Memory, *, by: summaries.TotalsBy | None = None, empty: bool = False) -> Steps[list[Json]]:
+    """Counts of all jobs; ``empty``: of those as well that have no job in the queue any more."""
     if by not in (None, "owner", "autocluster", "queue"):
         raise ValueError(f"there are no totals by '{by}'; allowed: owner, autocluster, queue")
-    return summaries.totals(by)
+    return summaries.totals(by, empty=empty)
 
 
 def left(memory: Memory) -> Steps[list[Json]]:
@@ -114,6 +114,11 @@ def summary(memory: Memory, *, constraint: str = "true") -> Steps[Json]:
 def ended(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Json]:
     """How many jobs of a cluster have left the queue, by how they ended."""
     return summaries.ended(cluster, proc)
+
+
+def dag(memory: Memory, *, cluster: int, projection: Sequence[str] = ()) -> Steps[list[dags.DagView]]:
+    """A DAG and those in it."""
+    return dags.tree(cluster, memory, projection)
 
 
 def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
@@ -188,7 +193,20 @@ def _action(name: str) -> JobAction:
 STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     function.__name__: function
     for function in (
-        *(cursor, logs, totals, left, batches, summary, ended, location, kept_output, live_output, standing),
+        *(
+            cursor,
+            logs,
+            totals,
+            left,
+            dag,
+            batches,
+            summary,
+            ended,
+            location,
+            kept_output,
+            live_output,
+            standing,
+        ),
         *(change, change_jobs, act, edit, reschedule),
     )
 }

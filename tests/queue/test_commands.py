@@ -345,7 +345,7 @@ def test_a_grant_says_what_the_role_lacks(fetchwork: Run, slots: DirectQueue) ->
         slots.connection.execute('DROP ROLE "some-one"')
 
 
-@pytest.mark.parametrize("option", ["-lang", "-held", "-xyz", "--no-such", "-dag"])
+@pytest.mark.parametrize("option", ["-lang", "-held", "-xyz", "--no-such", "-dagman"])
 def test_an_unknown_option_is_named_as_it_was_typed_with_those_that_there_are(
     fetchwork: Run, option: str
 ) -> None:

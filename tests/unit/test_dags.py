@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from fetchwork.accesspoint import jobargs
+from fetchwork.condor import submitdag
 from fetchwork.condor.submitdag import files
-from fetchwork.dag import check, dagrun, environment, graph, status
-from fetchwork.dag.drawing import NodeState, svg
-from fetchwork.errors import ClassAdError
+from fetchwork.dag import check, dagrun, environment, graph, nodeslog, programs, status
+from fetchwork.dag.drawing import svg
+from fetchwork.dag.nodeslog import NodeState
+from fetchwork.errors import ClassAdError, FetchworkError
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_what_cannot_be_run_is_named_with_its_line(tmp_path: Path) -> None:
     dag = tmp_path / "x.dag"
     dag.write_text(DAG.replace("{ # its own", "{"))
     (tmp_path / "inner.dag").write_text("JOB C c.sub\nProvisioner P p.sub\nSPLICE S x.dag\n")
-    old, new = check.problems(dag, 23), check.problems(dag, 24)
+    old, new = check.problems(dag, tmp_path, 23), check.problems(dag, tmp_path, 24)
     assert [problem.partition(" ")[0] for problem in old] == [
         f"{dag}:2:",
         f"{dag}:5:",
@@ -71,6 +73,104 @@ def test_what_cannot_be_run_is_named_with_its_line(tmp_path: Path) -> None:
     assert "PROVISIONER can't be honoured" in provisioner
 
 
+def test_it_is_named_wherever_the_dag_takes_it_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths begin where DAGMan works, or in the DAG's directory, and a splice's at its DIR."""
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    for path in ("p.dag", "d/q.dag", "d/e/r.dag"):
+        (tmp_path / path).write_text("JOB A a\nPROVISIONER P p.sub\n")
+    dag = tmp_path / "d" / "x.dag"
+    dag.write_text(
+        'SPLICE S "q.dag"\nSUBDAG EXTERNAL T r.dag DIR e\nINCLUDE p.dag\nSUBDAG EXTERNAL U later.dag\n'
+    )
+
+    def named(base: Path) -> list[str]:
+        return [problem.partition(":")[0] for problem in check.problems(dag, base, 25)]
+
+    assert named(dag.parent) == [str(tmp_path / "d/q.dag"), str(tmp_path / "d/e/r.dag")]
+    assert named(tmp_path) == [str(tmp_path / "p.dag")]
+    monkeypatch.setattr(programs, "major_version", lambda _: 25)
+    assert len(submitdag.refusals(["-UseDagDir", "d/x.dag"], {}, tmp_path)) == 2
+    assert len(submitdag.refusals(["d/x.dag"], {}, tmp_path)) == 1
+
+
+def test_a_brace_is_a_word_where_no_description_follows(tmp_path: Path) -> None:
+    dag = tmp_path / "x.dag"
+    dag.write_text("JOB A a.sub\nSCRIPT PRE A say {\nPROVISIONER P p.sub\n")
+    assert [problem.partition(" ")[0] for problem in check.problems(dag, tmp_path, 23)] == [f"{dag}:3:"]
+
+
+def test_a_host_without_htcondor_says_in_one_line_what_to_install() -> None:
+    with pytest.raises(FetchworkError) as raised:
+        programs.program("condor_no_such", {"PATH": "/nowhere"})
+    assert str(raised.value) == (
+        "'condor_no_such' is not on this host: DAGs are run by HTCondor's condor_dagman;"
+        " install HTCondor's package here (Debian: condor, RPM: condor)"
+    )
+
+
+NODES_LOG = """\
+000 (007.000.000) 2026-11-22 07:00:00 Job submitted from host: <127.0.0.1:0>
+    DAG Node: A
+...
+000 (008.000.000) 2026-11-22 07:00:00 Job submitted from host: <127.0.0.1:0>
+    DAG Node: B
+...
+000 (008.001.000) 2026-11-22 07:00:00 Job submitted from host: <127.0.0.1:0>
+    DAG Node: B
+...
+000 (000.2147483647.001) 2026-11-22 07:00:00 Job submitted from host: <dummy-submit-for-noop-job>
+    DAG Node: N
+...
+005 (000.2147483647.001) 2026-11-22 07:00:00 Job terminated.
+\t(1) Normal termination (return value 0)
+...
+001 (007.000.000) 2026-11-22 07:00:05 Job executing on host: <ep1:0>
+...
+001 (008.000.000) 2026-11-22 07:00:05 Job executing on host: <ep1:0>
+...
+005 (007.000.000) 2026-11-22 07:00:17 Job terminated.
+\t(1) Normal termination (return value 3)
+...
+"""
+POST = """\
+016 (007.000.000) 2026-11-22 07:00:18 POST Script terminated.
+\t(1) Normal termination (return value 0)
+    DAG Node: A
+...
+"""
+
+
+def test_the_nodes_log_says_what_became_of_each_node(tmp_path: Path) -> None:
+    log = tmp_path / "x.dag.nodes.log"
+    log.write_text(NODES_LOG)
+    found = nodeslog.states(log)
+    assert found["A"] == NodeState("failed", 12.0)
+    assert found["N"] == NodeState("done")
+    assert found["B"].state == "running"
+    # the script decides, until the node is tried again
+    log.write_text(NODES_LOG + POST)
+    assert nodeslog.states(log)["A"] == NodeState("done", 12.0)
+    again = NODES_LOG.split("...\n", maxsplit=1)[0].replace("007", "009") + "...\n"
+    log.write_text(NODES_LOG + POST + again)
+    assert nodeslog.states(log)["A"] == NodeState("idle")
+    # of several jobs one that failed, or was killed, is the node's end
+    ended = "005 (008.000.000) 2026-11-22 07:01:05 Job terminated.\n\t(0) Abnormal termination (signal 9)\n"
+    log.write_text(NODES_LOG + ended + "...\n")
+    assert nodeslog.states(log)["B"] == NodeState("failed", 60.0)
+    # an entry that is being written
+    log.write_text(NODES_LOG + ended)
+    assert nodeslog.states(log)["B"].state == "running"
+
+
+def test_weak_edges_and_several_dags_are_drawn(tmp_path: Path) -> None:
+    one, two = tmp_path / "1.dag", tmp_path / "2.dag"
+    one.write_text("NODE A a\nJOB B a\nWEAK PARENT A CHILD B\n")
+    two.write_text("JOB A a\n")
+    assert graph.read(one, tmp_path).layers() == [["A"], ["B"]]
+    found = graph.read_all([(one, tmp_path), (two, tmp_path)])
+    assert found.layers() == [["0.A", "1.A"], ["0.B"]]
+
+
 def test_a_dag_is_drawn_with_the_nodes_of_its_splices(tmp_path: Path) -> None:
     dag = tmp_path / "x.dag"
     dag.write_text(
@@ -78,7 +178,7 @@ def test_a_dag_is_drawn_with_the_nodes_of_its_splices(tmp_path: Path) -> None:
         "PARENT A CHILD S\nPARENT S CHILD B<&>\n"
     )
     (tmp_path / "inner.dag").write_text("JOB C c.sub\nSUBDAG EXTERNAL D d.dag\nPARENT C CHILD D\n")
-    found = graph.read(dag)
+    found = graph.read(dag, tmp_path)
     assert found.layers() == [["A"], ["S+C"], ["S+D"], ["B<&>"], ["F"]]
     picture = svg(found, {"A": NodeState("done", 12.4)}, "a <title>")
     assert "done, 12 s" in picture
@@ -88,7 +188,7 @@ def test_a_dag_is_drawn_with_the_nodes_of_its_splices(tmp_path: Path) -> None:
 def test_a_circle_is_drawn_too(tmp_path: Path) -> None:
     dag = tmp_path / "x.dag"
     dag.write_text("JOB A a\nJOB B a\nJOB C a\nPARENT A CHILD B\nPARENT B CHILD C\nPARENT C CHILD B\n")
-    assert graph.read(dag).layers() == [["A"], ["B", "C"]]
+    assert graph.read(dag, tmp_path).layers() == [["A"], ["B", "C"]]
 
 
 LOG = b"""\

@@ -100,6 +100,7 @@ from fetchwork.db.calls.matching import (
     waiting_autoclusters,
 )
 from fetchwork.db.calls.reading import (
+    DagCluster,
     EventWindow,
     FirstIdle,
     HistoryEdge,
@@ -107,6 +108,7 @@ from fetchwork.db.calls.reading import (
     NamedJobs,
     OutputChunk,
     RunEdge,
+    dag_clusters,
     event_window,
     first_idle,
     history_edge,
@@ -151,6 +153,7 @@ __all__ = [
     "Call",
     "Candidate",
     "Claimed",
+    "DagCluster",
     "DemandRead",
     "EventWindow",
     "FirstIdle",
@@ -189,6 +192,7 @@ __all__ = [
     "candidates",
     "claim_many",
     "claim_scheduler_job",
+    "dag_clusters",
     "drop_outputs",
     "edit",
     "end_content",

@@ -53,6 +53,19 @@ class RunEdge(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class DagCluster(Record):
+    """A cluster that says it is a node's, and the DAG that it names."""
+
+    dag: int
+    cluster_id: int
+
+
+def dag_clusters(*, dags: Sequence[int], live: bool) -> Call[list[DagCluster]]:
+    """The clusters of the nodes of some DAGs, of all owners; ``live``: those with jobs in the queue."""
+    return records_of(DagCluster, "dag_clusters", {"dags": list(dags), "live": live})
+
+
+@dataclass(frozen=True, slots=True)
 class FirstIdle(Record):
     """An Idle job, and how many of its autocluster are Idle."""
 

@@ -4,7 +4,8 @@
 -- are those of every run.
 --
 -- Such a job takes no slot, so its run weighs nothing and no limit counts it. max_each: so many of one owner
--- run at a time; a job that is itself a node of a DAG is not counted, because the DAG around it waits for it.
+-- run at a time outside of DAGs, and so many in each DAG that runs here. A DAG waits for those in it, and
+-- these for those in them alone, so that no number of nested DAGs waits for itself.
 --
 -- Locks: the deleted row, passing over those of others (SKIP LOCKED): two access points of one name, which
 -- should not be, take different jobs.
@@ -35,6 +36,17 @@ BEGIN
     IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
+    WITH full_dags AS MATERIALIZED (
+        SELECT o.owner, fetchwork.dag_around(d.ad, o.owner, o.access_point) AS dag
+        FROM fetchwork.host AS h
+        JOIN fetchwork.run AS r ON r.host_id = h.host_id
+        JOIN fetchwork.autocluster AS o ON o.autocluster_id = r.autocluster_id
+        JOIN fetchwork.cluster AS d ON d.cluster_id = r.cluster_id
+        WHERE h.name = format('access point %s', claim_scheduler_job.access_point)
+            AND o.access_point = claim_scheduler_job.access_point
+        GROUP BY 1, 2
+        HAVING count(*) >= max_each
+    )
     DELETE FROM fetchwork.waiting AS w
     WHERE w.ctid = (
         SELECT h.ctid
@@ -44,15 +56,10 @@ BEGIN
         JOIN fetchwork.cluster AS c ON c.cluster_id = h.cluster_id
         WHERE a.access_point = claim_scheduler_job.access_point
             AND fetchwork.runs_jobs_of(role, a.owner)
-            AND (
-                c.ad ? 'DAGManJobId'
-                OR (
-                    SELECT count(*)
-                    FROM fetchwork.run AS r
-                    JOIN fetchwork.autocluster AS o ON o.autocluster_id = r.autocluster_id
-                    JOIN fetchwork.cluster AS d ON d.cluster_id = r.cluster_id AND NOT d.ad ? 'DAGManJobId'
-                    WHERE o.access_point = a.access_point AND o.owner = a.owner
-                ) < max_each
+            AND NOT EXISTS (
+                SELECT FROM full_dags AS f
+                WHERE f.owner = a.owner
+                    AND f.dag IS NOT DISTINCT FROM fetchwork.dag_around(c.ad, a.owner, a.access_point)
             )
         ORDER BY h.position
         LIMIT 1

@@ -1,0 +1,119 @@
+"""DAGs: the ads of their jobs, what the jobs of their nodes do, and the DAGs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from fetchwork.codes import JobStatus
+from fetchwork.db import calls
+from fetchwork.db.calls import DagCluster
+from fetchwork.queue.ask import Ask, Memory, Steps, collected
+from fetchwork.queue.reading import ads
+from fetchwork.queue.views import HISTORY, JOBS, Json
+
+#: so many of the DAGs in a DAG are shown
+MOST_INNER = 100
+_OF_DAG = "ClusterId == {} && JobUniverse == 7"
+
+
+class DagView(TypedDict):
+    """A DAG's job, and what those of its nodes do that are in the queue."""
+
+    ad: Json
+    #: its job has left the queue
+    ended: bool
+    #: the DAG around it that was asked for as well
+    parent: int | None
+    idle: int
+    running: int
+    held: int
+
+
+_JOBS_OF_NODES = """
+SELECT
+    n.dag,
+    j.jobstatus AS status,
+    count(*) FILTER (WHERE NOT j.inner_dag)::integer AS jobs,
+    array_agg(j.clusterid ORDER BY j.clusterid) FILTER (WHERE j.inner_dag) AS dags
+FROM unnest(%s::integer [], %s::integer []) AS n (dag, cluster)
+JOIN (
+    SELECT
+        clusterid,
+        owner,
+        jobstatus,
+        coalesce(ad -> 'JobUniverse' = '7' AND ad ->> 'Cmd' LIKE '%%condor_dagman', false) AS inner_dag
+    FROM fetchwork.jobs
+    WHERE clusterid = ANY (%s::integer [])
+) AS j ON j.clusterid = n.cluster
+WHERE j.owner = %s
+GROUP BY n.dag, j.jobstatus
+"""
+
+
+def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[DagView]]:
+    """A DAG, and those in it that are in the queue, each behind the one around it; empty if there is none."""
+    wanted = [*projection, "ClusterId", "Owner", "JobStatus"]
+    first = yield from _dag(cluster, memory, wanted)
+    if first is None:
+        return []
+    found = [first]
+    level = {cluster: first}
+    while level and not first["ended"]:
+        clusters: list[DagCluster] = yield calls.dag_clusters(dags=list(level), live=True)
+        ids = [one.cluster_id for one in clusters]
+        rows = yield Ask(_JOBS_OF_NODES, [[one.dag for one in clusters], ids, ids, first["ad"]["Owner"]])
+        parents: dict[int, int] = {}
+        for row in rows:
+            _count(level[row["dag"]], row["status"], row["jobs"])
+            parents |= dict.fromkeys(row["dags"] or [], row["dag"])
+        known = {view["ad"]["ClusterId"] for view in found}
+        inner = [one for one in sorted(parents) if one not in known][: MOST_INNER + 1 - len(found)]
+        level = {}
+        if inner:
+            constraint = " || ".join(f"ClusterId == {one}" for one in inner)
+            for ad in (yield from collected(ads(JOBS, constraint, memory, projection=wanted))):
+                view = _view(ad, ended=False, parent=parents[ad["ClusterId"]])
+                level[ad["ClusterId"]] = view
+                found.append(view)
+    return _in_order(found)
+
+
+def _dag(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[DagView | None]:
+    constraint = _OF_DAG.format(int(cluster))
+    # between the two it is in neither, for a reader who asks first for the one and then for the other
+    for view in (JOBS, HISTORY, JOBS):
+        found = yield from collected(ads(view, constraint, memory, projection=projection, limit=1))
+        if found:
+            return _view(found[0], ended=view is HISTORY, parent=None)
+    return None
+
+
+def _view(ad: Json, *, ended: bool, parent: int | None) -> DagView:
+    return {"ad": ad, "ended": ended, "parent": parent, "idle": 0, "running": 0, "held": 0}
+
+
+def _count(view: DagView, status: int, jobs: int) -> None:
+    if status == JobStatus.IDLE:
+        view["idle"] += jobs
+    elif status == JobStatus.HELD:
+        view["held"] += jobs
+    elif status != JobStatus.REMOVED:
+        # suspended ones have their slots, and so have those whose files are moved
+        view["running"] += jobs
+
+
+def _in_order(found: list[DagView]) -> list[DagView]:
+    """Each behind the one around it, by number."""
+    inner: dict[int, list[DagView]] = {}
+    for view in found[1:]:
+        inner.setdefault(view["parent"] or 0, []).append(view)
+    ordered: list[DagView] = []
+    left = [found[0]]
+    while left:
+        view = left.pop()
+        ordered.append(view)
+        left += sorted(
+            inner.get(view["ad"]["ClusterId"], ()), key=lambda one: int(one["ad"]["ClusterId"]), reverse=True
+        )
+    return ordered

@@ -1,0 +1,194 @@
+"""What is shown of a DAG: how far it and those in it are, and what its nodes' jobs do."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.direct_queue import DirectQueue
+from tests.queue.conftest import Told
+from tests.waiting import PATIENCE_S
+
+Run = Callable[..., Told]
+
+COUNTS = {
+    "Total": 9,
+    "Done": 4,
+    "Prerun": 0,
+    "Queued": 2,
+    "Postrun": 0,
+    "Ready": 0,
+    "Unready": 1,
+    "Failed": 1,
+}
+
+
+class Dag:
+    """A DAG that runs at an access point."""
+
+    def __init__(self, slots: DirectQueue, around: int | None = None) -> None:
+        self.slots = slots
+        inside = {} if around is None else {"DAGManJobId": around, "DAGNodeName": "inner"}
+        self.cluster = self._submit(
+            JobUniverse=7,
+            FetchWorkAccessPoint="here",
+            Cmd="/usr/bin/condor_dagman",
+            Arguments="-f -Dag 'my x.dag' -Lockfile x.lock",
+            **inside,
+        )
+        point = {"access_point": "here", "max_each": 9, "lease_s": 600}
+        (claim,) = slots.call("claim_scheduler_job", **point)
+        assert claim["cluster_id"] == self.cluster
+        self.run = {"run_id": claim["run_id"], "token": claim["token"]}
+        assert slots.scalar("start", **self.run, starter="h 1 1 boot") is None
+
+    def _submit(self, **common: Any) -> int:
+        ad = {"Cmd": "/bin/true", "Iwd": "/", "Owner": "alice", **common}
+        return int(self.slots.submit_many([{}], ad)[0].partition(".")[0])
+
+    def node(self, name: str) -> str:
+        return f"{self._submit(DAGManJobId=self.cluster, DAGNodeName=name)}.0"
+
+    def report(self, **counts: int) -> None:
+        said = {f"DAG_Nodes{name}": number for name, number in {**COUNTS, "Futile": 1, **counts}.items()}
+        self.slots.call("heartbeat", **self.run, report=json.dumps({"JobState": "Running", **said}))
+
+    def end(self, code: int) -> None:
+        report = json.dumps({"ExitBySignal": False, "ExitCode": code})
+        self.slots.call("finish", **self.run, hook_reason="exit", report=report, verdict=None)
+
+
+@pytest.fixture
+def dag(slots: DirectQueue) -> Dag:
+    """One of nine nodes, with a node that runs, one that waits and one that is held, and a DAG in it."""
+    made = Dag(slots)
+    made.node("A")
+    slots.started()
+    made.node("B")
+    slots.act("hold", made.node("C"))
+    made.report()
+    return made
+
+
+def test_a_line_for_each_change_until_the_dag_has_ended(fetchwork: Run, dag: Dag) -> None:
+    dag.end(1)
+    told = fetchwork("watch", str(dag.cluster), "-i", "0.05")
+    assert told.status == 0
+    assert (
+        told.out.partition(" ")[2]
+        == f"DAG {dag.cluster} failed, exit 1: 4 of 9 nodes done, 1 failed, 1 futile\n"
+    )
+
+
+def test_the_jobs_of_its_nodes_and_the_dags_in_it_are_shown_to_programs(
+    conninfo: str, slots: DirectQueue, dag: Dag
+) -> None:
+    inner = Dag(slots, around=dag.cluster)
+    inner.node("X")
+    # another's, that says it is of this DAG
+    slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "bob", "DAGManJobId": dag.cluster})
+    command = [sys.executable, "-m", "fetchwork", "watch", f"{dag.cluster}.0", "-i", "0.05", "--json"]
+    with subprocess.Popen(
+        command, env={**os.environ, "FETCHWORK_DSN": conninfo}, stdout=subprocess.PIPE, text=True
+    ) as watch:
+        assert watch.stdout is not None
+        first = json.loads(watch.stdout.readline())
+        assert first["nodes"] == {
+            **{name.lower(): number for name, number in COUNTS.items()},
+            "futile": 1,
+        }
+        assert (first["dag"], first["state"], first["ended"]) == (dag.cluster, "running", False)
+        assert first["files"] == ["my x.dag"]
+        assert first["jobs"] == {"running": 1, "idle": 1, "held": 1}
+        (within,) = first["dags"]
+        assert (within["dag"], within["parent"], within["node"]) == (inner.cluster, dag.cluster, "inner")
+        assert within["jobs"] == {"running": 0, "idle": 1, "held": 0}
+        inner.end(0)
+        dag.report(Done=5, Queued=1)
+        second = json.loads(watch.stdout.readline())
+        while second["dags"] or second["nodes"]["done"] == 4:
+            second = json.loads(watch.stdout.readline())
+        dag.end(0)
+        *_, last = [second, *map(json.loads, watch.stdout)]
+        assert (last["state"], last["ended"], last["exit_code"]) == ("successful", True, 0)
+        assert watch.wait(PATIENCE_S) == 0
+
+
+def test_on_a_terminal_there_is_a_table(conninfo: str, dag: Dag) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "FETCHWORK_DSN": conninfo, "TERM": "xterm", "COLUMNS": "140"}
+    command = [sys.executable, "-m", "fetchwork", "watch", str(dag.cluster), "-i", "0.05"]
+    with subprocess.Popen(command, env=environment, stdout=theirs) as watch:
+        os.close(theirs)
+        shown = b""
+        while b"running" not in shown:
+            shown += os.read(ours, 4096)
+        assert b"FUTILE" in shown
+        watch.send_signal(2)
+        assert watch.wait(PATIENCE_S) == 0
+    os.close(ours)
+
+
+def test_what_is_no_dag_is_shown_as_jobs_are(fetchwork: Run, slots: DirectQueue) -> None:
+    job = slots.submit()
+    slots.act("remove", job)
+    told = fetchwork("watch", job, "--until-empty")
+    assert "0 jobs:" in told.out
+    told = fetchwork("watch", job, "--until-empty", "--json")
+    assert json.loads(told.out)["batches"] == []
+
+
+@pytest.mark.parametrize("command", ["status", "rm", "hold", "release", "rescue", "draw"])
+def test_a_dag_that_is_not_there_is_one_line(fetchwork: Run, slots: DirectQueue, command: str) -> None:
+    job = slots.submit().partition(".")[0]
+    told = fetchwork("dag", command, job)
+    assert (told.status, told.out) == (1, "")
+    assert told.err == (
+        f"fetchwork: error: there is no DAG {job}; 'fetchwork dag status' shows those in the queue\n"
+    )
+
+
+def test_what_cannot_be_done_to_a_dag_is_said_with_its_state(fetchwork: Run, dag: Dag) -> None:
+    number = str(dag.cluster)
+    assert fetchwork("dag", "release", number).err == (
+        f"fetchwork: error: DAG {number} can't be released: it is running\n"
+    )
+    assert fetchwork("dag", "rescue", number).err == (
+        f"fetchwork: error: DAG {number} has not ended: it is running\n"
+    )
+    assert fetchwork("dag", "rm", number).out == (
+        f"DAG {number} is removed with its nodes, and leaves a rescue file\n"
+    )
+
+
+def test_q_shows_the_jobs_of_a_dag_below_it(fetchwork: Run, slots: DirectQueue, dag: Dag) -> None:
+    inner = Dag(slots, around=dag.cluster)
+    inner.node("X")
+    alone = slots.submit()
+    lines = fetchwork("q", "-dag").out.splitlines()
+    shown = [(line.split()[0], line[9:23].rstrip()) for line in lines[1:-2]]
+    nodes = [(f"{dag.cluster + n}.0", f" |-{name}") for n, name in enumerate("ABC", 1)]
+    assert shown == [
+        (f"{dag.cluster}.0", "alice"),
+        *nodes,
+        (f"{inner.cluster}.0", " |-inner"),
+        (f"{inner.cluster + 1}.0", "  |-X"),
+        (alone, "alice"),
+    ]
+    assert lines[1].endswith("my x.dag: 4 of 9 nodes done, 1 failed, 1 futile")
+
+
+def test_jobs_that_say_they_are_in_each_other_are_shown_too(fetchwork: Run, slots: DirectQueue) -> None:
+    common = {"Cmd": "/usr/bin/condor_dagman", "Owner": "alice"}
+    for around in (2, 1, 3):
+        slots.submit_many([{}], {**common, "DAGManJobId": around})
+    assert sorted(line.split()[0] for line in fetchwork("q", "-dag").out.splitlines()[1:-2]) == [
+        "1.0",
+        "2.0",
+        "3.0",
+    ]

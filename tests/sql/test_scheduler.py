@@ -1,0 +1,61 @@
+"""Jobs of the scheduler universe as the database sees them: who gets one, and how many of an owner run."""
+
+from typing import Any
+
+import pytest
+
+from tests.direct_queue import DirectQueue
+
+POINT = {"access_point": "here", "max_each": 2, "lease_s": 600}
+
+
+def dag(queue: DirectQueue, around: int | None = None, **attributes: Any) -> int:
+    """A DAG's job; its number."""
+    inside = {} if around is None else {"DAGManJobId": around}
+    return submitted(queue, JobUniverse=7, FetchWorkAccessPoint="here", **inside, **attributes)
+
+
+def submitted(queue: DirectQueue, **common: Any) -> int:
+    """A cluster of one job, with what all of its jobs have in common."""
+    ad = {"Cmd": "/bin/true", "Iwd": "/", "Owner": "alice", **common}
+    return int(queue.submit_many([{}], ad)[0].partition(".")[0])
+
+
+def claimed(queue: DirectQueue) -> list[int]:
+    """Those that an access point takes until it gets no more."""
+    found = []
+    while rows := queue.call("claim_scheduler_job", **POINT):
+        found.append(rows[0]["cluster_id"])
+    return found
+
+
+def test_a_dag_in_a_dag_gets_its_turn_however_many_wait_and_run_already(queue: DirectQueue) -> None:
+    outer = [dag(queue) for _ in range(3)]
+    assert claimed(queue) == outer[:2]
+    innermost = outer[0]
+    for _ in range(5):
+        innermost = dag(queue, innermost)
+        assert claimed(queue) == [innermost]
+    # and of each DAG so many at a time
+    inner = [dag(queue, outer[1]) for _ in range(3)]
+    assert claimed(queue) == inner[:2]
+
+
+def test_a_job_that_says_it_is_in_a_dag_counts_as_others_do_unless_that_dag_runs_for_its_owner(
+    queue: DirectQueue,
+) -> None:
+    others = dag(queue, Owner="bob")
+    assert claimed(queue) == [others]
+    said = [dag(queue, around) for around in (others, 4711, 4712)]
+    assert claimed(queue) == said[:2]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_clusters_of_a_dag_are_found_by_what_they_say(queue: DirectQueue, live: bool) -> None:
+    outer = dag(queue)
+    nodes = [submitted(queue, DAGManJobId=outer) for _ in range(2)]
+    submitted(queue, DAGManJobId=outer + 1000)
+    queue.act("remove", f"{nodes[0]}.0")
+    rows = queue.call("dag_clusters", dags=[outer, 99], live=live)
+    found = sorted((row["dag"], row["cluster_id"]) for row in rows)
+    assert found == [(outer, node) for node in nodes[int(live) :]]
