@@ -248,7 +248,7 @@ class Contents:
 
 
 async def _ask(reader: Reader, content_id: int, number: int, timeout_s: float) -> bytes | None:
-    return await reader.database.run(
+    return await reader.database.carry(
         calls.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
         timeout_s=timeout_s,
     )

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import os
 import random
 import time
 from collections import Counter, OrderedDict
@@ -21,10 +19,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fetchwork import handlers
-from fetchwork.agent.contents import CHUNK_BYTES
-from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
+from fetchwork.agent.parked import OutputSpool, Parked
+from fetchwork.agent.sending import CALL_S, RunOver, send
 from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import (
     DatabaseRefused,
@@ -51,16 +48,11 @@ AT_ONCE_EACH = 2
 #: directories whose contents are known; the others wait unread
 MOST_KNOWN = 1000
 MOST_KNOWN_EACH = 200
-CALL_S = 30.0
 REPORT_S = 10.0
 #: what another directory has to wait for is looked for again at this interval
 AGAIN_S = 0.1
 #: a delivery that fails over our own fault so often is put aside
 MAX_FAILURES = 20
-
-
-class _Over(Exception):
-    """The run has ended: nobody wants what it leaves."""
 
 
 class Outputs:
@@ -215,7 +207,7 @@ class Outputs:
         """Bring a checkpoint into the database, where it takes the place of the one before all at once."""
         began = time.monotonic()
         answer = "late"
-        with contextlib.suppress(_Over):
+        with contextlib.suppress(RunOver):
             try:
                 answer = await self._keep(database, key, parked)
             except OSError as error:
@@ -236,11 +228,12 @@ class Outputs:
 
     async def _keep(self, database: AsyncDatabase, key: RunKey, parked: Parked) -> str:
         """Bring the files into the database, and their list: "kept", or "late" if the run is over."""
-        manifest: list[JsonObject] = []
         self._sent[parked.name] = 0
-        for one in parked.files:
-            manifest.append(await self._send(database, key, parked, one))
-            self._sent[parked.name] += one.size if one.number is not None else 0
+
+        def told(size: int) -> None:
+            self._sent[parked.name] += size
+
+        manifest = await send(database, key, self.spool, parked, told)
         kept = await database.run(
             calls.keep_outputs(
                 run_id=key.run_id,
@@ -269,12 +262,12 @@ class Outputs:
             await _note(database, key, "output")
             try:
                 if parked.use != "nothing" and await self._keep(database, key, parked) == "late":
-                    raise _Over
+                    raise RunOver
             except DatabaseRefused as error:
                 failure = failure or of_output(str(error), 122)
             except OSError as error:
                 failure = failure or of_output(f"reading what was parked: {error.strerror}", error.errno or 5)
-        except _Over:
+        except RunOver:
             event(log, logging.WARNING, "outputs_late", run=key.run_id, directory=parked.name)
             await asyncio.to_thread(self.spool.delete, parked.name)
             self._runs.ended(context.session, key.run_id)
@@ -302,40 +295,6 @@ class Outputs:
             raise ProtocolError(answer.reply.message)
         await asyncio.to_thread(self.spool.delete, parked.name)
 
-    async def _send(
-        self, database: AsyncDatabase, key: RunKey, parked: Parked, one: ParkedFile
-    ) -> JsonObject:
-        """Bring one file into the database; its entry of the list."""
-        if one.directory:
-            return {"name": f"{one.name}/", "mode": one.mode}
-        if one.number is None:
-            return {"name": one.name, "mode": one.mode, "size": one.size, "url": one.url or ""}
-        fd = await asyncio.to_thread(self.spool.open, parked, one.number)
-        try:
-            sha256, size = await asyncio.to_thread(_hash, fd)
-            begun = await database.run(
-                calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size),
-                timeout_s=CALL_S,
-            )
-            if begun is None:
-                raise _Over
-            there = frozenset(begun.chunks)
-            for number in range(-(-size // CHUNK_BYTES)):
-                if number in there:
-                    continue
-                data = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, number * CHUNK_BYTES)
-                wanted = await database.run(
-                    calls.put_output_chunk(
-                        run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
-                    ),
-                    timeout_s=CALL_S,
-                )
-                if not wanted:
-                    raise _Over
-        finally:
-            os.close(fd)
-        return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}
-
     async def _set_aside(self, name: str, problem: str) -> None:
         event(log, logging.WARNING, "outputs_set_aside", directory=name, problem=problem)
         await asyncio.to_thread(self.spool.set_aside, name)
@@ -355,11 +314,3 @@ async def _note(
         ),
         timeout_s=CALL_S,
     )
-
-
-def _hash(fd: int) -> tuple[str, int]:
-    digest, size = hashlib.sha256(), 0
-    while data := os.pread(fd, CHUNK_BYTES, size):
-        digest.update(data)
-        size += len(data)
-    return digest.hexdigest(), size

@@ -31,11 +31,12 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, Sequence
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 
 from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import Statement, acting, connect_async, is_stale, timed, with_defaults
@@ -45,6 +46,8 @@ from fetchwork.errors import DatabaseUnavailable, FetchworkError
 __all__ = ["AsyncDatabase"]
 
 T = TypeVar("T")
+#: asks on a connection, within seconds
+_Answered: TypeAlias = Callable[[psycopg.AsyncConnection[Row], float], Awaitable[list[Row]]]
 
 #: pauses before another attempt: after a refusal, and where the time was over
 FIRST_PAUSE_S = 0.1
@@ -138,7 +141,26 @@ class AsyncDatabase:
         acting_for: str | None = None,
     ) -> list[Row]:
         """The rows of one statement, whose ``%s`` are params."""
-        sql, params = acting(sql, params, acting_for)
+        acted, given = acting(sql, params, acting_for)
+
+        def answered(connection: psycopg.AsyncConnection[Row], left_s: float) -> Awaitable[list[Row]]:
+            return _execute(connection, *timed(acted, given, left_s))
+
+        return await self._answer(answered, timeout_s, again=again)
+
+    async def carry(self, call: Call[T], *, timeout_s: float | None = None) -> T:
+        """As ``run``, for a call that carries or brings bytes: they travel as they are, not as text.
+
+        The server does not know how long the caller waits; it finds the connection gone.
+        """
+        statement = call.statement()
+
+        def answered(connection: psycopg.AsyncConnection[Row], _: float) -> Awaitable[list[Row]]:
+            return _carried(connection, *statement)
+
+        return call.read(await self._answer(answered, timeout_s, again=True))
+
+    async def _answer(self, answered: _Answered, timeout_s: float | None, *, again: bool) -> list[Row]:
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         try:
             async with asyncio.timeout(_left(end)):
@@ -149,7 +171,7 @@ class AsyncDatabase:
             while True:
                 connection = await self._connection(end)
                 try:
-                    return await self._run(connection, sql, params, end)
+                    return await self._run(connection, answered, end)
                 except DatabaseUnavailable:
                     if not (again and connection.closed and _left(end) > 0):
                         raise
@@ -245,10 +267,10 @@ class AsyncDatabase:
         self._retry_at = time.monotonic() + random.uniform(0.3, 1.0) * longest  # noqa: S311
 
     async def _run(
-        self, connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[object], end: float
+        self, connection: psycopg.AsyncConnection[Row], answered: _Answered, end: float
     ) -> list[Row]:
         timeout_s = max(0.001, _left(end))
-        work = asyncio.ensure_future(_execute(connection, *timed(sql, params, timeout_s)))
+        work = asyncio.ensure_future(answered(connection, timeout_s))
         try:
             # the server gets the time to say itself that the time is over
             await asyncio.wait({work}, timeout=timeout_s + 0.25)
@@ -298,6 +320,11 @@ async def _execute(
     while cursor.nextset():
         pass
     return await cursor.fetchall() if cursor.description else []
+
+
+async def _carried(connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[object]) -> list[Row]:
+    cursor = psycopg.AsyncCursor(connection, row_factory=dict_row)
+    return await (await cursor.execute(sql, params, binary=True)).fetchall()
 
 
 def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConnection[Row]) -> None:

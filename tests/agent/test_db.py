@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.db import connection
 from fetchwork.db import pool as db_pool
+from fetchwork.db.calls import Call, Row
 from fetchwork.db.connection import with_defaults
 from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase
@@ -46,6 +49,16 @@ async def pool(conninfo: str) -> AsyncIterator[AsyncDatabase]:
 
 async def backend(pool: AsyncDatabase) -> int:
     return int((await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Echo(Call[Any]):
+    """A call of what is no function of ours."""
+
+    expression: str = ""
+
+    def statement(self) -> tuple[str, list[object]]:
+        return f"SELECT {self.expression}", list(self.arguments.values())
 
 
 RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'; END $$"
@@ -294,6 +307,29 @@ async def test_call_without_a_free_connection_gives_up_in_its_time(
     for call in slow:
         call.cancel()
     await asyncio.wait(slow)
+
+
+async def test_bytes_travel_as_they_are_and_other_values_as_their_types(pool: AsyncDatabase) -> None:
+    sent = bytes(range(256)) * 5000
+    token = uuid4()
+    arguments = {"data": sent, "run_id": 2**40, "token": token, "sha256": None, "datas": [sent, b""]}
+
+    def read(rows: list[Row]) -> list[object]:
+        return list(rows[0].values())
+
+    with_types = "%s::bytea AS a, %s::bigint AS b, %s::uuid AS c, %s::text AS d, %s::bytea[] AS e"
+    call = _Echo("echo", arguments, read, expression=with_types)
+    assert await pool.carry(call) == [sent, 2**40, token, None, [sent, b""]]
+    assert await pool.run(call) == [sent, 2**40, token, None, [sent, b""]]
+
+
+async def test_a_call_with_bytes_gives_up_in_its_time_and_leaves_a_pool_that_works(
+    pool: AsyncDatabase,
+) -> None:
+    sleeping: Call[object] = _Echo("sleep", {"s": PATIENCE_S}, lambda rows: rows, expression="pg_sleep(%s)")
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
+        await pool.carry(sleeping, timeout_s=0.1)
+    assert await backend(pool)
 
 
 async def test_deaf_server_holds_no_call_beyond_its_time(

@@ -25,7 +25,7 @@ class StandInDatabase:
         self.pause.set()
         self.away = False
 
-    async def run(self, call: Call[Any], *, timeout_s: float) -> bytes | None:
+    async def carry(self, call: Call[Any], *, timeout_s: float) -> bytes | None:
         run_id, content, number = (cast(int, call.arguments[name]) for name in ("run_id", "content_id", "n"))
         self.asked.append((run_id, content, number))
         await self.pause.wait()

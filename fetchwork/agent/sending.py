@@ -1,0 +1,116 @@
+"""The bytes of what a job left, from the directory in which they are parked into the database.
+
+Small files travel together, larger ones in chunks; a content that was begun goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable
+
+from fetchwork.agent.contents import CHUNK_BYTES
+from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
+from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.runad import RunKey
+
+#: small files that travel in one call
+MOST_TOGETHER = 500
+#: seconds for a call
+CALL_S = 30.0
+
+
+class RunOver(Exception):
+    """The run has ended: nobody wants what it leaves."""
+
+
+async def send(
+    database: AsyncDatabase, key: RunKey, spool: OutputSpool, parked: Parked, told: Callable[[int], None]
+) -> list[JsonObject]:
+    """Bring what is parked into the database; the list of it. ``told`` gets the bytes of each file.
+
+    Raises RunOver, OSError for a file that can't be read, and the errors of the database.
+    """
+    manifest: list[JsonObject] = []
+    small: list[bytes] = []
+    for one in parked.files:
+        entry, data = await _entry(database, key, spool, parked, one)
+        manifest.append(entry)
+        if data is not None:
+            if len(small) == MOST_TOGETHER or sum(map(len, small)) + len(data) > CHUNK_BYTES:
+                await _put(database, key, small)
+                small = []
+            small.append(data)
+        if "sha256" in entry:
+            told(entry["size"])
+    if small:
+        await _put(database, key, small)
+    return manifest
+
+
+async def _entry(
+    database: AsyncDatabase, key: RunKey, spool: OutputSpool, parked: Parked, one: ParkedFile
+) -> tuple[JsonObject, bytes | None]:
+    """A file's entry of the list, and what is in it, if that is not in the database by then."""
+    if one.directory:
+        return {"name": f"{one.name}/", "mode": one.mode}, None
+    if one.number is None:
+        return {"name": one.name, "mode": one.mode, "size": one.size, "url": one.url or ""}, None
+    fd = await asyncio.to_thread(spool.open, parked, one.number)
+    try:
+        small: bytes | None = None
+        if one.size < CHUNK_BYTES:
+            # a whole chunk: it may have grown since it was parked
+            small = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, 0)
+        if small is not None and len(small) < CHUNK_BYTES:
+            sha256, size = hashlib.sha256(small).hexdigest(), len(small)
+        else:
+            small = None
+            sha256, size = await _in_chunks(database, key, fd)
+    finally:
+        os.close(fd)
+    return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}, small
+
+
+async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None:
+    """Store whole contents of less than a chunk each."""
+    wanted = await database.carry(
+        calls.put_whole_outputs(run_id=key.run_id, token=key.token, datas=datas), timeout_s=CALL_S
+    )
+    if not wanted:
+        raise RunOver
+
+
+async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int) -> tuple[str, int]:
+    """Store a file chunk by chunk, those that are not there yet; its hash and size."""
+    sha256, size = await asyncio.to_thread(_hash, fd)
+    begun = await database.run(
+        calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
+    )
+    if begun is None:
+        raise RunOver
+    there = frozenset(begun.chunks)
+    for number in range(-(-size // CHUNK_BYTES)):
+        if number in there:
+            continue
+        data = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, number * CHUNK_BYTES)
+        wanted = await database.carry(
+            calls.put_output_chunk(
+                run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
+            ),
+            timeout_s=CALL_S,
+        )
+        if not wanted:
+            raise RunOver
+    return sha256, size
+
+
+def _hash(fd: int) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    while data := os.pread(fd, CHUNK_BYTES, size):
+        digest.update(data)
+        size += len(data)
+    return digest.hexdigest(), size
