@@ -32,6 +32,7 @@ GRANT SELECT ON
     fetchwork.jobs,
     fetchwork.history,
     fetchwork.runs,
+    fetchwork.run_counts,
     fetchwork.events,
     fetchwork.events_kept,
     fetchwork.slots,

@@ -238,6 +238,7 @@
 \ir functions/maintenance/reap.sql
 \ir functions/maintenance/wake.sql
 \ir functions/maintenance/fold.sql
+\ir functions/maintenance/count_runs.sql
 \ir functions/maintenance/pass_open_transactions.sql
 \ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/lead.sql
@@ -259,6 +260,7 @@
 \ir views/jobs.sql
 \ir views/history.sql
 \ir views/runs.sql
+\ir views/run_counts.sql
 \ir views/events.sql
 \ir views/events_kept.sql
 \ir views/slots.sql

@@ -13,16 +13,21 @@ WITH quarters AS (
         now(), '15 minutes'
     ) AS at
 ),
--- one look at the runs, of which a busy day has millions
-of_day AS (
+counts AS MATERIALIZED (
+    SELECT c.started_at AS started, c.ended_at AS ended, c.runs, c.badruns AS bad, c.waits, c.longestwait
+    FROM fetchwork.run_counts AS c
+),
+live AS MATERIALIZED (
     SELECT
-        date_bin('15 minutes', r.started_at, 'epoch') AS started,
-        date_bin('15 minutes', r.ended_at, 'epoch') AS ended,
-        count(*) AS runs,
-        count(*) FILTER (WHERE r.outcome <> 'completed') AS bad
-    FROM fetchwork.runs AS r
-    WHERE r.started_at IS NOT NULL AND (r.ended_at IS NULL OR r.ended_at > now() - interval '1 day')
-    GROUP BY 1, 2
+        date_bin('15 minutes', to_timestamp(j.jobcurrentstartdate), 'epoch') AS started,
+        j.qdate, j.jobstartdate
+    FROM fetchwork.jobs AS j
+    WHERE j.jobstatus IN (2, 7)
+),
+of_day AS (
+    SELECT c.started, c.ended, sum(c.runs) AS runs, sum(c.bad) AS bad FROM counts AS c GROUP BY 1, 2
+    UNION ALL
+    SELECT l.started, NULL, count(*), 0 FROM live AS l GROUP BY 1
 ),
 ended AS (
     SELECT d.ended AS at, sum(d.runs)::bigint AS ends, sum(d.bad)::bigint AS bad_ends
@@ -35,31 +40,24 @@ started AS (
 alive AS (
     SELECT coalesce(sum(d.runs), 0) AS running FROM of_day AS d WHERE d.ended IS NULL
 ),
--- from a job's submission to its first start: of jobs that run, and of some that ended in each quarter
+-- from a job's submission to its first start
 waits AS (
-    SELECT j.qdate, j.jobstartdate
-    FROM fetchwork.jobs AS j
-    WHERE j.jobstatus IN (2, 7)
+    SELECT
+        date_bin('15 minutes', to_timestamp(l.jobstartdate), 'epoch') AS at,
+        l.jobstartdate - l.qdate AS wait_s
+    FROM live AS l
     UNION ALL
-    SELECT e.qdate, e.jobstartdate
-    FROM quarters AS q
-    CROSS JOIN LATERAL (
-        SELECT h.qdate, h.jobstartdate
-        FROM fetchwork.history AS h
-        WHERE h.completed_at >= q.at AND h.completed_at < q.at + interval '15 minutes'
-        ORDER BY h.completed_at
-        LIMIT 500
-    ) AS e
-    WHERE e.jobstartdate IS NOT NULL
+    SELECT c.started, w.wait_s
+    FROM counts AS c
+    CROSS JOIN LATERAL unnest(c.waits) AS w (wait_s)
 ),
 waited AS (
-    SELECT
-        date_bin('15 minutes', to_timestamp(w.jobstartdate), 'epoch') AS at,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY w.jobstartdate - w.qdate) AS wait_s,
-        max(w.jobstartdate - w.qdate) AS longest_wait_s
+    SELECT w.at, percentile_disc(0.5) WITHIN GROUP (ORDER BY w.wait_s) AS wait_s, max(w.wait_s) AS longest
     FROM waits AS w
-    WHERE w.jobstartdate > extract(epoch FROM now() - interval '1 day')
-    GROUP BY 1
+    GROUP BY w.at
+),
+longest AS (
+    SELECT c.started AS at, max(c.longestwait) AS wait_s FROM counts AS c GROUP BY 1
 )
 SELECT
     extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts, coalesce(e.ends, 0) AS ends,
@@ -70,12 +68,14 @@ SELECT
                 OVER (ORDER BY h.at ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0
         )
     )::bigint AS running,
-    greatest(w.wait_s, 0) AS wait_s, greatest(w.longest_wait_s, 0) AS longest_wait_s
+    greatest(w.wait_s, 0) AS wait_s,
+    greatest(w.longest, n.wait_s, 0) AS longest_wait_s
 FROM quarters AS h
 CROSS JOIN alive
 LEFT JOIN started AS s ON s.at = h.at
 LEFT JOIN ended AS e ON e.at = h.at
 LEFT JOIN waited AS w ON w.at = h.at
+LEFT JOIN longest AS n ON n.at = h.at
 ORDER BY h.at
 """
 
@@ -83,6 +83,6 @@ ORDER BY h.at
 def last_day(session: ActingSession) -> list[Json]:
     """Starts, ends, running jobs and waits of the last day; waits in seconds, None where nothing started.
 
-    The waits are those of the jobs that run, and of up to 500 that ended in each quarter.
+    The waits are those of the jobs that run, and of a sample of those that ended.
     """
     return [dict(row) for row in session.database.query(_DAY)]

@@ -847,6 +847,28 @@ CREATE TABLE fetchwork.tally (
 
 COMMENT ON TABLE fetchwork.tally IS 'jobs counted by autocluster and batch, without what is in tally_change';
 
+CREATE TABLE fetchwork.run_count (
+    ended timestamptz NOT NULL,                 -- the quarter of an hour in which they ended
+    started timestamptz NOT NULL,               -- and in which they began; of waits: the job's first run
+    owner text NOT NULL,
+    runs bigint NOT NULL,                       -- that had started
+    bad_runs bigint NOT NULL,                   -- of them those whose job did not end by itself
+    waits integer[] NOT NULL,                   -- seconds from submission to first start, a sample
+    longest_wait integer,                       -- of all
+    PRIMARY KEY (ended, started, owner)
+);
+
+COMMENT ON TABLE fetchwork.run_count IS 'what ended in the last two days, counted for charts';
+
+CREATE TABLE fetchwork.counted (
+    single boolean PRIMARY KEY DEFAULT true CONSTRAINT counted_is_one_row CHECK (single),
+    up_to timestamptz NOT NULL DEFAULT '-infinity'
+);
+
+COMMENT ON TABLE fetchwork.counted IS 'run_count has what ended before, and nothing of what ended later';
+
+INSERT INTO fetchwork.counted DEFAULT VALUES;
+
 -- History ---------------------------------------------------------------------------------------------------
 -- Partitioned by time, and so are events; functions/maintenance/maintain_tables.sql makes partitions ahead
 -- and drops old ones. The default partition catches what no partition was made for, so that a database whose
@@ -882,6 +904,10 @@ COMMENT ON TABLE fetchwork.run_history IS 'runs that have ended';
 
 CREATE TABLE fetchwork.run_history_default PARTITION OF fetchwork.run_history DEFAULT;
 
+-- rows come in the order of their ends: a few bytes for each megabyte find a minute of them
+CREATE INDEX run_history_ended ON fetchwork.run_history USING brin (ended_at) WITH (
+    pages_per_range = 32, autosummarize = on
+);
 CREATE INDEX run_history_run ON fetchwork.run_history (run_id);
 CREATE INDEX run_history_job ON fetchwork.run_history (cluster_id, proc_id);
 

@@ -11,8 +11,11 @@ unfiltered, or filtered by what an index answers. Then the filters that none ans
 word of how far it has come, until the first rows (goal: 2 s), and until the end, page by page as a browser
 goes on.
 
+Before that the ended runs are counted as the leader counts them each minute; printed is what a quarter of an
+hour of them takes at most.
+
 With ``--statements MS`` the server's log tells which statements took longer. The last line is the slowest
-page's median; the goal is 100 ms. The charts of the last day are no page: a page loads them when it is there.
+page's median; the goal is 100 ms.
 """
 
 import argparse
@@ -27,9 +30,11 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote
 
+import psycopg
 import uvicorn
 
 from fetchwork.db import schema
+from fetchwork.page import pages
 from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
 from fetchwork.pool.ports import free_port
@@ -56,6 +61,8 @@ PAGES = {
     "submitters": "/submitters",
     "API: 100 jobs": "/api/v1/jobs",
     "API: totals": "/api/v1/totals?by=owner",
+    # asked anew each time; the service shows what it has for a minute
+    "charts of the last day": "/charts",
 }
 UNINDEXED = {
     "jobs of a batch": "/jobs?constraint=" + quote('JobBatchName == "batch77"'),
@@ -68,7 +75,6 @@ UNINDEXED = {
     "history by SQL, none": "/history?constraint=" + quote('Args == "no such"'),
     "history by HTCondor, none": "/history?constraint=" + quote('regexp("^no such$", Args)'),
 }
-CHART = "/charts"
 #: a search goes on for so many pages at most
 MOST_PAGES = 2000
 
@@ -98,6 +104,21 @@ class Service:
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join()
+
+
+def count_runs(conninfo: str) -> float:
+    """Count what ended, as the leader does; returns how long a call took at most, in ms."""
+    longest = 0.0
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        before = None
+        while True:
+            began = time.perf_counter()
+            connection.execute("SELECT fetchwork.count_runs()")
+            longest = max(longest, time.perf_counter() - began)
+            row = connection.execute("SELECT up_to::text FROM fetchwork.counted").fetchone()
+            if row == before:
+                return 1000 * longest
+            before = row
 
 
 def measure(service: Service, jobs: int) -> float:
@@ -164,11 +185,11 @@ def main() -> None:
             fill(conninfo, arguments.jobs, arguments.history)
             print(f"filled in {time.monotonic() - began:.0f} s")
             print(f"{arguments.jobs} jobs, {arguments.history} in history\n")
+            print(f"a quarter of an hour is counted in {count_runs(conninfo):.0f} ms at most\n")
+            pages.DAY_S = 0.0
             service = Service(conninfo)
             try:
                 slowest = measure(service, arguments.jobs)
-                seconds, _ = service.get(CHART)
-                print(f"  {'chart of the last day':28} {1000 * seconds:8.1f} ms")
                 for what, path in UNINDEXED.items():
                     print(f"  {what:28} {search(service, path)}", flush=True)
             finally:

@@ -6,7 +6,8 @@
 
 First, at the database: how long each question takes that people and programs ask, the median of 15 answers,
 and the memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000
-batches, some held; 3 000 run. Jobs and history are written as rows, not submitted, because that would take
+batches, some held; 3 000 run. The history
+is that of the last day. Jobs and history are written as rows, not submitted, because that would take
 an hour; what they look like is what the schema's functions leave behind.
 
 Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each
@@ -96,16 +97,17 @@ INSERT INTO fetchwork.job_history (
     cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, q_date, completed_at, first_start_at, last_start_at,
     num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost, wall_s, user_cpu_s, sys_cpu_s,
     exit_by_signal, exit_code, slot, owner, queue, facts, ad)
-SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1, now(), now() - make_interval(secs => c.cluster_id), now(), now(),
+SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1, d.at - make_interval(secs => 13 * n), d.at, d.at - make_interval(secs => 10 * n), d.at - make_interval(secs => 10 * n),
     1, 1, 0, 0, 0, 0, 60, 1, 1, false, 0, 'slot1@ep', c.ad ->> 'Owner', 'default',
     '{{"LastJobStatus": 2, "LastMatchTime": 1700000000, "LastRemoteHost": "slot1@ep", "LastRemoteWallClockTime": 60.0, "CommittedTime": 60}}',
     jsonb_build_object('Args', n::text)
 FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
-WHERE c.cluster_id > {jobs} / {cluster};
+CROSS JOIN LATERAL (SELECT now() - make_interval(secs => 86400.0 * (c.cluster_id - {jobs} / {cluster}) * {cluster} / {history}) AS at) AS d
+WHERE c.cluster_id > {jobs} / {cluster} ORDER BY d.at;
 
 INSERT INTO fetchwork.run_history (run_id, cluster_id, proc_id, autocluster_id, owner, host_id, state, outcome, weight, token, slot, claimed_at, started_at, ended_at, report)
 SELECT nextval('fetchwork.run_id'), h.cluster_id, h.proc_id, h.autocluster_id, h.owner, 1, 'running', 'completed', 1, gen_random_uuid(), h.slot,
-    h.completed_at, h.completed_at, h.completed_at, '{{"ExitCode": 0}}'
+    h.first_start_at, h.first_start_at, h.completed_at, '{{"ExitCode": 0}}'
 FROM fetchwork.job_history AS h;
 
 INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, at, info)

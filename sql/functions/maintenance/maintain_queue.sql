@@ -1,5 +1,5 @@
 -- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
--- holds jobs that hosts could not evaluate, adds up counts, ends demand for what was removed, lets go of
+-- holds jobs that hosts could not evaluate, adds up counts, counts what ended, ends demand for what was removed, lets go of
 -- files that nobody needs, holds jobs whose files no access point brings back, drops output that nobody
 -- watches, and lets readers of events pass transactions that are left open. Agents call it every second or
 -- two; a pool without agents needs a timer that does. Returns how many were reaped, woken, folded.
@@ -13,6 +13,7 @@ BEGIN
     woken := fetchwork.wake();
     PERFORM fetchwork.hold_faulty();
     folded := fetchwork.fold();
+    PERFORM fetchwork.count_runs();
     PERFORM fetchwork.sweep_demand();
     PERFORM fetchwork.drop_files();
     PERFORM fetchwork.give_up_bringing();

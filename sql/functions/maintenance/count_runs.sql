@@ -1,0 +1,73 @@
+-- Counts the runs and jobs that ended since it was last called, by quarter of an hour and owner, for the view
+-- run_counts: charts of a busy day would look at millions of rows. A call counts a quarter of an hour at most,
+-- and goes no further than a minute ago, for transactions that began before and have not ended; what one of
+-- them ends after a longer time is not counted. Counts are kept for two days. Called by maintain_queue.
+--
+-- Of waits for a first start it keeps a sample, at most 60 of a call: each n-th in the order of the owners,
+-- and the first of each owner.
+--
+-- Locks the row of "counted": another call returns at once.
+CREATE OR REPLACE FUNCTION fetchwork.count_runs()
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    since timestamptz;
+    until timestamptz;
+BEGIN
+    SELECT greatest(c.up_to, date_bin('15 minutes', now() - interval '25 hours', 'epoch'))
+    INTO since
+    FROM fetchwork.counted AS c
+    FOR UPDATE SKIP LOCKED;
+    until := least(date_trunc('minute', now() - interval '1 minute'), since + interval '15 minutes');
+    IF since IS NULL OR since >= until THEN
+        RETURN;
+    END IF;
+    INSERT INTO fetchwork.run_count AS k (ended, started, owner, runs, bad_runs, waits, longest_wait)
+    SELECT e.ended, e.started, e.owner, sum(e.runs), sum(e.bad_runs), '{}', NULL
+    FROM (
+        SELECT
+            date_bin('15 minutes', h.ended_at, 'epoch') AS ended,
+            date_bin('15 minutes', h.started_at, 'epoch') AS started,
+            h.owner,
+            count(*) AS runs,
+            count(*) FILTER (WHERE h.outcome <> 'completed') AS bad_runs
+        FROM fetchwork.run_history AS h
+        WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
+        GROUP BY 1, 2, 3
+    ) AS e
+    GROUP BY e.ended, e.started, e.owner
+    ON CONFLICT (ended, started, owner) DO UPDATE SET
+        runs = k.runs + excluded.runs, bad_runs = k.bad_runs + excluded.bad_runs;
+    INSERT INTO fetchwork.run_count AS k (ended, started, owner, runs, bad_runs, waits, longest_wait)
+    SELECT
+        n.ended, n.started, n.owner, 0, 0,
+        coalesce(
+            array_agg(n.wait_s) FILTER (
+                WHERE n.of_owner = 1 OR n.of_all % greatest(1, n.jobs / 50) = 0
+            ), '{}'
+        ),
+        max(n.wait_s)
+    FROM (
+        SELECT
+            date_bin('15 minutes', j.completed_at, 'epoch') AS ended,
+            date_bin('15 minutes', j.first_start_at, 'epoch') AS started,
+            j.owner,
+            extract(epoch FROM j.first_start_at - j.q_date)::integer AS wait_s,
+            row_number() OVER (PARTITION BY j.owner) AS of_owner,
+            row_number() OVER (ORDER BY j.owner) AS of_all,
+            count(*) OVER () AS jobs
+        FROM fetchwork.job_history AS j
+        WHERE j.completed_at >= since AND j.completed_at < until AND j.first_start_at IS NOT NULL
+    ) AS n
+    GROUP BY n.ended, n.started, n.owner
+    ON CONFLICT (ended, started, owner) DO UPDATE SET
+        waits = k.waits || excluded.waits,
+        longest_wait = greatest(k.longest_wait, excluded.longest_wait);
+    DELETE FROM fetchwork.run_count AS k
+    WHERE k.ended < now() - interval '2 days';
+    UPDATE fetchwork.counted AS c
+    SET up_to = until;
+END
+$$;

@@ -1,0 +1,52 @@
+-- Runs that ended in the last day and started before, counted by the quarters of an hour in which they did and
+-- by owner; with a sample of how long jobs that ended then had waited for their first start, and the longest
+-- of these waits. What functions/maintenance/count_runs.sql has not counted yet is a row each.
+CREATE OR REPLACE VIEW fetchwork.run_counts WITH (security_barrier) AS
+SELECT
+    u.owner,
+    u.ended AS ended_at,
+    u.started AS started_at,
+    u.runs,
+    u.bad_runs AS badruns,
+    u.waits,
+    u.longest_wait AS longestwait
+FROM (
+    SELECT k.owner, k.ended, k.started, k.runs, k.bad_runs, k.waits, k.longest_wait
+    FROM fetchwork.run_count AS k
+    WHERE k.ended > now() - interval '1 day'
+    UNION ALL
+    SELECT
+        h.owner,
+        date_bin('15 minutes', h.ended_at, 'epoch'),
+        date_bin('15 minutes', h.started_at, 'epoch'),
+        1,
+        CASE WHEN h.outcome <> 'completed' THEN 1 ELSE 0 END,
+        '{}',
+        NULL
+    FROM fetchwork.run_history AS h
+    WHERE h.ended_at >= (
+            SELECT greatest(c.up_to, now() - interval '1 day')
+            FROM fetchwork.counted AS c
+        )
+        AND h.started_at IS NOT NULL
+    UNION ALL
+    SELECT
+        j.owner,
+        date_bin('15 minutes', j.completed_at, 'epoch'),
+        date_bin('15 minutes', j.first_start_at, 'epoch'),
+        0,
+        0,
+        ARRAY[w.wait_s],
+        w.wait_s
+    FROM fetchwork.job_history AS j
+    CROSS JOIN LATERAL (
+        SELECT extract(epoch FROM j.first_start_at - j.q_date)::integer AS wait_s
+    ) AS w
+    WHERE j.completed_at >= (
+            SELECT greatest(c.up_to, now() - interval '1 day')
+            FROM fetchwork.counted AS c
+        )
+        AND j.first_start_at IS NOT NULL
+) AS u
+WHERE (SELECT fetchwork.sees_all(current_user))
+    OR u.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text []);

@@ -1,0 +1,123 @@
+"""What ended, counted by quarters of an hour: the same before it is counted and after, and each run once."""
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import Connect
+from tests.direct_queue import DirectQueue
+
+_ALL = """
+SELECT c.owner, c.ended_at, c.started_at, sum(c.runs), sum(c.badruns), max(c.longestwait),
+    (SELECT array_agg(w ORDER BY w) FROM fetchwork.run_counts AS o CROSS JOIN unnest(o.waits) AS w
+     WHERE (o.owner, o.ended_at, o.started_at) = (c.owner, c.ended_at, c.started_at))
+FROM fetchwork.run_counts AS c
+GROUP BY 1, 2, 3
+ORDER BY 1, 2, 3
+"""
+
+
+# of a run that was evicted an hour before the next
+_RUN_AT = """
+UPDATE fetchwork.run_history AS h
+SET ended_at = t.at, started_at = t.at - interval '40 minutes'
+FROM (
+    SELECT r.run_id, now() - make_interval(mins => %s + CASE r.outcome WHEN 'evicted' THEN 60 ELSE 0 END) AS at
+    FROM fetchwork.run_history AS r
+    WHERE r.cluster_id = %s
+) AS t
+WHERE h.run_id = t.run_id
+"""
+_JOB_AT = """
+UPDATE fetchwork.job_history
+SET completed_at = t.at, first_start_at = t.at - interval '40 minutes', q_date = t.at - interval '50 minutes'
+FROM (SELECT now() - make_interval(mins => %s) AS at) AS t
+WHERE cluster_id = %s
+"""
+
+
+@pytest.fixture
+def ended(queue: DirectQueue) -> DirectQueue:
+    """Five jobs that ended, three hours to some minutes ago, one of them in its second run; one that runs."""
+    for number, owner in enumerate(("alice", "bob", "alice", "bob", "alice")):
+        queue.submit({"Owner": owner})
+        if number == 1:
+            queue.finish(queue.started(), "evict")
+        queue.finish(queue.started())
+        for statement in (_RUN_AT, _JOB_AT):
+            queue.connection.execute(statement, [180 - 40 * number, number + 1])
+    queue.submit()
+    queue.started()
+    return queue
+
+
+def rows(queue: DirectQueue) -> list[tuple[Any, ...]]:
+    """What the view has, a row for each quarter and owner; a run and its job's wait are rows of their own."""
+    return [tuple(row) for row in queue.rows(_ALL)]
+
+
+def count(queue: DirectQueue) -> int:
+    """Count everything that is old enough; returns how many calls that took."""
+    calls, before = 0, None
+    while (now := queue.value("SELECT up_to::text FROM fetchwork.counted")) != before:
+        before = now
+        queue.connection.execute("SELECT fetchwork.count_runs()")
+        calls += 1
+    return calls
+
+
+def test_what_is_counted_is_what_was_there(ended: DirectQueue) -> None:
+    before = rows(ended)
+    assert [(row[0], int(row[3]), int(row[4]), row[5], row[6]) for row in before] == [
+        *[("alice", 1, 0, 600, [600])] * 3,
+        ("bob", 1, 1, None, None),
+        *[("bob", 1, 0, 600, [600])] * 2,
+    ]
+    # a call has a bound, however long nobody called
+    assert count(ended) > 90
+    assert rows(ended) == before
+    assert ended.value("SELECT sum(runs) FROM fetchwork.run_count") == 6
+    # nothing is counted twice
+    count(ended)
+    assert rows(ended) == before
+
+
+def test_runs_that_end_now_are_counted_in_a_while(ended: DirectQueue) -> None:
+    count(ended)
+    ended.submit()
+    ended.finish(ended.started("slot2@h1"))
+    assert sum(int(row[3]) for row in rows(ended)) == 7
+    # what began before may end with an older time
+    assert ended.value("SELECT up_to <= now() - interval '1 minute' FROM fetchwork.counted")
+    count(ended)
+    assert ended.value("SELECT sum(runs) FROM fetchwork.run_count") == 6
+
+
+def test_two_that_count_at_one_moment_count_once(ended: DirectQueue, connect: Connect) -> None:
+    other = connect()
+    with ended.connection.transaction():
+        ended.connection.execute("SELECT fetchwork.count_runs()")
+        # it returns at once
+        other.execute("SET lock_timeout = '10s'")
+        other.execute("SELECT fetchwork.count_runs()")
+    count(ended)
+    assert ended.value("SELECT sum(runs) FROM fetchwork.run_count") == 6
+
+
+def test_many_waits_are_kept_as_a_sample_with_somebody_of_everybody(queue: DirectQueue) -> None:
+    queue.submit_many([{"Owner": "bob"}, *[{"Owner": "alice"}] * 300])
+    for _ in range(301):
+        queue.finish(queue.started())
+    queue.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() - interval '1 hour'")
+    count(queue)
+    kept = dict(queue.rows("SELECT owner, sum(cardinality(waits)) FROM fetchwork.run_count GROUP BY 1"))
+    assert kept["bob"] == 1
+    assert 40 <= kept["alice"] <= 60
+
+
+def test_counts_are_kept_for_two_days(ended: DirectQueue) -> None:
+    count(ended)
+    ended.connection.execute("UPDATE fetchwork.run_count SET ended = ended - interval '3 days'")
+    ended.connection.execute("UPDATE fetchwork.counted SET up_to = up_to - interval '1 minute'")
+    ended.connection.execute("SELECT fetchwork.count_runs()")
+    assert ended.value("SELECT count(*) FROM fetchwork.run_count") == 0
