@@ -161,6 +161,8 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             if run.name != "condor_vacate_job":
                 raise Usage("-fast is only valid with condor_vacate_job", help=True)
             asked.fast = True
+        elif is_option(word, "transfer", 2) and run.name == "condor_rm":
+            raise Usage(f"{run.name}: -transfer is not supported: what a job writes goes with its removal")
         elif is_option(word, "name", 1):
             value("name")
         elif is_option(word, "pool", 1):

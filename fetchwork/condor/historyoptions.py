@@ -117,6 +117,8 @@ def parse(run: Invocation) -> HistoryOptions | None:
             found.file = words[number]
         elif (
             is_option(word, "local", 2)
+            # of versions that kept history in a database
+            or is_option(word, "no-librarian", 5)
             or is_option(word, "schedd", 3)
             or is_colon_option(word, "stream-results", 6)[0]
         ):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from fetchwork.classad.exprform import expr_text
@@ -250,3 +250,11 @@ def _unparse_tree(tree: ExprTree) -> str:
     holder = ClassAd()
     holder["x"] = tree
     return str(holder.printOld()).removeprefix("x = ").removesuffix("\n")
+
+
+def accepting(constraint: str) -> Callable[[PrintedAd], bool]:
+    """Whether a constraint, in octets, is true of an ad; raises NotAnExpression."""
+    if not constraint:
+        return lambda ad: True
+    tree = expression(constraint)
+    return functools.partial(PrintedAd.is_true, tree=tree)

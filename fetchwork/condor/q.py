@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 from fetchwork.condor.arguments import Usage
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import text_of
-from fetchwork.condor.printedad import NotAnExpression, PrintedAd, expression
+from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting
 from fetchwork.condor.qoptions import QOptions, constraint_of, parse
 from fetchwork.condor.shown import Shown
 
@@ -44,14 +41,6 @@ def main(run: Invocation) -> int:
     from fetchwork.condor.qsource import of_queue
 
     return of_queue(run, options, shown)
-
-
-def accepting(constraint: str) -> Callable[[PrintedAd], bool]:
-    """Whether a constraint, in octets, is true of an ad; raises NotAnExpression."""
-    if not constraint:
-        return lambda ad: True
-    tree = expression(constraint)
-    return functools.partial(PrintedAd.is_true, tree=tree)
 
 
 def _of_file(run: Invocation, options: QOptions, shown: Shown) -> int:

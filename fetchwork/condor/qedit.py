@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Words, is_option, job_id
+from fetchwork.condor.arguments import Words, is_colon_option, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 _IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus"})
+
+
+_REFUSED = {
+    "dry-run": "an edit is refused whole or done",
+    "edits": "give the edits as ATTRIBUTE=VALUE",
+    **dict.fromkeys(("long", "xml", "json"), "give the edits as ATTRIBUTE=VALUE"),
+}
 
 
 def main(run: Invocation) -> int:
@@ -40,6 +47,10 @@ def main(run: Invocation) -> int:
                 ids += [id for id in re.split(r"[,\s]+", following) if id]
                 words.take()
                 continue
+        refused = next((name for name in _REFUSED if is_colon_option(word, name, 2)[0]), None)
+        if refused is not None:
+            run.complain(f"{run.name} : -{refused} is not supported: {_REFUSED[refused]}\n")
+            return 1
         if word.startswith("-"):
             run.complain(f"{run.name} : unrecognized option {word}\n" + texts.help_of(run.name))
             return 1

@@ -19,6 +19,8 @@ _REFUSED = {
     "unmatchable": "'condor_q -better-analyze JOB' says why a job does not run",
     "userlog": "'fetchwork events' shows what happened to jobs",
     "slotads": "the slots are those of the queue's hosts",
+    # of versions up to 23
+    "goodput": "there are no checkpoints of the standard universe",
     "userprios": "'condor_userprio' shows priorities",
     "dry-run": "there is no schedd to ask",
     "capture-raw-results": "there is no schedd to ask",

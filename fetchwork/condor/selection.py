@@ -14,11 +14,15 @@ from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import PrintedAd
 
+_FORMS: dict[str, Form] = {"long": "long", "xml": "xml", "json": "json", "jsonl": "jsonl", "new": "new"}
+
 
 @dataclass
 class Selection:
     """What the words say that both commands take."""
 
+    #: the command's name
+    command: str
     form: Form | None = None
     attributes: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
@@ -27,8 +31,8 @@ class Selection:
 
     def take(self, word: str, words: Words) -> bool:
         """Take an option, with those of the words behind it that are its own; False: it is none of these."""
-        if is_colon_option(word, "long", 1)[0]:
-            self.form = "long"
+        if (long := is_colon_option(word, "long", 1))[0]:
+            self.form = _FORMS.get(long[1] or "long", "long")
         elif is_option(word, "xml", 3):
             self.form = "xml"
         elif is_option(word, "json", 2):
@@ -51,12 +55,12 @@ class Selection:
         elif is_option(word, "format", 1):
             printed, attribute = words.take(), words.take()
             if printed is None or attribute is None:
-                raise Usage("Error: -format requires two other parameters")
+                raise Usage(f"{self.command}: -format requires two other arguments{self._help}")
             add_format(self.mask, octets(printed), octets(attribute))
         elif (letters := _letters(word)) is not None:
             taken = [octets(attribute) for attribute in words.take_plain()]
             if not taken:
-                raise Usage(f"Error: {word} requires at least one attribute parameter")
+                raise Usage(f"Error: Argument {word} requires at least one attribute parameter{self._help}")
             try:
                 add_autoformat(self.mask, letters, taken)
             except InvalidExpression as problem:
@@ -64,6 +68,10 @@ class Selection:
         else:
             return False
         return True
+
+    @property
+    def _help(self) -> str:
+        return f'\nUse "{self.command} -help" for details'
 
     def prints(self) -> bool:
         """Is the form another than the command's own table?"""
@@ -73,8 +81,10 @@ class Selection:
         """Print the ads in the form that was asked for."""
         if self.form is not None:
             made = AdList(self.form)
+            # condor_status has an empty line behind each
+            after = "\n" if self.form == "xml" else ""
             for ad in ads:
-                run.write(made.ad(ad, self.attributes or None))
+                run.write(made.ad(ad, self.attributes or None) + after)
             run.write(made.footer())
             return
         rows = [self.mask.row(ad) for ad in ads]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
 from fetchwork.condor.printf import format_time
 from fetchwork.condor.selection import Selection
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
@@ -19,23 +20,46 @@ _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", 
 _HEADINGS = ("Total", "Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle")
 _WIDTHS = (5, 5, 7, 9, 7, 10, 6, 8, 6)
 
-#: which of HTCondor's daemons there are
 _CONDITIONS = {
     "available": 'State == "Unclaimed"',
     "claimed": 'State == "Claimed"',
     "run": 'State == "Claimed"',
+    "gpus": "TotalGPUs > 0",
+    "java": "HasJava",
+    "vm": "HasVM",
+    "annex-slots": "IsAnnex",
+    "broken": "size(BrokenReasons) > 0",
+    "absent": "false",
     "cod": "false",
+}
+#: daemons and records of HTCondor's that there are none of: nothing is shown
+_NONE = (
+    *("ckptsrvr", "collector", "data", "defrag", "license", "master", "grid", "generic", "negotiator"),
+    "storage",
+)
+#: options that are refused by name -> why
+_REFUSED = {
+    "diagnose": "there is no collector that would get the query",
+    "healthy": "'fetchwork doctor' checks a host",
+    "merge": "compare the output of two calls",
+    "statistics": "there are no daemons with statistics; 'fetchwork exporter' has the pool's",
+    "target": "'fetchwork match' shows which waiting jobs a slot would get",
+    "aaf": "use -af",
+    "print-format": "use -af, -format or -attributes",
 }
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
     words = Words(run.argv[1:])
-    selection = Selection()
+    selection = Selection(run.name)
     names: list[str] = []
     totals = wants_totals = False
     wants_totals = True
     which = "slots"
+    file: str | None = None
+    ads_form = "auto"
+    sort_by: list[str] = []
     try:
         for word in words:
             if selection.take(word, words):
@@ -46,8 +70,18 @@ def main(run: Invocation) -> int:
                 totals = True
             elif is_option(word, "nototal", 3):
                 wants_totals = False
-            elif is_option(word, "pool", 1) or is_option(word, "name", 1) or is_option(word, "sort", 2):
+            elif is_option(word, "pool", 1) or is_option(word, "name", 1):
                 words.take()
+            elif is_option(word, "sort", 2):
+                by = words.take()
+                if by is None:
+                    raise Usage("Error: -sort requires another parameter")
+                sort_by.append(by)
+            elif (form := is_colon_option(word, "ads", 2))[0]:
+                file = words.take()
+                if file is None:
+                    raise Usage("Error: -ads requires a filename argument")
+                ads_form = form[1] or "auto"
             elif is_option(word, "schedd", 2):
                 which = "schedd"
             elif is_option(word, "submitters", 3):
@@ -69,27 +103,61 @@ def main(run: Invocation) -> int:
                 )
             ):
                 continue
+            elif any(is_option(word, name, 3) for name in _NONE):
+                which = "none"
+            elif is_option(word, "any", 2):
+                continue
+            elif is_option(word, "annex-name", 6):
+                selection.constraints.append(f'(AnnexName == "{words.take()}")')
+            elif is_option(word, "direct", 3):
+                words.take()
+            elif is_option(word, "subsystem", 3):
+                which = "slots" if str(words.take()).lower() == "startd" else "none"
+            elif refused := next((n for n in _REFUSED if is_colon_option(word, n, 3)[0]), None):
+                raise Usage(f"Error: -{refused} is not supported: {_REFUSED[refused]}")
             elif word.startswith("-"):
-                raise Usage(f"Error:  unknown option {word}", help=True)
+                raise Usage(f"Error:  Unknown option {word}", help=True)
             else:
                 names.append(word)
     except Usage as problem:
         run.complain(problem.text + (texts.help_of(run.name) if problem.help else ""))
         return 1
     try:
+        if which == "none":
+            selection.print(run, []) if selection.prints() else None
+            return 0
         if which != "slots":
             return _of_queue(run, selection, which)
-        return _slots(run, selection, names, only_totals=totals, totals=wants_totals)
+        slots = _of_file(run, file, ads_form) if file is not None else None
+        return _slots(run, selection, names, slots, sort_by, only_totals=totals, totals=wants_totals)
     except ClassAdError:
-        run.complain("Error:  bad constraint: " + " && ".join(selection.constraints) + "\n")
-        return 1
+        run.complain(f"Invalid constraint expression : ( {' && '.join(selection.constraints)} )\n")
+        return 0
     except FetchworkError as problem:
         run.complain(f"Error: {one_line(str(problem))}\n")
         return 1
 
 
+def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
+    """The ads of a file, or of stdin; raises Usage."""
+    from fetchwork.condor import adfiles
+
+    try:
+        data = run.stdin.read() if file == "-" else run.path(file).read_bytes()
+    except OSError as problem:
+        raise Usage(f"Error: Could not open file {file} : {problem.strerror}") from None
+    return list(adfiles.read(data.decode("utf-8", "replace"), form))
+
+
 def _slots(
-    run: Invocation, selection: Selection, names: Sequence[str], *, only_totals: bool, totals: bool
+    run: Invocation,
+    selection: Selection,
+    names: Sequence[str],
+    slots: list[PrintedAd] | None,
+    sort_by: Sequence[str],
+    *,
+    only_totals: bool,
+    totals: bool,
 ) -> int:
     conditions = list(selection.constraints)
     if names:
@@ -99,8 +167,17 @@ def _slots(
             parts.append(f'Name == "{quoted}" || Machine == "{quoted}"')
         conditions.append(f"({' || '.join(parts)})")
     constraint = " && ".join(conditions) or "true"
-    slots = run.session.items("view", name="slots", constraint=constraint, limit=selection.limit)
-    found = [PrintedAd(ad) for ad in slots]
+    if slots is None:
+        asked = run.session.items("view", name="slots", constraint=constraint, limit=selection.limit)
+        found = [PrintedAd(ad) for ad in asked]
+    else:
+        try:
+            accepts = accepting(octets(constraint))
+        except NotAnExpression:
+            raise ClassAdError(constraint) from None
+        found = list(filter(accepts, slots))
+        found = found[: selection.limit] if selection.limit > 0 else found
+    found = _sorted(found, sort_by)
     if selection.prints():
         selection.print(run, found)
         return 0
@@ -113,23 +190,49 @@ def _slots(
     return 0
 
 
+def _sorted(slots: list[PrintedAd], by: Sequence[str]) -> list[PrintedAd]:
+    """In HTCondor's natural order, or by the values of expressions; 'no': as they came."""
+    if not by:
+        return sorted(slots, key=_order)
+    for text in reversed(by):
+        if text == "no":
+            continue
+        tree = expression(octets(text))
+        slots = sorted(slots, key=lambda slot: _rank(slot.value_of_expression(tree)))
+    return slots
+
+
+def _rank(value: object) -> tuple[int, float, str]:
+    if isinstance(value, bool | int | float):
+        return (0, float(value), "")
+    return (1, 0.0, value.lower()) if isinstance(value, str) else (2, 0.0, "")
+
+
+def _order(slot: PrintedAd) -> list[tuple[int, int, str]]:
+    """HTCondor's natural order of slots: by machine and name, numbers in them as numbers."""
+    parts = re.split(r"(\d+)", f"{slot.string('Machine') or ''} {slot.string('Name') or ''}")
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part.lower()) for part in parts]
+
+
 def _print_table(run: Invocation, slots: Sequence[PrintedAd]) -> None:
     names = [slot.string("Name") or "" for slot in slots]
-    width = max(18, *(len(name) for name in names))
-    header = f"{'Name'.ljust(width)} {'OpSys':<10} {'Arch':<6} {'State':<9} {'Activity':<8}"
+    states = [slot.string("State") or "" for slot in slots]
+    width = max(18 if run.columns > 0 else 34, *(len(name) for name in names))
+    of_state = max(5, *(len(state) for state in states))
+    header = f"{'Name'.ljust(width)} {'OpSys':<10} {'Arch':<8} {'State'.ljust(of_state)} {'Activity':<8}"
     run.write(f"{header} LoadAv Mem     ActvtyTime\n\n")
-    now = time.time()
-    for name, slot in zip(names, slots, strict=True):
+    for name, state, slot in zip(names, states, slots, strict=True):
+        now = slot.integer("MyCurrentTime") or int(time.time())
         since = slot.integer("EnteredCurrentActivity")
-        load = slot.real("LoadAvg")
+        load = slot.real("CondorLoadAvg")
         row = (
-            f"{name.ljust(width)} {slot.string('OpSys') or '':<10} {slot.string('Arch') or '':<6}"
-            f" {slot.string('State') or '':<9} {slot.string('Activity') or '':<8}"
+            f"{name.ljust(width)} {slot.string('OpSys') or '':<10} {slot.string('Arch') or '':<8}"
+            f" {state.ljust(of_state)} {slot.string('Activity') or '':<8}"
         )
         shown = "  [???]" if load is None else f"{load:6.3f}"
-        used = "" if since is None else format_time(max(0, int(now) - since))
-        run.write(f"{row} {shown} {slot.integer('Memory') or 0:>6} {used:>11}".rstrip() + "\n")
-    run.write("\n")
+        used = "" if since is None else format_time(max(0, now - since)).strip()
+        memory = slot.integer("Memory") or 0
+        run.write(f"{row} {shown} {memory:>6} {used:>11}".rstrip() + "\n")
 
 
 def _print_totals(run: Invocation, slots: Sequence[PrintedAd]) -> None:
@@ -138,7 +241,8 @@ def _print_totals(run: Invocation, slots: Sequence[PrintedAd]) -> None:
         platform = f"{slot.string('Arch') or '?'}/{slot.string('OpSys') or '?'}"
         by_platform.setdefault(platform, Counter())[slot.string("State") or "Owner"] += 1
     titles = " ".join(title.rjust(width) for title, width in zip(_HEADINGS, _WIDTHS, strict=True))
-    run.write(f"{'':>14} {titles}\n\n")
+    # the column of platforms is 14 wide, where nobody widens the table
+    run.write(f"\n{'':>14} {titles}\n\n")
     whole: Counter[str] = Counter()
     for platform in sorted(by_platform):
         whole += by_platform[platform]

@@ -25,6 +25,7 @@ _REFUSED = {
     "remote": "it implies -spool, and there is one queue",
     "interactive": "there is no shadow to talk to",
     "factory": "what the jobs of a cluster have in common is kept once anyway",
+    "dump": "-dry-run FILE writes the ads",
     "capabilities": "there is no schedd to ask",
 }
 

@@ -13,10 +13,27 @@ from fetchwork.errors import FetchworkError, one_line
 _CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "resetall", "delete", "setaccum")
 
 
+#: what there is nothing of here -> why
+_REFUSED = {
+    **dict.fromkeys(
+        ("setbegin", "setlast", "setceiling", "cancelceilinglease", "cancelfactorlease", "cancelfloorlease"),
+        "'fetchwork prio SUBMITTER' sets a factor or a limit",
+    ),
+    **dict.fromkeys(
+        ("flat", "hierarchical", "grouprollup", "groupid", "surplus"), "there is no hierarchy of groups"
+    ),
+    **dict.fromkeys(("negotiator", "collector", "inputfile", "legacy", "modular"), "there is no negotiator"),
+    "activefrom": "'fetchwork submitters --json' has who used how much",
+    "getreslist": "'fetchwork slots' shows who has which slot",
+}
+#: options with a value that choose and sort columns of HTCondor's table
+_COLUMNS = ("sortkey", "order", "duration")
+
+
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
     words = Words(run.argv[1:])
-    selection = Selection()
+    selection = Selection(run.name)
     names: list[str] = []
     try:
         for word in words:
@@ -38,6 +55,12 @@ def main(run: Invocation) -> int:
                 for name in ("allusers", "usage", "quotas", "grouporder", "most", "debug")
             ):
                 continue
+            elif any(is_option(word, name, 4) for name in _COLUMNS):
+                words.take()
+            elif is_option(word, "priority", 4):
+                continue
+            elif (refused := next((name for name in _REFUSED if is_option(word, name, 4)), None)) is not None:
+                raise Usage(f"{run.name}: -{refused} is not supported: {_REFUSED[refused]}")
             elif word.startswith("-"):
                 raise Usage("", help=True, newline=False)
             else:

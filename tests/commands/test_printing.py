@@ -1,6 +1,6 @@
-"""condor_q and condor_history print what HTCondor's own print: options x ads, byte for byte.
+"""condor_q, condor_history and condor_status print what HTCondor's own print: options x ads, byte for byte.
 
-The ads are those of real schedds (``tests/data/jobs``, of both versions), and one of odd values.
+The ads are those of real schedds and startds (``tests/data/jobs``, of both versions), and one of odd values.
 """
 
 import os
@@ -18,24 +18,30 @@ from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
 
 QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
+SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 #: what is compared: more than this many command lines, and not by accident fewer
-LEAST_CASES = 550
+LEAST_CASES = 750
 
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
 
 def _cases(file: str) -> list[tuple[str, list[str]]]:
     command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
+    command = ["condor_status", "-ads"] if file in SLOTS else command
     return [(line, [*command, file, *shlex.split(line)]) for line in options.of(command[0])]
 
 
 def test_hundreds_of_command_lines_are_compared() -> None:
-    assert sum(len(_cases(file)) for file in QUEUES + HISTORIES) > LEAST_CASES
+    assert sum(len(_cases(file)) for file in QUEUES + HISTORIES + SLOTS) > LEAST_CASES
 
 
 def _differs_in_23_9(line: str, command: str) -> bool:
+    if command == "condor_status":
+        # another table, and options that are new
+        printed = ("-long", "-xml", "-json", "-af", "-format", "-attributes")
+        return not any(word.startswith(printed) for word in line.split()) or "-annex" in line
     if command == "condor_q":
         return any(
             line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
@@ -49,7 +55,7 @@ def _differs_in_23_9(line: str, command: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", QUEUES + HISTORIES)
+@pytest.mark.parametrize("file", QUEUES + HISTORIES + SLOTS)
 @pytest.mark.parametrize("suite", ["trixie", pytest.param("sid", marks=pytest.mark.all)])
 def test_options_and_ads_print_htcondors_bytes(
     suite: str, file: str, run: Callable[..., Answer], tmp_path: Path
