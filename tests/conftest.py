@@ -22,6 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, system_programs
 from tests.load import Load
 from tests.promtool import promtool  # noqa: F401 - a fixture
+from tests.small_disk import small_disk  # noqa: F401 - a fixture
 
 TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")

@@ -12,8 +12,7 @@ import os
 import stat
 import time
 
-from fetchwork.errors import FetchworkError
-from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file, of_output
 from fetchwork.sandbox.jsontext import to_json
 
 TYPE_CHECKING = False
@@ -49,10 +48,14 @@ class Parking:
                 self._mode = 0o644
                 os.chmod(self._path, 0o777)  # noqa: S103
         except OSError as error:
-            raise FetchworkError(f"cannot park files in '{directory}': {error.strerror}") from None
+            problem = f"cannot park files in '{directory}': {error.strerror}"
+            raise of_output(problem, error.errno or 5) from None
 
     def take(self, outputs: Iterable[Output]) -> FileFailure | None:
-        """Move the files out of the sandbox; the first failure, after which the others are moved as well."""
+        """Move the files out of the sandbox; the first failure, after which the others are moved as well.
+
+        A failure of reading or writing one is of that one alone.
+        """
         failure: FileFailure | None = None
         for one in outputs:
             entry: dict[str, object] = {"name": one.name, "mode": one.mode & 0o777}
@@ -68,11 +71,17 @@ class Parking:
                 except OSError as error:
                     failure = failure or of_file("reading from file", one.path, error)
                     continue
+                except FileFailure as error:
+                    failure = failure or error
+                    continue
             self._files.append(entry)
         return failure
 
     def finish(self, report: bytes, use: Use, failure: TransferFailure | None, **more: object) -> str:
-        """Write the report and the manifest, and return the directory's name; from here on it counts."""
+        """Write the report and the manifest, and return the directory's name; from here on it counts.
+
+        Raises TransferFailure where there is no room for them.
+        """
         manifest: dict[str, object] = {"use": use, "files": self._files, **more}
         if failure is not None:
             manifest["failure"] = {
@@ -84,7 +93,7 @@ class Parking:
             self._write(REPORT, report)
             self._write(MANIFEST, to_json(manifest).encode())
         except OSError as error:
-            raise FetchworkError(f"cannot park files: {error.strerror}") from None
+            raise of_output(f"cannot park files: {error.strerror}", error.errno or 5) from None
         return self.name
 
     def drop(self) -> None:
@@ -133,16 +142,29 @@ class Parking:
             if not stat.S_ISREG(os.fstat(source).st_mode):
                 raise OSError(22, os.strerror(22))
             copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            size = 0
             try:
                 os.fchmod(copy, self._mode)
-                while data := os.read(source, _CHUNK):
-                    view = memoryview(data)
-                    while view:
-                        view = view[os.write(copy, view) :]
-                    size += len(data)
+                size = _copy_all(source, copy, target)
+            except BaseException:
+                # the next file takes its number, and on a full disk its room
+                os.unlink(target)
+                raise
             finally:
                 os.close(copy)
             return size
         finally:
             os.close(source)
+
+
+def _copy_all(source: int, copy: int, target: str) -> int:
+    """Copy to the end; the number of bytes. Raises FileFailure over what can't be written."""
+    size = 0
+    while data := os.read(source, _CHUNK):
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(copy, view) :]
+        except OSError as error:
+            raise of_file("writing to file", target, error) from None
+        size += len(data)
+    return size

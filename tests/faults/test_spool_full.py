@@ -1,11 +1,9 @@
 """A disk that is full where the spool is: real hooks on a small file system."""
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,39 +13,16 @@ from fetchwork.errors import FetchworkError
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.faults.harness import Site
+from tests.small_disk import fill
 from tests.waiting import PATIENCE_S
 
-SIZE = 256 * 1024
 REPORT = Request("job_exit", b"ExitCode = 3\n" + b"A = 1\n" * 2000, keyword="FETCHWORK", arg="exit")
-
-
-@pytest.fixture
-def small_disk(public_directory: Callable[[], Path]) -> Iterator[Path]:
-    directory = public_directory() / "disk"
-    directory.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes=200", "tmpfs", directory], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.decode().strip()}")
-    yield directory
-    subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-def _fill(directory: Path) -> Path:
-    filler = directory / "filler"
-    descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
-    with contextlib.suppress(OSError):
-        while os.write(descriptor, b"x" * 4096):
-            pass
-    os.close(descriptor)
-    return filler
 
 
 def test_report_that_does_not_fit_is_refused_in_one_line_and_leaves_nothing(small_disk: Path) -> None:
     spool = Spool(str(small_disk / "spool"))
     spool.make()
-    filler = _fill(small_disk)
+    filler = fill(small_disk)
     with pytest.raises(FetchworkError, match=r"cannot write a report to spool '.*': No space left on device"):
         write_report(spool.directory, REPORT)
     assert spool.read().reports == []
@@ -68,7 +43,7 @@ def test_hook_without_agent_and_without_space_fails_aloud(small_disk: Path) -> N
         spool=small_disk / "spool",
         python=sys.executable,
     )
-    _fill(small_disk)
+    fill(small_disk)
     ended = subprocess.run(
         [hooks / "job_exit", "exit"], input=REPORT.body, capture_output=True, timeout=PATIENCE_S
     )
@@ -80,7 +55,7 @@ def test_hook_without_agent_and_without_space_fails_aloud(small_disk: Path) -> N
 async def test_agent_goes_on_when_its_disk_is_full(site: Site, small_disk: Path) -> None:
     site.agent = {"spool": str(small_disk / "spool"), "log": str(small_disk / "agent.log")}
     host = await site.add_host(slots=3)
-    filler = _fill(small_disk)
+    filler = fill(small_disk)
     site.submit([0.2] * 9)
     await site.until_done()
     filler.unlink()

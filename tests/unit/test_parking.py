@@ -1,17 +1,24 @@
 """Parking: files are moved out of a sandbox as they are, and the agent reads only what it should."""
 
+import errno
+import itertools
 import json
 import os
+import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.errors import FetchworkError, ProtocolError
 from fetchwork.hook.wire import Request, encode_request
-from fetchwork.sandbox.failure import of_output
+from fetchwork.sandbox.failure import TransferFailure, of_output
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
+from tests.small_disk import fill
 
 REPORT = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="exit"))
 
@@ -209,3 +216,86 @@ def test_what_is_set_aside_is_not_read_again_and_a_link_for_a_directory_is_none(
         spool.read("link")
     spool.delete("link")
     assert (tmp_path / "elsewhere/manifest").exists()
+
+
+#: calls that change what is on the disk
+_CHANGES = ("mkdir", "chmod", "rename", "open", "write", "fsync", "fchmod", "close", "unlink", "rmdir")
+
+
+def killed_at(number: int, work: Callable[[], object]) -> bool:
+    """Do the work in a child that is killed before its change ``number``; False if it came to its end."""
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    left = number
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def change(*arguments: Any, **more: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **more)
+
+        return change
+
+    for name in _CHANGES:
+        setattr(os, name, counted(getattr(os, name)))
+    work()
+    os._exit(0)
+
+
+def test_killed_at_any_change_it_is_parked_whole_or_not_at_all(spool: OutputSpool, tmp_path: Path) -> None:
+    counted = 0
+    for number in itertools.count():
+        home = tmp_path / f"home{number}"
+        home.mkdir()
+        for name in ("moved", "copied"):
+            (home / name).write_bytes(name.encode() * 1000)
+        # a second name: it is copied
+        (home / "other").hardlink_to(home / "copied")
+        outputs = [output(home / "moved"), output(home / "copied")]
+        killed = killed_at(number, partial(parked, spool, *outputs))
+        for directory in spool.names():
+            counted += 1
+            assert [one.name for one in spool.read(directory).files] == ["moved", "copied"]
+            assert read(spool, directory, 0) == b"moved" * 1000
+            assert read(spool, directory, 1) == b"copied" * 1000
+            spool.delete(directory)
+        if not killed:
+            break
+    assert number > 15
+    # the last, and those that were killed behind the manifest's rename
+    assert counted in (2, 3)
+
+
+def test_a_full_disk_fails_the_file_that_does_not_fit_and_keeps_the_report(small_disk: Path) -> None:
+    spool = OutputSpool(small_disk / "spool.outputs")
+    spool.make()
+    (small_disk.parent / "large").write_bytes(b"x" * (1 << 20))
+    (small_disk.parent / "small").write_bytes(b"y")
+    parking = Parking(str(spool.directory))
+    outputs = [output(small_disk.parent / name) for name in ("large", "small")]
+    failure = parking.take(outputs)
+    assert failure is not None
+    assert failure.subcode == errno.ENOSPC
+    assert failure.details.startswith(f"writing to file {spool.directory}/")
+    assert failure.details.endswith("(errno 28) No space left on device")
+    directory = parking.finish(REPORT, "output", of_output(failure.details, failure.subcode))
+    found = spool.read(directory)
+    assert [one.name for one in found.files] == ["small"]
+    assert found.failure is not None
+    assert (found.failure.code, found.failure.subcode) == (12, errno.ENOSPC)
+    assert read(spool, directory, 0) == b"y"
+
+
+def test_a_disk_without_room_for_the_report_says_so_with_its_errno(small_disk: Path) -> None:
+    spool = OutputSpool(small_disk / "spool.outputs")
+    spool.make()
+    parking = Parking(str(spool.directory))
+    fill(small_disk)
+    with pytest.raises(TransferFailure, match="cannot park files: No space left on device") as caught:
+        parking.finish(REPORT * 10_000, "output", None)
+    assert caught.value.subcode == errno.ENOSPC
+    parking.drop()
+    assert spool.names() == []

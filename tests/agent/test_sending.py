@@ -1,0 +1,144 @@
+"""What jobs left on its way into the database: an agent may die around each call, and another goes on."""
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+
+from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.sending import MOST_TOGETHER, RunOver, send
+from fetchwork.db import calls
+from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.runad import RunKey
+from fetchwork.hook.wire import Request, encode_request
+from fetchwork.sandbox.outputs import Output
+from fetchwork.sandbox.parking import Parking
+from tests.direct_queue import Claimed, DirectQueue
+
+T = TypeVar("T")
+FILES = {
+    **{"empty": b"", "small": b"small", "equal": b"small", "chunk": os.urandom(CHUNK_BYTES)},
+    **{"most": os.urandom(CHUNK_BYTES - 1), "large": os.urandom(2 * CHUNK_BYTES + 1)},
+}
+REPORT = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="exit"))
+
+
+class Killed(BaseException):
+    """The agent is dead."""
+
+
+class Dying(AsyncDatabase):
+    """A database whose agent dies at a call: before it, or when the server has done it."""
+
+    left = 1 << 30
+    done_first = False
+
+    async def run(self, call: Call[T], **more: Any) -> T:
+        return await self._dying(super().run, call, more)
+
+    async def carry(self, call: Call[T], **more: Any) -> T:
+        return await self._dying(super().carry, call, more)
+
+    async def _dying(self, ask: Callable[..., Any], call: Call[T], more: dict[str, Any]) -> Any:
+        self.left -= 1
+        if self.left == 0 and not self.done_first:
+            raise Killed
+        answer = await ask(call, **more)
+        if self.left == 0:
+            raise Killed
+        return answer
+
+
+@pytest.fixture
+def slots(conninfo: str) -> Iterator[DirectQueue]:
+    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
+        yield DirectQueue(connection)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> OutputSpool:
+    made = OutputSpool(tmp_path / "spool.outputs")
+    made.make()
+    return made
+
+
+def park(spool: OutputSpool, home: Path, files: dict[str, bytes]) -> str:
+    parking = Parking(str(spool.directory))
+    outputs = []
+    for name, data in files.items():
+        (home / name).write_bytes(data)
+        outputs.append(Output(name, str(home / name), 0o644, len(data)))
+    assert parking.take(outputs) is None
+    return parking.finish(REPORT, "output", None, seconds=0.1)
+
+
+async def deliver(database: AsyncDatabase, spool: OutputSpool, name: str, run: Claimed) -> int:
+    """As an agent does; the number of bytes it told of."""
+    told: list[int] = []
+    key = RunKey(run.run_id, str(run.token))
+    manifest = await send(database, key, spool, spool.read(name), told.append)
+    kept = await database.run(calls.keep_outputs(run_id=run.run_id, token=run.token, manifest=manifest))
+    assert kept == "kept"
+    return sum(told)
+
+
+def kept(slots: DirectQueue, run: Claimed) -> dict[str, bytes]:
+    rows = slots.rows(
+        "SELECT f.name, (SELECT string_agg(k.data, '' ORDER BY k.n) FROM fetchwork.content_chunk AS k"
+        " WHERE k.content_id = f.content_id) FROM fetchwork.job_file AS f WHERE f.run_id = %s",
+        run.run_id,
+    )
+    return {name: data or b"" for name, data in rows}
+
+
+@pytest.mark.parametrize("done_first", [False, True])
+async def test_an_agent_that_dies_around_any_call_is_followed_by_one_that_goes_on(
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, tmp_path: Path, done_first: bool
+) -> None:
+    for number in itertools.count(1):
+        slots.submit(FetchWorkFiles="sandbox")
+        run = slots.started()
+        name = park(spool, tmp_path, FILES)
+        dying = Dying(conninfo)
+        dying.left, dying.done_first = number, done_first
+        async with dying:
+            try:
+                assert await deliver(dying, spool, name, run) == sum(map(len, FILES.values()))
+                died = False
+            except Killed:
+                died = True
+        async with AsyncDatabase(conninfo) as database:
+            await deliver(database, spool, name, run)
+        assert kept(slots, run) == FILES
+        # equal ones are one, and what was begun was gone on with
+        stored = slots.value("SELECT count(*) FROM fetchwork.content WHERE run_id = %s", run.run_id)
+        assert stored == len({hashlib.sha256(data).digest() for data in FILES.values()})
+        assert slots.finish(run) == "completed"
+        if not died:
+            break
+    assert number > 8
+
+
+async def test_many_small_files_travel_together_and_nobody_wants_those_of_a_run_that_is_over(
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, tmp_path: Path
+) -> None:
+    slots.submit(FetchWorkFiles="sandbox")
+    run = slots.started()
+    many = {f"f{number}": str(number).encode() for number in range(MOST_TOGETHER + 1)}
+    name = park(spool, tmp_path, many)
+    database = Dying(conninfo)
+    before = database.left
+    async with database:
+        await deliver(database, spool, name, run)
+        assert before - database.left == 3
+        assert kept(slots, run) == many
+        slots.finish(run)
+        for files in (many, {"large": FILES["large"]}):
+            with pytest.raises(RunOver):
+                await deliver(database, spool, park(spool, tmp_path, files), run)

@@ -1,0 +1,64 @@
+"""A disk that is full where files of jobs are written: in the sandbox, and where outputs belong.
+
+Where they are parked: tests/unit/test_parking.py.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.queue.bringing import bring
+from fetchwork.queue.destinations import TransferFailed
+from fetchwork.sandbox.failure import TransferFailure
+from fetchwork.sandbox.fill import fill as fill_sandbox
+from tests.small_disk import SIZE, fill
+
+DATA = os.urandom(SIZE + 1)
+
+
+@pytest.mark.parametrize("source", ["content", "shared"])
+def test_an_input_that_does_not_fit_holds_the_job_with_13_and_its_errno(
+    small_disk: Path, source: str
+) -> None:
+    given = small_disk.parent / "given"
+    given.write_bytes(DATA)
+    file = {"direction": "input", "name": "a", "mode": 0o644, "size": len(DATA), "source": source}
+    file |= {"content_id": 1, "path": str(given)}
+    plan = {"ad": {}, "files": [file], "executable": False, "plugins": {}, "plugin_limit_s": 1}
+
+    def ask(name: str, arg: str) -> bytes:
+        return json.dumps(plan).encode() if name == "input_plan" else DATA
+
+    with pytest.raises(TransferFailure) as caught:
+        fill_sandbox(str(small_disk), ask, lambda more_s: None)
+    assert (caught.value.code, caught.value.subcode) == (13, errno.ENOSPC)
+    assert caught.value.reason.endswith("a: (errno 28) No space left on device")
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_an_output_that_does_not_fit_leaves_nothing_and_says_its_errno(small_disk: Path, room: bool) -> None:
+    if not room:
+        fill(small_disk)
+    before = {path.name for path in small_disk.iterdir()}
+    datas = {"fits": b"x" * 10_000, "large": DATA}
+    files = [
+        {
+            **{"name": name, "source": "content", "mode": 0o644, "size": len(data), "content_id": number},
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        for number, (name, data) in enumerate(datas.items())
+    ]
+    steps = bring({"Iwd": str(small_disk)}, 1, files)
+    data: bytes | None = None
+    with pytest.raises(TransferFailed) as caught:
+        while True:
+            want = steps.send(data)
+            data = [*datas.values()][want.content_id][want.n * CHUNK_BYTES : (want.n + 1) * CHUNK_BYTES]
+    assert caught.value.errno == errno.ENOSPC
+    assert f"{small_disk}/{'large' if room else 'fits'}" in str(caught.value)
+    assert {path.name for path in small_disk.iterdir()} == before
