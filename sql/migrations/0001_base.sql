@@ -628,8 +628,9 @@ CREATE TABLE fetchwork.job (
         CONSTRAINT job_status_is_htcondors CHECK (job_status IN (1, 2, 3, 4, 5, 6, 7)),
     has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: an agent must evaluate them
     job_prio integer NOT NULL DEFAULT 0,
-    -- no foreign keys: to check them costs a submission as much as all else. Who adds a row here holds these
-    -- with KEY SHARE, or made them; forget and maintain_tables look here before they delete one.
+    -- no foreign keys: to check them costs a submission as much as all else, and each start a look at the
+    -- runs, by a plan that was made when there were few. Who adds a row here holds these with KEY SHARE, or
+    -- made them; forget and maintain_tables look here before they delete one.
     autocluster_id integer NOT NULL,
     batch_id integer,
     position bigint,                            -- where it last waited, to find its row of "waiting"
@@ -660,8 +661,6 @@ CREATE TABLE fetchwork.job (
     PRIMARY KEY (cluster_id, proc_id),
     -- Running or Suspended means that a run which passed the fence is alive
     CONSTRAINT job_running_has_run CHECK (job_status NOT IN (2, 7) OR run_id IS NOT NULL),
-    CONSTRAINT job_run_is_live FOREIGN KEY (run_id) REFERENCES fetchwork.run (run_id)
-        DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT job_held_has_reason
         CHECK ((job_status = 5) = (hold_reason IS NOT NULL AND hold_code IS NOT NULL)),
     CONSTRAINT job_not_before_only_idle CHECK (not_before IS NULL OR job_status = 1)
@@ -670,7 +669,6 @@ CREATE TABLE fetchwork.job (
 COMMENT ON TABLE fetchwork.job IS
     'jobs in the queue; a job that has ended is in job_history, unless its leave_in_queue keeps it here';
 
-CREATE INDEX job_run ON fetchwork.job (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX job_owner ON fetchwork.job (owner);
 CREATE INDEX job_not_before ON fetchwork.job (not_before) WHERE not_before IS NOT NULL;
 CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
