@@ -63,7 +63,10 @@ DECLARE
     may_count boolean;
     taken record;
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
+    -- for many slots the first one says so
+    IF current_setting('synchronous_commit') <> 'off' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     -- slot_is_free decides which of them are over
     IF exclusive AND EXISTS (
         SELECT FROM fetchwork.run AS r
@@ -82,16 +85,45 @@ BEGIN
             may_count := coalesce(may_count, fetchwork.lock_limits());
             CONTINUE WHEN NOT may_count OR NOT fetchwork.limit_allows(autoclusters[i]);
         END IF;
-        DELETE FROM fetchwork.waiting AS w
-        WHERE w.ctid = (
-            SELECT h.ctid
-            FROM fetchwork.waiting AS h
-            WHERE h.autocluster_id = autoclusters[i] AND h.job_prio = prios[i] AND h.position > hints[i]
-            ORDER BY h.position
-            LIMIT 1
-            FOR UPDATE SKIP LOCKED
+        WITH first AS (
+            DELETE FROM fetchwork.waiting AS w
+            WHERE w.ctid = (
+                SELECT h.ctid
+                FROM fetchwork.waiting AS h
+                WHERE h.autocluster_id = autoclusters[i] AND h.job_prio = prios[i] AND h.position > hints[i]
+                ORDER BY h.position
+                LIMIT 1
+                FOR UPDATE SKIP LOCKED
+            )
+            RETURNING w.cluster_id, w.proc_id, w.position
+        ),
+        made AS (
+            INSERT INTO fetchwork.run (
+                cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline
+            )
+            SELECT
+                f.cluster_id, f.proc_id, autoclusters[i], claim.host_id, claim.slot,
+                -- a cast of what is too small or large for a real would end the claim
+                CASE
+                    WHEN weights[i] IS NULL THEN claim.weight
+                    ELSE least(greatest(weights[i], 1e-6), 1e9)
+                END,
+                make_interval(secs => lease_s),
+                clock_timestamp() + make_interval(secs => offer_s)
+            FROM first AS f
+            RETURNING run.run_id, run.token
         )
-        RETURNING w.cluster_id, w.proc_id, w.position INTO taken;
+        SELECT
+            f.cluster_id, f.proc_id, f.position, m.run_id, m.token,
+            EXISTS (
+                SELECT FROM fetchwork.waiting AS w
+                WHERE w.autocluster_id = autoclusters[i]
+                    AND w.job_prio = prios[i]
+                    AND w.position > f.position
+            ) AS more
+        INTO taken
+        FROM first AS f
+        CROSS JOIN made AS m;
         IF NOT FOUND THEN
             -- only a claim that looked from the start knows that nothing is left
             IF hints[i] = 0 THEN
@@ -99,33 +131,17 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        INSERT INTO fetchwork.run (
-            cluster_id, proc_id, autocluster_id, host_id, slot, weight, lease, deadline
-        )
-        VALUES (
-            taken.cluster_id, taken.proc_id, autoclusters[i], claim.host_id, claim.slot,
-            -- a cast of what is too small or large for a real would end the claim
-            CASE
-                WHEN weights[i] IS NULL THEN claim.weight
-                ELSE least(greatest(weights[i], 1e-6), 1e9)
-            END,
-            make_interval(secs => lease_s),
-            clock_timestamp() + make_interval(secs => offer_s)
-        )
-        RETURNING run.run_id, run.token INTO claim.run_id, claim.token;
+        run_id := taken.run_id;
+        token := taken.token;
         cluster_id := taken.cluster_id;
         proc_id := taken.proc_id;
         autocluster_id := autoclusters[i];
         position := taken.position;
         choice := i;
-        IF NOT EXISTS (
-            SELECT FROM fetchwork.waiting AS w
-            WHERE w.autocluster_id = autoclusters[i]
-                AND w.job_prio = prios[i]
-                AND w.position > taken.position
-        ) THEN
+        IF NOT taken.more THEN
             PERFORM fetchwork.tell_demand('~', autoclusters[i], prios[i]);
         END IF;
+        -- by a snapshot of its own: an edit that held the deleted row until now has its say
         SELECT j.owner, j.has_policy, c.ad || j.ad
         INTO claim.owner, claim.has_policy, claim.ad
         FROM fetchwork.job AS j

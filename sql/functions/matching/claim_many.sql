@@ -41,6 +41,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -52,8 +53,13 @@ DECLARE
     began_at bigint[] := hints;
     may_count boolean;
     must_flush boolean := false;
+    -- slots that had begun a run before
+    busy text[];
     want record;
+    -- what the slot before had, and whether what was made of it still holds
     listed jsonb;
+    weighed jsonb;
+    anew boolean;
     chosen integer[];
     open integer[];
     its_autoclusters integer[];
@@ -93,6 +99,12 @@ BEGIN
     LEFT JOIN fetchwork.queue AS q ON q.name = a.queue
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter;
 
+    busy := ARRAY(
+        SELECT r.slot
+        FROM fetchwork.run AS r
+        WHERE r.host_id = claim_many.host_id
+            AND r.slot = ANY (ARRAY(SELECT e.value ->> 'slot' FROM jsonb_array_elements(slots) AS e (value)))
+    );
     FOR want IN
         SELECT
             e.value ->> 'slot' AS slot, (e.value ->> 'exclusive')::boolean AS exclusive,
@@ -108,40 +120,44 @@ BEGIN
                 FROM jsonb_array_elements_text(listed) WITH ORDINALITY AS e (value, number)
                 ORDER BY e.number
             );
+            anew := true;
         END IF;
-        IF may_count IS NULL
-            AND EXISTS (
-                SELECT FROM unnest(chosen) AS c (choice)
-                WHERE limited[c.choice] AND NOT closed[c.choice]
-            )
-        THEN
-            may_count := fetchwork.lock_limits();
-            IF NOT may_count THEN
-                closed := ARRAY(
-                    SELECT c.closed OR c.limited
-                    FROM unnest(closed, limited) WITH ORDINALITY AS c (closed, limited, choice)
-                    ORDER BY c.choice
-                );
+        IF anew OR weighed IS DISTINCT FROM want.weights THEN
+            weighed := want.weights;
+            anew := false;
+            IF may_count IS NULL
+                AND EXISTS (
+                    SELECT FROM unnest(chosen) AS c (choice)
+                    WHERE limited[c.choice] AND NOT closed[c.choice]
+                )
+            THEN
+                may_count := fetchwork.lock_limits();
+                IF NOT may_count THEN
+                    closed := ARRAY(
+                        SELECT c.closed OR c.limited
+                        FROM unnest(closed, limited) WITH ORDINALITY AS c (closed, limited, choice)
+                        ORDER BY c.choice
+                    );
+                END IF;
             END IF;
+            SELECT
+                array_agg(c.choice ORDER BY c.number),
+                array_agg(
+                    CASE jsonb_typeof(weighed)
+                        WHEN 'array' THEN (weighed ->> (c.number - 1)::integer)::double precision
+                        ELSE (weighed #>> '{}')::double precision
+                    END
+                    ORDER BY c.number
+                ),
+                array_agg(autoclusters[c.choice] ORDER BY c.number),
+                array_agg(prios[c.choice] ORDER BY c.number),
+                array_agg(hints[c.choice] ORDER BY c.number),
+                array_agg(limited[c.choice] ORDER BY c.number)
+            INTO open, weights, its_autoclusters, its_prios, its_hints, its_limited
+            FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
+            WHERE NOT closed[c.choice];
         END IF;
-        SELECT
-            array_agg(c.choice ORDER BY c.number),
-            array_agg(
-                CASE jsonb_typeof(want.weights)
-                    WHEN 'array' THEN (want.weights ->> (c.number - 1)::integer)::double precision
-                    ELSE (want.weights #>> '{}')::double precision
-                END
-                ORDER BY c.number
-            )
-        INTO open, weights
-        FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
-        WHERE NOT closed[c.choice];
         CONTINUE WHEN open IS NULL;
-        SELECT
-            array_agg(autoclusters[o.choice] ORDER BY o.number), array_agg(prios[o.choice] ORDER BY o.number),
-            array_agg(hints[o.choice] ORDER BY o.number), array_agg(limited[o.choice] ORDER BY o.number)
-        INTO its_autoclusters, its_prios, its_hints, its_limited
-        FROM unnest(open) WITH ORDINALITY AS o (choice, number);
 
         BEGIN
             SELECT c.*
@@ -151,7 +167,7 @@ BEGIN
                 its_autoclusters, its_prios, its_hints, its_limited,
                 offer_s => claim_many.offer_s,
                 lease_s => claim_many.lease_s,
-                exclusive => want.exclusive,
+                exclusive => want.exclusive AND want.slot = ANY (busy),
                 weights => weights
             ) AS c;
             must_flush := must_flush OR current_setting('synchronous_commit') = 'on';
@@ -171,6 +187,7 @@ BEGIN
                     LIMIT 1;
                     IF FOUND THEN
                         hints[n] := behind;
+                        anew := true;
                         choice := n;
                         EXIT;
                     END IF;
@@ -186,6 +203,7 @@ BEGIN
         FOR n IN 1 .. least(got - 1, cardinality(open)) LOOP
             -- for this call: nothing comes of it that its snapshots do not see now
             closed[open[n]] := true;
+            anew := true;
             -- the claim itself knows so only where it looked from the start
             IF began_at[open[n]] = 0 AND hints[open[n]] > 0 THEN
                 PERFORM fetchwork.end_demand(autoclusters[open[n]], prios[open[n]]);
@@ -196,6 +214,7 @@ BEGIN
         slot_number := want.number;
         choice := open[got];
         hints[choice] := greatest(hints[choice], taken.position);
+        its_hints[got] := hints[choice];
         run_id := taken.run_id;
         token := taken.token;
         cluster_id := taken.cluster_id;
