@@ -167,6 +167,8 @@
 \ir functions/runs/run_facts.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/termination.sql
+\ir functions/runs/provisioned.sql
+\ir functions/runs/resource_table.sql
 \ir functions/runs/slot_resources.sql
 \ir functions/runs/requested_resources.sql
 \ir functions/runs/completion.sql

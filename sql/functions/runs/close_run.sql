@@ -39,7 +39,13 @@ BEGIN
         UPDATE fetchwork.job AS j
         SET facts = j.facts || fetchwork.run_facts(
             live, close_run.outcome, close_run.reason,
-            coalesce(live.usage, '{}') || coalesce(close_run.report, '{}')
+            coalesce(live.usage, '{}') || coalesce(close_run.report, '{}'),
+            greatest(0, coalesce(
+                fetchwork.number_of(close_run.report -> 'JobDuration'),
+                fetchwork.number_of(live.usage -> 'JobDuration'),
+                extract(epoch FROM closed_at - live.started_at)
+            )),
+            closed_at
         )
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     END IF;

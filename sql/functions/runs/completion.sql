@@ -1,7 +1,7 @@
--- All that a TERMINATED event says of a run whose job has exited by itself. The job may have had other runs
--- before: how many starts it had, and what CPU time all of them took.
+-- All that a TERMINATED event says of a run whose job has exited by itself. resources: requested_resources of
+-- it. The job may have had other runs before: how many starts it had, and what CPU time all of them took.
 CREATE OR REPLACE FUNCTION fetchwork.completion(
-    exited fetchwork.run,
+    resources jsonb,
     starts integer,
     user_cpu_s double precision,
     sys_cpu_s double precision,
@@ -11,8 +11,7 @@ CREATE OR REPLACE FUNCTION fetchwork.completion(
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
-RETURN coalesce(fetchwork.requested_resources(exited, report, run_s), '{}')
+RETURN coalesce(resources, '{}')
     || fetchwork.termination(report, run_s)
     || CASE
         WHEN starts > 1

@@ -115,7 +115,7 @@ BEGIN
             (e.job).wall_s + e.run_s, e.user_cpu_s, e.sys_cpu_s,
             e.report -> 'ExitBySignal' = 'true', e.exit_code, e.exit_signal,
             (e.run).slot, (e.job).owner, (e.job).queue, (e.job).last_reason,
-            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used)
+            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at)
                 || jsonb_build_object('LastJobStatus', (e.job).job_status),
             (e.job).ad
         FROM charged AS e
@@ -124,8 +124,13 @@ BEGIN
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
         SELECT
             5, (e.run).cluster_id, (e.run).proc_id, (e.run).run_id,
-            fetchwork.completion(e.run, (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s, e.report, e.run_s)
+            fetchwork.completion(
+                fetchwork.resource_table(a, coalesce(fetchwork.provisioned(s), '{}'), e.used, e.run_s),
+                (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s, e.report, e.run_s
+            )
         FROM charged AS e
+        JOIN fetchwork.autocluster AS a ON a.autocluster_id = (e.run).autocluster_id
+        LEFT JOIN fetchwork.slot AS s ON s.host_id = (e.run).host_id AND s.name = (e.run).slot
     ),
     with_files AS (
         INSERT INTO fetchwork.files_over (cluster_id, proc_id)

@@ -50,7 +50,8 @@ BEGIN
             (
                 -- of all runs, where there was more than one
                 SELECT fetchwork.completion(
-                    exited, j.num_starts, j.user_cpu_s, j.sys_cpu_s, settle_exit.report, run_s
+                    fetchwork.requested_resources(exited, settle_exit.report, run_s),
+                    j.num_starts, j.user_cpu_s, j.sys_cpu_s, settle_exit.report, run_s
                 )
                 FROM fetchwork.job AS j
                 WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id

@@ -25,12 +25,13 @@ BEGIN
             a.n, a.starter, coalesce(a.slot, r.slot) AS slot, r.run_id, r.cluster_id, r.proc_id,
             clock_timestamp() AS at, h.name AS host,
             clock_timestamp() - make_interval(secs => greatest(a.accepted_s, 0)) AS accepted_at,
-            fetchwork.slot_resources(r.host_id, coalesce(a.slot, r.slot)) AS resources
+            coalesce(fetchwork.provisioned(s), '{}') AS resources
         FROM unnest(run_ids, tokens, starters, slots, accepted_s)
             WITH ORDINALITY AS a (run_id, token, starter, slot, accepted_s, n)
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
         JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
         LEFT JOIN fetchwork.host AS h ON h.host_id = r.host_id
+        LEFT JOIN fetchwork.slot AS s ON s.host_id = r.host_id AND s.name = coalesce(a.slot, r.slot)
         WHERE fetchwork.proves(a.token, r.token) AND r.state <> 'running' AND r.end_requested IS NULL
         FOR UPDATE OF j, r SKIP LOCKED
     ),

@@ -3,8 +3,7 @@
 CREATE OR REPLACE FUNCTION fetchwork.termination(report jsonb, run_s double precision)
 RETURNS jsonb
 LANGUAGE sql
-IMMUTABLE
-SET search_path = pg_catalog, pg_temp
+STABLE
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'TerminatedNormally', (report -> 'ExitBySignal' = 'true') IS NOT TRUE,
     'ReturnValue', report -> 'ExitCode',

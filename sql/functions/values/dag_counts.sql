@@ -3,9 +3,8 @@
 CREATE OR REPLACE FUNCTION fetchwork.dag_counts(report jsonb)
 RETURNS jsonb
 LANGUAGE sql
-IMMUTABLE
+STABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN CASE
     WHEN report ? 'DAG_NodesTotal' THEN jsonb_strip_nulls(jsonb_build_object(
         'DAG_NodesTotal', fetchwork.integer_of(report -> 'DAG_NodesTotal'),

@@ -2,9 +2,8 @@
 CREATE OR REPLACE FUNCTION fetchwork.memory_use(report jsonb)
 RETURNS jsonb
 LANGUAGE sql
-IMMUTABLE
+STABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'ImageSize', fetchwork.integer_of(report -> 'ImageSize'),
     'ResidentSetSize', fetchwork.integer_of(report -> 'ResidentSetSize'),

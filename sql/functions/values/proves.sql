@@ -4,8 +4,7 @@
 CREATE OR REPLACE FUNCTION fetchwork.proves(brought uuid, token uuid)
 RETURNS boolean
 LANGUAGE sql
-IMMUTABLE
-SET search_path = pg_catalog, pg_temp
+STABLE
 RETURN coalesce(
     brought = token
     OR brought = encode(substring(sha256(convert_to(token::text, 'UTF8')) FROM 1 FOR 16), 'hex')::uuid,

@@ -1,0 +1,27 @@
+-- What a job asked for, had and used, with the names that JobEventLog gives the table at the end of a
+-- TERMINATED or EVICTED event; a request that only a slot's ad could answer is left out. used: what the hooks
+-- of its run reported, over run_s seconds.
+CREATE OR REPLACE FUNCTION fetchwork.resource_table(
+    its fetchwork.autocluster,
+    provisioned jsonb,
+    used jsonb,
+    run_s double precision
+)
+RETURNS jsonb
+LANGUAGE sql
+STABLE
+RETURN provisioned || jsonb_strip_nulls(jsonb_build_object(
+    'RequestCpus', coalesce((its).request_cpus, 1)::bigint,
+    'RequestMemory', (its).request_memory_mib::bigint,
+    'RequestDisk', (its).request_disk_kib::bigint,
+    'RequestGPUs', (its).request_gpus::bigint,
+    'MemoryUsage', fetchwork.memory_use(used) -> 'MemoryUsage',
+    'DiskUsage', fetchwork.integer_of(used -> 'DiskUsage'),
+    'CpusUsage', round(
+        (
+            fetchwork.number_of(used -> 'RemoteUserCpu')
+            + fetchwork.number_of(used -> 'RemoteSysCpu')
+        )::numeric / nullif(greatest(run_s, 0.01), 0.01)::numeric,
+        2
+    )
+));
