@@ -1,10 +1,11 @@
 -- Counts the runs and jobs that ended since it was last called, by quarter of an hour and owner, for the view
--- run_counts: charts of a busy day would look at millions of rows. A call counts a quarter of an hour at most,
--- and goes no further than a minute ago, for transactions that began before and have not ended; what one of
--- them ends after a longer time is not counted. Counts are kept for two days. Called by maintain_queue.
+-- run_counts: charts of a busy day would look at millions of rows. A call counts a quarter of an hour at
+-- most, and goes no further than a minute ago, for transactions that began before and have not ended; what
+-- one of them ends after a longer time is not counted. Counts are kept for two days. Called by
+-- maintain_queue.
 --
--- Of waits for a first start it keeps a sample, at most 60 of a call: each n-th in the order of the owners,
--- and the first of each owner.
+-- Of waits for a first start it keeps a sample, at most some 60 of a call: each n-th in the order of the
+-- owners, and the first of each owner.
 --
 -- Locks the row of "counted": another call returns at once.
 CREATE OR REPLACE FUNCTION fetchwork.count_runs()
@@ -55,11 +56,12 @@ BEGIN
             date_bin('15 minutes', j.first_start_at, 'epoch') AS started,
             j.owner,
             extract(epoch FROM j.first_start_at - j.q_date)::integer AS wait_s,
-            row_number() OVER (PARTITION BY j.owner) AS of_owner,
-            row_number() OVER (ORDER BY j.owner) AS of_all,
-            count(*) OVER () AS jobs
+            row_number() OVER each_owner AS of_owner,
+            row_number() OVER every_owner AS of_all,
+            count(*) OVER everything AS jobs
         FROM fetchwork.job_history AS j
         WHERE j.completed_at >= since AND j.completed_at < until AND j.first_start_at IS NOT NULL
+        WINDOW each_owner AS (PARTITION BY j.owner), every_owner AS (ORDER BY j.owner), everything AS ()
     ) AS n
     GROUP BY n.ended, n.started, n.owner
     ON CONFLICT (ended, started, owner) DO UPDATE SET
