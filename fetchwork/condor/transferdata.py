@@ -6,6 +6,7 @@ from fetchwork.condor import texts
 from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
+from fetchwork.queue.leftover import ended_too
 
 
 def main(run: Invocation) -> int:
@@ -13,6 +14,7 @@ def main(run: Invocation) -> int:
     words = Words(run.argv[1:])
     jobs: list[str] = []
     everything = False
+    constraint: str | None = None
     for word in words:
         if texts.tell(run, word):
             return 0
@@ -23,20 +25,23 @@ def main(run: Invocation) -> int:
         elif is_option(word, "debug", 1):
             continue
         elif is_option(word, "constraint", 1):
-            run.complain(f"{run.name}: -constraint is not supported: name the jobs, or say -all\n")
-            return 1
+            constraint = words.take() or ""
         elif word.startswith("-") or job_id(word) is None:
             run.complain(f"Unrecognized argument: {word}\n" + texts.help_of(run.name))
             return 1
         else:
             jobs.append(word)
-    if not jobs and not everything:
+    if constraint is not None and (jobs or everything):
+        run.complain(f"{run.name}: -constraint can't be used with job ids or -all\n")
+        return 1
+    if not jobs and not everything and constraint is None:
         run.complain("You did not specify any jobs\n" + texts.help_of(run.name))
         return 1
     run.say("Fetching data files...\n")
     try:
-        brought = run.session.retrieve(None if everything else jobs)
-    except FetchworkError as problem:
+        meant = constraint if constraint is not None else None if everything else jobs
+        brought = run.session.retrieve(ended_too(run.session, meant))
+    except (FetchworkError, ValueError) as problem:
         run.complain(f"Failed to spool job files.\n{one_line(str(problem))}\n")
         return 1
     failed = [one for one in brought if one["problem"] is not None]

@@ -26,7 +26,7 @@ NO_METHOD = {
     **dict.fromkeys(
         ("export_jobs", "import_exported_job_results", "unexport_jobs"), "the queue is a database"
     ),
-    **dict.fromkeys(("spool", "retrieve"), "fetched work has no file transfer by way of a schedd"),
+    "spool": "input files are stored at submit in any case; say should_transfer_files = YES",
     **dict.fromkeys(("queryProjectAds", "queryUserAds", "query_users"), "users are accounts of the hosts"),
     **dict.fromkeys(
         ("enable_users", "enable_users_matching", "disable_users", "disable_users_matching"),

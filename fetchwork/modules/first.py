@@ -171,6 +171,10 @@ def classes(module: ModuleType) -> dict[str, object]:
             with raising(failed):
                 return self._queue.edit(spec(job_spec), attr, text)
 
+        def retrieve(self, job_spec: object) -> None:
+            with raising(failed):
+                self._queue.retrieve(spec(job_spec))
+
         def reschedule(self) -> None:
             with raising(failed):
                 self._queue.reschedule()

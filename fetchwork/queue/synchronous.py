@@ -101,14 +101,14 @@ class Queue:
     def retrieve(self, job_spec: JobSpec | None = None, *, progress: Progress | None = None) -> int:
         """Bring what jobs left to where they were submitted, as ``Schedd.retrieve``; how many jobs were.
 
-        ``job_spec`` names jobs by id; None: all whose outputs nobody has brought. Each job's files appear
-        complete or not at all, as the calling account may write them. Raises TransferFailed for the first job
-        whose files could not be written; the others' were.
+        ``job_spec`` is one of ``act``, jobs that have ended included; None: all whose outputs nobody has
+        brought. Each job's files appear complete or not at all, as the calling account may write them. Raises
+        TransferFailed for the first job whose files could not be written; the others' were.
         """
         from fetchwork.queue.destinations import TransferFailed
-        from fetchwork.queue.selecting import as_ids
+        from fetchwork.queue.leftover import ended_too
 
-        brought = self._session.retrieve(None if job_spec is None else as_ids(job_spec), progress=progress)
+        brought = self._session.retrieve(ended_too(self._session, job_spec), progress=progress)
         for one in brought:
             if one["problem"] is not None:
                 raise TransferFailed(f"job {one['job']}: {one['problem']}", one["errno"])

@@ -1,8 +1,12 @@
 """HTCondor's modules over the queue, as the programs that use them call them."""
 
+import getpass
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
 
@@ -90,13 +94,45 @@ def test_a_program_of_the_first_version_runs(program: Program) -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "spec"),
+    [
+        ("htcondor2", "'{job}'"),
+        ("htcondor2", "classad2.ExprTree('ClusterId == {cluster} && JobStatus == 4')"),
+        ("htcondor", "['{job}']"),
+        ("htcondor", "'ClusterId == {cluster}'"),
+    ],
+)
+@pytest.mark.parametrize("environment", ["database"], indirect=True)
+def test_what_jobs_left_is_retrieved(
+    program: Program, slots: DirectQueue, public_directory: Callable[[], Path], module: str, spec: str
+) -> None:
+    owner = getpass.getuser() if os.geteuid() else "nobody"
+    home = public_directory()
+    home.chmod(0o777)
+    left = {"Cmd": "/bin/true", "Owner": owner, "Iwd": str(home), "FetchWorkFiles": "sandbox"}
+    for name in ("made", "other"):
+        (job,) = slots.submit_many([{}], left)
+        run = slots.started()
+        assert slots.of(run, "keep_outputs", manifest=Jsonb([{"name": f"{name}/", "mode": 0o755}])) == "kept"
+        assert slots.finish(run) == "completed"
+    job = job.replace("2.", "1.")
+    asked = spec.format(job=job, cluster=job.split(".")[0])
+    classads = {"htcondor2": "classad2", "htcondor": "classad"}[module]
+    program(
+        "import warnings; warnings.simplefilter('ignore')\n"
+        f"import {module}, {classads}\n{module}.Schedd().retrieve({asked})\n"
+    )
+    assert [path.name for path in home.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize(
     ("module", "call"),
     [
         ("htcondor2", "htcondor2.Negotiator()"),
         ("htcondor2", "htcondor2.Startd()"),
         ("htcondor2", "htcondor2.Credd()"),
         ("htcondor2", "htcondor2.Schedd().refreshGSIProxy(1, 0, 'x', -1)"),
-        ("htcondor2", "htcondor2.Schedd().retrieve('1.0')"),
+        ("htcondor2", "htcondor2.Schedd().spool([])"),
         ("htcondor2", "htcondor2.send_command(None, None)"),
         ("htcondor", "htcondor.Negotiator()"),
         ("htcondor", "htcondor.Schedd().spool([])"),

@@ -388,3 +388,11 @@ def test_condor_transfer_data_brings_outputs_back(slots: DirectQueue, home: Path
     assert (status, out) == (1, "Fetching data files...\n")
     assert "(errno 2)" in err
     assert run()[0] == run("no job")[0] == 1
+    third, _ = end(slots, home, {"c": b"3"}, JobBatchName="wanted")
+    end(slots, home, {"d": b"4"}, JobBatchName="left")
+    assert run("-constraint", 'JobBatchName == "wanted" && JobStatus == 4')[0] == 0
+    assert tree(home) == {"a": b"1", "c": b"3"}
+    assert run("-const", "false") == (0, "Fetching data files...\n", "")
+    for wrong in (["-constraint", ""], ["-constraint", "A ="], ["-constraint", "true", third]):
+        status, _, err = run(*wrong)
+        assert (status, err.count("Traceback")) == (1, 0), err
