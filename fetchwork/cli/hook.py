@@ -17,7 +17,7 @@ from fetchwork import config as host_file
 from fetchwork.cli import options
 from fetchwork.codes import HookStatus
 from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, one_line
-from fetchwork.hook import client
+from fetchwork.hook import adfiles, client
 from fetchwork.hook.wire import HOOKS, MAX_BODY, Reply, Request
 
 if TYPE_CHECKING:
@@ -160,6 +160,9 @@ def _deliver(request: Request, reply: Reply) -> int:
         return 0 if request.name == "fetch_work" else 1
     if reply.signal:
         client.signal_job(request.body, reply.pid, reply.signal)
-    sys.stdout.buffer.write(reply.body)
+    body, problem = adfiles.write(reply.body)
+    if problem:
+        print(f"fetchwork {request.name}: {problem}", file=sys.stderr)
+    sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
     return reply.exit

@@ -42,6 +42,7 @@ MODULES = (
     "hook/link.py",
     "hook/handover.py",
     "hook/siblings.py",
+    "hook/adfiles.py",
     "hook/jobcheck.py",
     "hook/jobtail.py",
     "hook/direct.py",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fetchwork.config import HostConfig
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.slotad import SlotAds
 from fetchwork.handlers.starterlog import Fault, StarterLogs
 
 #: a run without an agent is lost after so many updates that did not come
@@ -36,6 +37,8 @@ class KeywordContext:
     brings_files: bool = False
     #: where starters write why they can't start a job; None without an agent, which reads it
     starter_logs: StarterLogs | None = None
+    #: what HTCondor says of this host's slots
+    slot_ads: SlotAds = field(default_factory=SlotAds)
 
     async def starter_fault(self, run_id: int, token: str) -> Fault | None:
         """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
@@ -62,6 +65,7 @@ def make_contexts(
         if agent_id
         else None
     )
+    slot_ads = SlotAds()
     for name, keyword in config.keywords.items():
         if only is not None and name.lower() != only.lower():
             continue
@@ -90,6 +94,7 @@ def make_contexts(
             shared=tuple(map(str, config.files.shared)),
             brings_files=agent_id is not None,
             starter_logs=starter_logs,
+            slot_ads=slot_ads,
         )
     return contexts
 

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fetchwork.classad.ads import plain_text
 from fetchwork.codes import HoldCode
 from fetchwork.db import calls
+from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError
 from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.memory import limit_of
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.starterad import Reader
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.demand import Pair
 from fetchwork.matching.rotation import Weighed
@@ -26,6 +29,17 @@ from fetchwork.sandbox.offered import has_sandbox, offered
 DATABASE_S = 5.0
 #: how long an offer lives: until the starter's first hook, which is slow to come where names resolve slowly
 OFFER_S = 60.0
+
+
+#: the startd rounds them up in the ad that it gives to the starter
+_REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"))
+#: what is not printed for the starter, and yet may be read in .job.ad
+_READABLE = frozenset(
+    (
+        *("AccountingGroup", "AcctGroup", "AcctGroupUser", "DAGNodeName", "JobBatchName"),
+        *("ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput"),
+    )
+)
 
 
 class Fetch(Protocol):
@@ -149,6 +163,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         owner=claimed.owner,
         owner_uid=accounts.uid_of(claimed.owner),
         has_policy=claimed.has_policy,
+        fetched_by=task.request.body,
     )
     try:
         if problem is not None:
@@ -183,6 +198,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
     run.memory_mib = limit_of(printed, task.request.body)
+    run.facts = {**claimed.facts, **_REQUESTS.read(printed), **_kept_facts(claimed.ad)}
     task.runs.offered(run)
 
     async def undo() -> None:
@@ -190,6 +206,11 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         session.shares.claimed(submitter, -1.0)
 
     return Answer(Reply(printed), "offered", run.slot, run.job, run.run_id, undo=undo)
+
+
+def _kept_facts(ad: JsonObject) -> dict[str, object]:
+    """What of a job's ad is kept, and no expression."""
+    return {name: value for name, value in ad.items() if name in _READABLE and plain_text(value) is not None}
 
 
 async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claimed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +42,9 @@ class LiveRun:
     memory_used_mib: float = 0.0
     #: whether the kernel keeps it below a limit, and kills it there
     memory_capped: bool = False
+    #: the ad of the slot that fetched the job, and what the queue keeps of the job: until it starts
+    fetched_by: bytes = b""
+    facts: Mapping[str, object] = field(default_factory=dict)
     #: the job's process: "pid:start time"
     job_process: str | None = None
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job
@@ -132,6 +135,7 @@ class Runs:
         run.state = "running"
         run.starter = starter
         run.slot = slot
+        run.fetched_by, run.facts = b"", {}
         run.changed.set()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:

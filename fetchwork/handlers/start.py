@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
+from fetchwork.handlers.provision import NotProvided, provided, wants_devices
 from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key, slot_name
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.slotad import SlotUnknown
 from fetchwork.handlers.starterlog import MOST_CHARACTERS, Fault, fault_of
 from fetchwork.hook.wire import Reply
 
@@ -26,14 +30,16 @@ async def prepare_job(task: Task) -> Answer:
     job = run.job if run is not None else None
     subject = Subject(task.request.slot, key.run_id, job)
     if task.request.check:
-        fault = fault_of(one_line(task.request.check, MOST_CHARACTERS))
-        on = await _slot(task, key, run) or session.host
-        call = could_not_start(key.run_id, key.token, fault, on)
-        if await session.database.run(call, timeout_s=task.left(DATABASE_S)):
-            task.runs.ended(session, key.run_id)
-        return _refused(subject, "could_not_start", fault.text)
+        return await _could_not_start(task, key, run, subject, task.request.check)
     slot = await _slot(task, key, run)
+    # the startd and the database are asked at the same time
+    gift = asyncio.create_task(provided(task, slot or "", run))
+    # nobody may come to hear of its failure
+    gift.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
+        if wants_devices(task.request.body):
+            # no job starts without the devices that it is to have, for it would take another's
+            await gift
         refusal = await session.reports.start(
             run_id=key.run_id,
             token=key.token,
@@ -41,17 +47,43 @@ async def prepare_job(task: Task) -> Answer:
             slot=slot,
             timeout_s=task.left(DATABASE_S),
         )
-    except DatabaseUnavailable as error:
+        if refusal is not None:
+            return _refused(subject, "refused", refusal)
+        body = await _as_far_as_known(task, gift)
+    except NotProvided as error:
+        return await _could_not_start(task, key, run, subject, str(error))
+    except (DatabaseUnavailable, SlotUnknown) as error:
         if run is not None:
             # the hook will refuse; that the job did not start is not its own fault then
             run.unanswered = str(error)
         raise
-    if refusal is not None:
-        return _refused(subject, "refused", refusal)
+    finally:
+        gift.cancel()
     if run is not None:
         run.unanswered = None
         task.runs.started(run, task.caller.starter, slot or run.slot)
-    return Subject(slot or task.request.slot, key.run_id, job).answer("started")
+    return Subject(slot or task.request.slot, key.run_id, job).answer("started", Reply(body))
+
+
+async def _could_not_start(
+    task: Task, key: RunKey, run: LiveRun | None, subject: Subject, problem: str
+) -> Answer:
+    session = task.context.session
+    fault = fault_of(one_line(problem, MOST_CHARACTERS))
+    on = await _slot(task, key, run) or session.host
+    call = could_not_start(key.run_id, key.token, fault, on)
+    if await session.database.run(call, timeout_s=task.left(DATABASE_S)):
+        task.runs.ended(session, key.run_id)
+    return _refused(subject, "could_not_start", fault.text)
+
+
+async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes]) -> bytes:
+    """What the job is given of its slot; nothing where that is not known, which stops no job."""
+    try:
+        return await gift
+    except SlotUnknown as error:
+        task.context.slot_ads.complain(error, slot=task.request.slot)
+        return b""
 
 
 def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> calls.Call[bool]:

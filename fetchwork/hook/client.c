@@ -866,6 +866,47 @@ static void print_answer(struct text body)
     }
 }
 
+/* What comes before the next separator, or all that is left. */
+static struct text next_ad(struct text *rest)
+{
+    struct text part = *rest;
+    for (char *at = (char *)rest->at; (at = memmem(at, rest->at + rest->length - at, "-----\n", 6)); at++)
+        if (at == rest->at || at[-1] == '\n') {
+            part.length = (size_t)(at - rest->at);
+            *rest = (struct text){at + 6, rest->length - part.length - 6};
+            return part;
+        }
+    rest->at += rest->length;
+    rest->length = 0;
+    return part;
+}
+
+/* PREPARE_JOB: write the ads behind the changes to the job's ad, over the starter's; the changes (adfiles.py). */
+static struct text write_ads(struct text body)
+{
+    static const char *const NAMES[] = {".machine.ad", ".job.ad"};
+    struct text rest = body, changes = next_ad(&rest);
+    for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES && rest.length; n++) {
+        struct text ad = next_ad(&rest);
+        int fd = unlink(NAMES[n]) < 0 ? -1 : open(NAMES[n], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        while (fd >= 0 && ad.length) {
+            ssize_t put = write(fd, ad.at, ad.length);
+            if (put < 0)
+                break;
+            ad.at += put;
+            ad.length -= (size_t)put;
+        }
+        if (errno != ENOENT && (fd < 0 || ad.length || fchmod(fd, 0644) < 0)) {
+            char line[MAX_HEAD];
+            snprintf(line, sizeof line, "cannot write '%s': %s", NAMES[n], strerror(errno));
+            complain(line);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    return changes;
+}
+
 static int deliver(struct reply reply)
 {
     if (!reply.ok) {
@@ -881,7 +922,7 @@ static int deliver(struct reply reply)
         snprintf(line, sizeof line, "%.*s", (int)reply.stderr_line.length, reply.stderr_line.at);
         complain(line);
     }
-    print_answer(reply.body);
+    print_answer(strcmp(hook.kind.name, "prepare_job") == 0 ? write_ads(reply.body) : reply.body);
     return (int)(reply.exit & 0xff);
 }
 

@@ -195,7 +195,8 @@ class _Hook:
             if reply.code:
                 raise FetchworkError(f"agent: {reply.message or reply.code}")
             if reply.exit == 0:
-                reply = Reply(reply.body + sandboxed.prepare(files, self.body, self.directories))
+                filled = sandboxed.prepare(files, self.body, self.directories)
+                reply = Reply(filled + reply.body)
                 self.end = monotonic() + self.total_s
             return self._deliver(reply)
         parked = sandboxed.park(files, self.conf, self.body, report, self.start)
@@ -222,8 +223,15 @@ class _Hook:
             signal_job(self.body, reply.pid, reply.signal)
         if reply.stderr:
             _complain(self.name, reply.stderr)
-        if reply.body:
-            _write_all(1, reply.body, self.end)
+        body = reply.body
+        if self.name == "prepare_job" and b"-----\n" in body:
+            from fetchwork.hook.adfiles import write
+
+            body, problem = write(body)
+            if problem:
+                _complain(self.name, problem)
+        if body:
+            _write_all(1, body, self.end)
         return reply.exit & 0xFF
 
     def _undelivered(self, cause: str) -> int:

@@ -109,8 +109,8 @@ def _check_cmd(cmd: str, job: dict[str, str | None], iwd: str) -> str:
     if not number:
         return ""
     arguments = job.get("arguments")
-    words = (job.get("args") or "").split() if arguments is None else _split(arguments)
-    given = " with arguments " + " ".join(map(_quoted, words)) if words else ""
+    words = (job.get("args") or "").split() if arguments is None else split_words(arguments)
+    given = " with arguments " + " ".join(map(quoted_word, words)) if words else ""
     return f"Failed to execute '{path}'{given}: {cause}(errno={number}: '{posix.strerror(number)}')"
 
 
@@ -173,14 +173,14 @@ def _check_quoting(job: dict[str, str | None]) -> str:
         # a quote inside quotes is written twice, so they balance where their number is even
         if text and text.count("'") % 2:
             return f"{name} has an unbalanced single quote"
-    for word in _split(job.get("environment") or ""):
+    for word in split_words(job.get("environment") or ""):
         if word.find("=") < 1:
             # the word may be half of a secret
             return "Environment has a word that is not NAME=VALUE"
     return ""
 
 
-def _split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of HTCondor's V2 syntax: blanks separate, single quotes group, doubled they are one."""
     words = []
     word = ""
@@ -197,7 +197,7 @@ def _split(text: str) -> list[str]:
     return [*words, word] if started else words
 
 
-def _quoted(word: str) -> str:
+def quoted_word(word: str) -> str:
     """A word as HTCondor shows it: only what needs quotes is quoted."""
     shown = "" if word else "''"
     for char in word:

@@ -49,7 +49,17 @@ ROOMS: dict[str, set[str]] = {
     },
     # what an execute host runs
     "handlers": {
-        *("matching", "matchmaker", "classad", "db", "config", "hook.wire", "hook.jobtail", "sandbox"),
+        *(
+            "matching",
+            "matchmaker",
+            "classad",
+            "db",
+            "config",
+            "hook.wire",
+            "hook.jobcheck",
+            "hook.jobtail",
+            "sandbox",
+        ),
     },
     "agent": {
         "handlers",

@@ -210,7 +210,7 @@ def test_a_string_is_read_as_it_was_printed(text: str) -> None:
 @given(st.lists(st.text(st.sampled_from("ab'\" \n"), max_size=5), max_size=4))
 def test_words_are_split_as_htcondor_does(words: Any) -> None:
     quoted = " ".join("'" + word.replace("'", "''") + "'" for word in words)
-    assert jobcheck._split(quoted) == words
+    assert jobcheck.split_words(quoted) == words
 
 
 def test_no_module_of_the_library_is_imported() -> None:

@@ -89,6 +89,8 @@ class Claimed(Record):
     owner: str
     has_policy: bool
     ad: JsonObject
+    #: what the queue keeps of the job, and a job may read of itself
+    facts: JsonObject
 
 
 def report_faults(*, host_id: int, autoclusters: Sequence[int], reasons: Sequence[str]) -> Call[None]:

@@ -51,7 +51,8 @@ RETURNS TABLE (
     owner text,
     has_policy boolean,
     ad jsonb,
-    choice integer
+    choice integer,
+    facts jsonb
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -142,8 +143,17 @@ BEGIN
             PERFORM fetchwork.tell_demand('~', autoclusters[i], prios[i]);
         END IF;
         -- by a snapshot of its own: an edit that held the deleted row until now has its say
-        SELECT j.owner, j.has_policy, c.ad || j.ad
-        INTO claim.owner, claim.has_policy, claim.ad
+        SELECT
+            j.owner, j.has_policy, c.ad || j.ad,
+            jsonb_build_object(
+                'QDate', extract(epoch FROM j.q_date)::bigint,
+                'JobPrio', j.job_prio,
+                'GlobalJobId', fetchwork.global_job_id(j.cluster_id, j.proc_id, j.q_date),
+                'NumJobStarts', j.num_starts,
+                'NumJobCompletions', j.num_completions,
+                'TotalSubmitProcs', c.procs
+            )
+        INTO claim.owner, claim.has_policy, claim.ad, claim.facts
         FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
         WHERE j.cluster_id = taken.cluster_id AND j.proc_id = taken.proc_id;

@@ -36,7 +36,8 @@ RETURNS TABLE (
     "position" bigint,
     owner text,
     has_policy boolean,
-    ad jsonb
+    ad jsonb,
+    facts jsonb
 )
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -195,7 +196,7 @@ BEGIN
                 RETURN QUERY
                 SELECT
                     want.number::integer, choice, sqlerrm, NULL::bigint, NULL::uuid, NULL::integer,
-                    NULL::integer, behind, NULL::text, NULL::boolean, NULL::jsonb;
+                    NULL::integer, behind, NULL::text, NULL::boolean, NULL::jsonb, NULL::jsonb;
                 CONTINUE;
         END;
 
@@ -223,6 +224,7 @@ BEGIN
         owner := taken.owner;
         has_policy := taken.has_policy;
         ad := taken.ad;
+        facts := taken.facts;
         RETURN NEXT;
     END LOOP;
     IF must_flush THEN
