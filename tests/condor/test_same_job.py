@@ -1,0 +1,220 @@
+"""The same job by a schedd and by fetchwork, on slots of one startd: what it sees, and how it ends.
+
+What differs is listed in fetchwork/handlers/JOBS.md, for users, and nothing else may: a difference that is
+not listed fails here, and so does a listed one that is not there.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork import handlers
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import CondorRoot
+from tests.condor.sides import CONFIG, Sides
+
+HERE = Path(__file__).parent
+LIST = Path(handlers.__file__).parent / "JOBS.md"
+PROBE = HERE / "same_job_probe.py"
+# slots of each type: one takes alice's jobs, which it fetches, one those of bob, who has the schedd
+TYPES = [
+    {"number": 1, "count": 2, "cpus": 2, "gpus": 1, "memory_mib": 512},
+    {"number": 2, "count": 2, "cpus": 1, "memory_mib": 256},
+    {"number": 3, "count": 2, "cpus": 6, "gpus": 2, "memory_mib": 2048, "partitionable": True},
+]
+GPU_CONFIG = """
+GPU_DISCOVERY_EXTRA = -simulate:0,6 -extra
+ALLOW_READ = *
+"""
+STATIC = "requirements = TARGET.SlotTypeID == 2"
+STATIC_GPU = "requirements = TARGET.SlotTypeID == 1"
+# no dynamic slot that another job has left and that is larger than this one asks for
+DIVIDED = (
+    "requirements = (TARGET.SlotTypeID == 3 || TARGET.SlotTypeID == -3) && (TARGET.PartitionableSlot =?= true"
+    " || TARGET.Cpus == MY.RequestCpus"
+    " && TARGET.GPUs == ifThenElse(isUndefined(MY.RequestGPUs), 0, MY.RequestGPUs))"
+)
+#: signals that the job asks for, all different
+SIGNALS = "kill_sig = SIGUSR1\nremove_kill_sig = SIGINT\nhold_kill_sig = SIGQUIT"
+
+
+def _job(*lines: str, ending: str = "exit 0", **more: object) -> dict[str, object]:
+    head = ["request_memory = 64", "request_disk = 1000", f"arguments = PROBE FILE.json {ending}"]
+    return {"description": "\n".join([*head, *lines]), **more}
+
+
+JOBS: dict[str, dict[str, Any]] = {
+    "static": _job(STATIC),
+    "static-gpu": _job(STATIC_GPU, "request_gpus = 1"),
+    "static-gpu-unused": _job(STATIC_GPU),
+    "divided": _job(DIVIDED, "request_cpus = 2"),
+    "divided-gpu": _job(DIVIDED, "request_gpus = 1"),
+    "divided-gpus": _job(DIVIDED, "request_gpus = 2"),
+    "environment": _job(
+        STATIC_GPU,
+        "environment = \"A=1 'B=x y' 'C=it''''s' OMP_NUM_THREADS=7 MKL_NUM_THREADS= CUDA_VISIBLE_DEVICES=9\"",
+    ),
+    "old-environment": _job(STATIC, "environment = A=1;B=x y;OMP_NUM_THREADS=7"),
+    "arguments": _job(STATIC, "arguments = \"PROBE FILE.json exit 0 'a b' 'it''''s' '' \\ x\""),
+    "input": _job(STATIC, "input = PROBE"),
+    "priority": _job(STATIC, "priority = 7", "+Mine = 4", 'batch_name = "b"'),
+    "coresize": _job(STATIC, "coresize = 123456"),
+    "exit-3": _job(STATIC, ending="exit 3"),
+    "killed": _job(STATIC, ending="kill 11"),
+    "hard-killed": _job(STATIC_GPU, ending="kill 9"),
+    "removed": _job(DIVIDED, SIGNALS, ending="wait 0", act="Remove"),
+    "removed-plain": _job(DIVIDED, ending="wait 0", act="Remove"),
+    "held": _job(DIVIDED, SIGNALS, ending="wait 0", act="Hold"),
+    "vacated": _job(DIVIDED, SIGNALS, ending="wait 0", act="Vacate"),
+    "transfer": {
+        "description": "\n".join(
+            [
+                "request_memory = 64\nrequest_disk = 1000\nshould_transfer_files = YES",
+                "transfer_input_files = PROBE",
+                "arguments = same_job_probe.py FILE.json",
+                STATIC,
+            ]
+        )
+    },
+}
+# both at once in one partitionable slot
+TOGETHER: dict[str, dict[str, Any]] = {
+    name: _job(DIVIDED, "request_gpus = 1", ending="wait 0", act="Remove", beside=[other])
+    for name, other in (("first", "second"), ("second", "first"))
+}
+#: values of these are compared; of the other attributes of an ad, whether they are there
+MACHINE_VALUES = ("Cpus", "Memory", "GPUs", "Name", "SlotType", "SlotTypeID", "TotalSlotGPUs", "AssignedGPUs")
+JOB_VALUES = (
+    *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "JobPrio", "NumJobStarts", "JobStatus"),
+    *("CpusProvisioned", "MemoryProvisioned", "GpusProvisioned", "AssignedGPUs", "RemoteHost", "Owner"),
+    *("ProcId", "Environment", "Args", "Arguments", "Cmd", "Iwd", "JobUniverse", "Mine", "NumShadowStarts"),
+)
+
+
+_DEVICE = re.compile(r"^gpus_gpu_.*")
+#: other at each look: processes, times, what was measured, and the claim before this one
+PASSING = re.compile(
+    r"env _CONDOR_ANCESTOR|env CONDOR_STARTER_PID|scratch \.update\.ad|"
+    r"machine ad (total.*(idle|busy|time)|.*usage|.*size|job(id|start|universe)|globaljobid|claim.*|remote.*|"
+    r"publicclaimid|last.*|client.*|accounting.*|numpids|.*load.*|.*idle|cpubusy.*|current.*|entered.*|"
+    r"issplittable|"
+    r"recent.*|continue|isowner|kill|preempt|suspend|want_.*|periodic_checkpoint|runbenchmarks)|"
+    r"job ad (last.*|.*usage(_raw)?|residentset.*|activation.*|cumulative.*|.*stats|.*starter|.*block.*)$"
+)
+
+
+@pytest.fixture(scope="module")
+def seen(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[dict[str, tuple[Any, Any]]]:
+    """By job what is known of a schedd's and of fetchwork's."""
+    config = CONFIG.replace("SlotID == 1", "SlotID % 2 == 1") + GPU_CONFIG
+    host = {"slots": {"fetched_only": False, "type": TYPES}}
+    pool = make_pool(slots=18, config=config, host=host)
+    sides = Sides(pool, HERE / "same_job.py")
+    tmp = pool.directory / "tmp"
+    shutil.copy(PROBE, tmp)
+    head = (
+        f"executable = {pool.machine.venv}/bin/python\ntransfer_executable = false\n"
+        "should_transfer_files = IF_NEEDED\noutput = FILE.out\nerror = FILE.err\n"
+    )
+    jobs = {
+        name: {
+            **job,
+            "description": head + job["description"].replace("PROBE", str(tmp / PROBE.name)),
+        }
+        for name, job in {**JOBS, **TOGETHER}.items()
+    }
+    found = {}
+    for side, ask in (("theirs", sides.theirs), ("ours", sides.ours)):
+        directory = tmp / side
+        directory.mkdir()
+        directory.chmod(0o1777)
+        found[side] = ask("jobs", {"directory": str(directory), "jobs": jobs})
+    yield {name: (found["theirs"].get(name), found["ours"].get(name)) for name in jobs}
+    pool.stop()
+
+
+def test_only_listed_differences_are_seen_by_a_job(seen: dict[str, tuple[Any, Any]], suite: str) -> None:
+    listed = differences(LIST.read_text(), suite)
+    found: dict[str, set[str]] = {}
+    for name in JOBS:
+        theirs, ours = seen[name]
+        assert theirs and ours, f"{name} has not ended: {theirs is None}, {ours is None}"
+        assert theirs["seen"] and ours["seen"], f"{name}: {theirs['stderr']}, {ours['stderr']}"
+        flat = _flat(theirs), _flat(ours)
+        for key in flat[0].keys() | flat[1].keys():
+            # what a job finds more in .machine.ad does no harm
+            more = key.startswith("machine ad") and key not in flat[0]
+            if flat[0].get(key) != flat[1].get(key) and not more:
+                found.setdefault(key, set()).add(f"{name}: {flat[0].get(key)!r}, {flat[1].get(key)!r}")
+    new = {key: sorted(values)[0] for key, values in found.items() if key not in listed}
+    assert new == {}
+    assert listed - found.keys() == set()
+
+
+def test_two_jobs_of_a_partitionable_slot_get_different_devices(seen: dict[str, tuple[Any, Any]]) -> None:
+    for side in (0, 1):
+        first, second = (seen[name][side]["seen"]["env"] for name in TOGETHER)
+        for variable in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "_CONDOR_AssignedGPUs"):
+            devices = first[variable], second[variable]
+            assert "," not in "".join(devices) and devices[0] != devices[1], variable
+
+
+def differences(text: str, suite: str) -> set[str]:
+    """The names of the listed differences of the versions that a suite stands for."""
+    found: set[str] = set()
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("| `") and (cells[1] == "all" or (cells[1] == "23.9") == (suite == "trixie")):
+            found.update(re.findall(r"`([^`]+)`", cells[0]))
+    return found
+
+
+def _flat(job: dict[str, Any]) -> dict[str, object]:
+    """What was seen as one mapping, without what two runs of one job would not share."""
+    seen = job["seen"]
+    flat: dict[str, object] = {"signals heard": job["signals"], "standard error": job["stderr"] or ""}
+    if not job["end"]:
+        # it may be running again, and what it sees is of this time or that
+        return flat
+    for part in ("env", "limits", "descriptors", "scratch", "signals", "privileges"):
+        flat |= {f"{part} {name}": value for name, value in (seen[part] or {}).items()}
+    flat |= {f"end {name}": value for name, value in job["end"].items()}
+    rest = ("argv", "cwd", "umask", "ids", "groups", "nice", "affinity", "oom_score_adj", "cgroup", "leads")
+    flat |= {name: seen[name] for name in (*rest, "stdin", "scratch itself")}
+    flat |= _of_ad("machine ad", seen["machine ad"], MACHINE_VALUES)
+    flat |= _of_ad("job ad", seen["job ad"], JOB_VALUES)
+    return {key: _same(value) for key, value in flat.items() if not PASSING.match(key)}
+
+
+def _of_ad(name: str, text: str | None, compared: tuple[str, ...]) -> dict[str, object]:
+    lines = [line.partition(" = ") for line in (text or "").splitlines() if " = " in line]
+    by_lower = {each.lower() for each in compared}
+    return {
+        f"{name} {attribute}": value if attribute in by_lower else "there"
+        for attribute, value in ((_DEVICE.sub("gpus_gpu", line[0].lower()), line[2]) for line in lines)
+    }
+
+
+def _same(value: object) -> object:
+    """A value without the names and numbers that are the side's or the run's."""
+    if isinstance(value, list):
+        return [_same(each) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "account" if 21000 < value < 21010 else value
+    if not isinstance(value, str):
+        return value
+    for pattern, same in (
+        (r"\b(alice|bob)\b", "owner"),
+        (r"/(theirs|ours)\b", "/side"),
+        (r"\bdir_\d+", "dir"),
+        (r"\bslot[12]\b", "slot of type 1"),
+        (r"\bslot[34]\b", "slot of type 2"),
+        (r"\bslot[56](_\d+)?\b", "slot of type 3"),
+        (r"GPU-[0-9a-f-]{8,}", "GPU"),
+    ):
+        value = re.sub(pattern, same, value)
+    return value
