@@ -33,6 +33,10 @@ def ad_files(job: bytes, slot_ad: bytes, slot: ClassAd, facts: Mapping[str, obje
     added["JobStatus"] = JobStatus.RUNNING
     added["EnteredCurrentStatus"] = added["JobCurrentStartDate"] = now
     added.setdefault("JobStartDate", now)
+    starts = facts.get("NumJobStarts")
+    if isinstance(starts, int):
+        # this one is among them
+        added["NumShadowStarts"] = added["JobRunCount"] = starts + 1
     for name, other in (("RemoteHost", "Name"), ("RemoteSlotID", "SlotID"), ("UidDomain", "UidDomain")):
         _copy(slot, other, added, name)
     resources = slot.get("MachineResources")
