@@ -35,6 +35,7 @@ from typing import TypeVar
 from fetchwork.accesspoint import jobargs
 from fetchwork.accesspoint.children import Account, ChildEnded, Children, received
 from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.accesspoint.restarts import Restarts
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.condor import directory
@@ -116,6 +117,7 @@ class SchedulerJobs:
         self._quiet = quiet
         self._runs: dict[int, _Run] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._restarts = Restarts()
         self._work = asyncio.Event()
         self._reached_at = time.monotonic()
         self._stopping = False
@@ -150,6 +152,10 @@ class SchedulerJobs:
         self._stopping = True
         for run in self._runs.values():
             self._evict(run)
+        for run_id, task in self._tasks.items():
+            if run_id not in self._runs:
+                # it waits for its turn, and does so at the next access point
+                task.cancel()
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=PATIENCE_S)
@@ -228,6 +234,7 @@ class SchedulerJobs:
     async def _run(self, claim: SchedulerClaim) -> None:
         job = f"{claim.cluster_id}.{claim.proc_id}"
         try:
+            await asyncio.sleep(self._restarts.delay_s(job))
             await self._started(claim)
         except _Refused as problem:
             event(log, logging.WARNING, "job_not_started", job=job, problem=problem)
@@ -240,6 +247,7 @@ class SchedulerJobs:
             # the offer ends by its own deadline
             event(log, logging.WARNING, "job_waits", job=job, problem=problem)
         finally:
+            self._restarts.ended(job)
             run = self._runs.pop(claim.run_id, None)
             if run is not None and run.link is not None:
                 run.link.close()
@@ -282,6 +290,7 @@ class SchedulerJobs:
             await self._finish(claim, account, "exit", {"FetchWorkProblem": str(answer["problem"])})
             return
         run.pid = int(answer["started"])
+        self._restarts.began(f"{claim.cluster_id}.{claim.proc_id}")
         event(log, logging.INFO, "job_started", job=f"{claim.cluster_id}.{claim.proc_id}", pid=run.pid)
         if self._stopping:
             self._evict(run)

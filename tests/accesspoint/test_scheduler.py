@@ -172,6 +172,31 @@ def test_its_policy_says_whether_it_runs_again(program: Program) -> None:
     assert program.wait_for_end() == (4, 0)
 
 
+def test_a_job_that_ends_at_once_again_and_again_waits_longer_each_time(program: Program) -> None:
+    program.go(1)
+    job = program.submit("on_exit_remove = false")
+    until(lambda: len(program.said()) >= 4, "its fourth start")
+    starts = program.slots.rows(
+        "SELECT extract(epoch FROM event_at)::float8 FROM fetchwork.events"
+        " WHERE clusterid = %s AND eventtypenumber = 1 ORDER BY eventid",
+        program.cluster,
+    )
+    # 0, 1 and 2 seconds, and what a start takes
+    assert starts[3][0] - starts[0][0] >= 3
+    assert program.slots.status(job) in (1, 2)
+    program.act("Remove")
+    until(lambda: program.slots.status(job) == 3, "its end")
+
+
+def test_a_dag_where_htcondor_is_missing_is_held_with_what_to_install(program: Program) -> None:
+    program.slots.set("retry_delay", 0)
+    text = "universe = scheduler\nexecutable = /nowhere/condor_dagman\nqueue\n"
+    answer = program.ask("submit", **request(text, key="missing", cwd=str(program.directory)))
+    job = f"{answer['cluster']}.0"
+    until(lambda: program.slots.status(job) == 5, "Held")
+    assert "install HTCondor's package here" in program.slots.column("hold_reason", job)
+
+
 def test_after_a_crash_of_its_supervisor_it_runs_again(program: Program) -> None:
     program.submit()
     process = program.wait_for_starts(1)

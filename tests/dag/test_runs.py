@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -10,14 +11,17 @@ import pytest
 
 from fetchwork.classad import bindings
 from fetchwork.process import Process, processes
-from tests.dag.case import FILES, SERIAL, nodes
+from tests.dag.case import FILES, SERIAL, described, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
+from tests.dag.suites import MAJOR
 from tests.waiting import until
 
 # notes its name, and ends when the file "go" is there
 WAITING = "#!/bin/sh\necho $1 >> order\nuntil [ -e go ]; do sleep 0.1; done\n"
 WAITS = {"waits": WAITING, "waits.sub": "executable = waits\narguments = $(JOB)\n"
          "transfer_executable = false\nshould_transfer_files = IF_NEEDED\nqueue\n"}  # fmt: skip
+# fails the first time
+ONCE = "#!/bin/sh\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n"
 
 
 def dagman(dag: Dag) -> Process:
@@ -40,6 +44,7 @@ def go(dag: Dag) -> None:
     (dag.directory / "go").touch()
 
 
+@pytest.mark.newest
 def test_killed_in_the_middle_it_recovers_and_submits_no_node_twice(queue: Queue) -> None:
     names = [f"N{number}" for number in range(20)]
     text = "JOB A waits.sub\n" + "".join(f"JOB {name} node.sub\nPARENT A CHILD {name}\n" for name in names)
@@ -85,6 +90,7 @@ def _removed(side: Side) -> tuple[int | None, list[str], list[str] | None]:
     return dag.wait(), dag.noted(), dag.rescue()
 
 
+@pytest.mark.newest
 def test_a_removed_dag_runs_its_final_node_and_leaves_a_rescue_file(queue: Queue, schedd: Schedd) -> None:
     assert _removed(queue) == _removed(schedd)
 
@@ -125,6 +131,7 @@ def _rescued(side: Side) -> list[object]:
     return [*found, again.wait(), again.noted(), again.rescue(2)]
 
 
+@pytest.mark.newest
 def test_what_is_left_of_a_failed_dag_runs_from_its_rescue_file(queue: Queue, schedd: Schedd) -> None:
     ours = _rescued(queue)
     assert ours == _rescued(schedd)
@@ -143,22 +150,30 @@ def test_a_dag_is_rescued_by_its_number(queue: Queue) -> None:
     assert again.noted() == ["A", "B", "B"]
 
 
-def _node_status(side: Side) -> list[list[str]]:
+def _written(side: Side) -> list[list[str]]:
+    """What DAGMan writes of a DAG for programs, without times and the numbers of jobs."""
     text = nodes("ABC", 'VARS B status="1"\nPARENT A CHILD B\nPARENT B CHILD C\nNODE_STATUS_FILE status 1\n')
-    dag = side.start(text, *SERIAL)
+    dag = side.start(text + "JOBSTATE_LOG states\nDOT x.dot UPDATE\nRETRY B 1\n", *SERIAL)
     assert dag.wait() == 1, dag.tail
-    lines = (dag.directory / "status").read_text().splitlines()
+    kept = ("Node =", "NodeStatus", "Nodes", "DagStatus", "RetryCount", "StatusDetails")
+    status = [line.strip() for line in (dag.directory / "status").read_text().splitlines()]
+    states = [line.split() for line in (dag.directory / "states").read_text().splitlines()]
+    metrics = json.loads((dag.directory / "x.dag.metrics").read_text())
+    dot = [line for path in sorted(dag.directory.glob("x.dot*")) for line in path.read_text().splitlines()]
     return [
-        [
-            line.strip()
-            for line in lines
-            if line.strip().startswith(("Node =", "NodeStatus", "Nodes", "DagStatus"))
-        ]
+        [re.sub(r"\(\d+\.\d+\.\d+\)", "", line) for line in status if line.startswith(kept)],
+        # time, node, event, job, ...
+        [" ".join(words[1:3]) for words in states],
+        [f"{name} {value}" for name, value in sorted(metrics.items()) if isinstance(value, int)],
+        [line for line in dot if "->" in line or "shape" in line],
     ]
 
 
-def test_the_node_status_file_says_the_same(queue: Queue, schedd: Schedd) -> None:
-    assert _node_status(queue) == _node_status(schedd)
+@pytest.mark.newest
+def test_what_dagman_writes_for_programs_is_the_same(queue: Queue, schedd: Schedd) -> None:
+    ours = _written(queue)
+    assert ours == _written(schedd)
+    assert all(ours[:3])
 
 
 def _saved(side: Side) -> list[object]:
@@ -168,6 +183,7 @@ def _saved(side: Side) -> list[object]:
     return [*found, again.wait(), again.noted()]
 
 
+@pytest.mark.newest
 def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
     ours = _saved(queue)
     assert ours == _saved(schedd)
@@ -195,22 +211,83 @@ def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd) -> None:
     assert ours == [["A", "post"], 0, ["A", "post", "B"]]
 
 
-@pytest.mark.parametrize(
-    ("text", "refusal"),
-    [
-        ("JOB A node.sub\nPROVISIONER P node.sub\n", "x.dag:2: PROVISIONER can't be honoured"),
-        ("JOB A {\nexecutable = node\n}\n", "x.dag:1: JOB with its description inline needs HTCondor 24"),
-    ],
-)
-def test_what_cannot_be_run_is_refused_before_anything_is_written(
-    queue: Queue, text: str, refusal: str
-) -> None:
-    directory = queue.write(text)
-    before = sorted(directory.iterdir())
-    ended = queue.run(directory, "condor_submit_dag", "x.dag")
+PROVISIONER = "JOB A node.sub\nPROVISIONER P node.sub\n"
+INLINE = "JOB A {\nexecutable = node\n}\n"
+
+
+@pytest.mark.newest
+def test_what_cannot_be_run_is_refused_before_anything_is_written(queue: Queue, suite: str) -> None:
+    refused = {PROVISIONER: "x.dag:2: PROVISIONER can't be honoured"}
+    if MAJOR[suite] < 24:
+        refused[INLINE] = "x.dag:1: JOB with its description inline needs HTCondor 24"
+    refused["SUBDAG EXTERNAL S in.dag\n"] = "in.dag:2: PROVISIONER can't be honoured"
+    for text, refusal in refused.items():
+        directory = queue.write(text, {"in.dag": PROVISIONER})
+        before = sorted(directory.iterdir())
+        ended = queue.run(directory, "condor_submit_dag", "x.dag")
+        assert ended.returncode == 1
+        assert refusal in ended.stderr
+        ended = queue.fetchwork(directory, "dag", "run", "x.dag")
+        assert ended.returncode == 1
+        assert [refusal in line for line in ended.stderr.splitlines() if "fetchwork: " in line] == [True]
+        assert sorted(directory.iterdir()) == before
+
+
+def test_a_try_of_a_node_that_is_submitted_again_is_the_first_one(queue: Queue) -> None:
+    directory = queue.write("JOB A node.sub\n")
+
+    def submitted(node: str, retry: int, run: str = "4711") -> str:
+        words = ("condor_submit", f"JOB={node}", f"RETRY={retry}", "node.sub")
+        ended = queue.run(directory, *words, FETCHWORK_DAG_RUN=run)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.split("submitted to cluster ")[1]
+
+    first = submitted("A", 0)
+    assert submitted("A", 0) == first
+    others = {submitted("A", 1), submitted("B", 0), submitted("A", 0, "4712")}
+    assert len({first, *others}) == 4
+
+
+def test_a_schedd_in_reach_hears_nothing_of_a_dag(queue: Queue) -> None:
+    """There is one on this host, with the numbers of our jobs."""
+    dag = queue.start("JOB A node.sub\n")
+    assert dag.wait() == 0, dag.tail
+    out = (dag.directory / "x.dag.dagman.out").read_text()
+    assert "can't find address of local schedd for ClassAd updates (unknown host nowhere)" in out
+    assert "failed to connect to queue manager ()" in out
+
+
+def test_condor_rm_outlives_the_reader_of_what_it_says(queue: Queue) -> None:
+    directory = queue.write("", {"idle.sub": "executable = node\nrequirements = false\nqueue\n"})
+    ended = queue.run(directory, "condor_submit", "idle.sub")
+    cluster = int(ended.stdout.split("submitted to cluster ")[1].split(".")[0])
+    program = (
+        "import os, subprocess, sys\nr, w = os.pipe()\nos.close(r)\n"
+        f"words = ['condor_rm', '{cluster}', '-const', 'true']\n"
+        "sys.exit(subprocess.run(words, stdout=w, stderr=w).returncode)"
+    )
+    python = str(queue.pool.machine.venv / "bin/python")
+    ended = queue.run(directory, python, "-c", program)
+    # a signal is what DAGMan takes for a failure
+    assert ended.returncode in (0, 1), ended
+    until(lambda: queue.status(cluster) is None, "the job's end")
+
+
+def test_the_three_lines_of_the_readme(queue: Queue) -> None:
+    lines = [
+        line.partition("#")[0].split()
+        for line in (Path(__file__).parents[2] / "README.md").read_text().splitlines()
+        if line.startswith("fetchwork dag ")
+    ]
+    run, rescue = lines
+    directory = queue.write("", {"my.dag": "JOB A once.sub\n", "once.sub": described("once"), "once": ONCE})
+    ended = queue.fetchwork(directory, *run[1:])
     assert ended.returncode == 1
-    assert refusal in ended.stderr
-    assert sorted(directory.iterdir()) == before
+    number = ended.stderr.split("'fetchwork dag rescue ")[1].split("'")[0]
+    ended = queue.fetchwork(directory, *rescue[1:3], number)
+    assert ended.returncode == 0, ended.stderr
+    again = Dag(queue, directory, int(ended.stdout.split("submitted to cluster ")[1].split(".")[0]))
+    assert again.wait() == 0
 
 
 def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
@@ -222,6 +299,7 @@ def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
     assert "CronMinute" in out
 
 
+@pytest.mark.newest
 def test_a_dag_can_be_looked_at(queue: Queue) -> None:
     dag = queue.start(
         "JOB A node.sub\nJOB B waits.sub\nJOB C node.sub\nPARENT A CHILD B\nPARENT B CHILD C\n", files=WAITS
