@@ -22,6 +22,8 @@ CAPTURES = [
     for row in csv.DictReader((ADS / "INDEX.tsv").read_text().splitlines(), delimiter="\t")
 ]
 CLOSED = ("reply_fetch", "evict_claim", "update_job_info")
+#: the ad of a job that can start
+READY = b'Cmd = "/bin/true"\nIwd = "/"\n'
 JOB = (ADS / "25.14.1-update_job_info-2-running.ad").read_bytes()
 
 
@@ -81,6 +83,32 @@ def test_a_long_answer_arrives_whole(hooks: Hooks, agent: StartAgent) -> None:
     body = b"".join(b"A%06d = 1\n" % number for number in range(30_000))
     agent(Reply(body))
     assert hooks.run("fetch_work").stdout == body
+
+
+@pytest.mark.parametrize("changes", [b"", b'Environment = "A=1"\n', b'A = "-----"\nB = 2\n'])
+def test_prepare_job_writes_the_ads_behind_the_changes_over_the_starters(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path, changes: bytes
+) -> None:
+    machine, job = b"Cpus = 2\n" * 20_000, b'Cmd = "/bin/true"\nA = "x -----"\n'
+    agent(Reply(changes + b"-----\n" + machine + b"-----\n" + job))
+    (tmp_path / ".machine.ad").touch(0o400)
+    (tmp_path / ".job.ad").write_text("before")
+    done = hooks.run("prepare_job", stdin=READY, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, changes, b"")
+    assert (tmp_path / ".machine.ad").read_bytes() == machine
+    assert (tmp_path / ".job.ad").read_bytes() == job
+    assert (tmp_path / ".machine.ad").stat().st_mode & 0o777 == 0o644
+
+
+def test_prepare_job_makes_no_file_where_the_starter_has_none(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path
+) -> None:
+    agent(Reply(b"A = 1\n-----\nCpus = 2\n-----\nB = 1\n"))
+    (tmp_path / ".job.ad").mkdir()
+    done = hooks.run("prepare_job", stdin=READY, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"A = 1\n")
+    assert done.stderr.startswith(b"fetchwork prepare_job: cannot write '.job.ad': ")
+    assert [path.name for path in tmp_path.iterdir()] == [".job.ad"]
 
 
 def test_a_long_stdin_arrives_whole(hooks: Hooks, agent: StartAgent) -> None:
