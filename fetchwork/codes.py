@@ -49,6 +49,7 @@ STATUS_LETTERS: Final = {
 class HoldCode:
     """Why a job is held (``HoldReasonCode``; condor_utils/condor_holdcodes.h)."""
 
+    UNSPECIFIED: Final = 0
     USER_REQUEST: Final = 1
     JOB_POLICY: Final = 3
     JOB_POLICY_UNDEFINED: Final = 5

@@ -132,6 +132,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.run_owner,
     fetchwork.claim_many,
     fetchwork.withdraw,
+    fetchwork.note_match,
     fetchwork.accept,
     fetchwork.reject,
     -- a run

@@ -49,12 +49,14 @@ from fetchwork.errors import ClassAdError, one_line
 
 __all__ = [
     "is_name",
+    "old_text",
     "parse_expr",
     "parse_old",
     "plain_text",
     "print_old",
     "print_real",
     "quote",
+    "read_old",
     "split_ads",
 ]
 
@@ -150,6 +152,13 @@ def parse_expr(text: str) -> ExprTree:
     return tree
 
 
+def read_old(text: str) -> str | ExprTree:
+    """What ``old_text`` wrote: a string, or the expression of another value; ClassAdError if it is none."""
+    if OLD_STRING.fullmatch(text):
+        return text[1:-1].replace('\\"', '"')
+    return parse_old(f"{_VALUE} = {text}", strict=True).lookup(_VALUE)
+
+
 def _decode(text: str | bytes) -> str:
     if len(text) > MAX_TEXT:
         raise ClassAdError(f"ad of {len(text)} bytes is larger than {MAX_TEXT} bytes")
@@ -230,6 +239,11 @@ def print_old(ad: ClassAd) -> str:
             text = 'eval("' + _print(value, tree, _NEW).replace('"', '\\"') + '")'
         lines.append(f"{name} = {text}\n")
     return "".join(lines)
+
+
+def old_text(ad: ClassAd, name: str) -> str:
+    """An attribute's value in old syntax, for people and for ``read_old``: a line break stands as it is."""
+    return _print(ad[name], ad.lookup(name), _OLD)
 
 
 def is_name(name: str) -> bool:

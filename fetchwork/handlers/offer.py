@@ -21,6 +21,7 @@ from fetchwork.handlers.starterad import Reader
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.demand import Pair
 from fetchwork.matching.rotation import Weighed
+from fetchwork.matchmaker.expansion import CannotExpand, has_macro
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
 from fetchwork.sandbox.offered import has_sandbox, offered
@@ -170,6 +171,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
             raise ClassAdError(problem)
         logs = context.starter_logs
         starter_log = await logs.make(run.run_id, run.token, run.owner_uid) if logs is not None else None
+        ad = offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad
         printed = await session.matchmaker.print_ad(
             Run(
                 run_id=run.run_id,
@@ -178,8 +180,13 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
                 proc_id=claimed.proc_id,
                 owner=run.owner,
                 has_policy=run.has_policy,
-                ad=offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad,
+                ad=ad,
                 starter_log=starter_log,
+                hidden={
+                    name: value
+                    for name, value in claimed.ad.items()
+                    if ad is not claimed.ad and ad.get(name) != value and has_macro(value)
+                },
             ),
             task.request.body,
             kept=session.kept,
@@ -190,22 +197,34 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     except MatchmakerUnavailable as error:
         await _withdraw(task, run, f"its ad could not be printed: {error}")
         raise
+    except CannotExpand as error:
+        # as a schedd does, in its words and with its code
+        await _withdraw(task, run, str(error), str(error), HoldCode.UNSPECIFIED)
+        return None
     except ClassAdError as error:
         await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
         return None
-    if len(printed) > context.ad_bytes:
-        size = f"the job's ad has {len(printed)} bytes when printed; {session.host} reads {context.ad_bytes}"
+    if len(printed.text) > context.ad_bytes:
+        size = (
+            f"the job's ad has {len(printed.text)} bytes when printed; "
+            f"{session.host} reads {context.ad_bytes}"
+        )
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
-    run.memory_mib = limit_of(printed, task.request.body)
-    run.facts = {**claimed.facts, **_REQUESTS.read(printed), **_kept_facts(claimed.ad)}
+    if printed.remembered:
+        await session.database.run(
+            calls.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
+            timeout_s=DATABASE_S,
+        )
+    run.memory_mib = limit_of(printed.text, task.request.body)
+    run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
     task.runs.offered(run)
 
     async def undo() -> None:
         await _withdraw(task, run, "the hook ended before it got the answer")
         session.shares.claimed(submitter, -1.0)
 
-    return Answer(Reply(printed), "offered", run.slot, run.job, run.run_id, undo=undo)
+    return Answer(Reply(printed.text), "offered", run.slot, run.job, run.run_id, undo=undo)
 
 
 def _kept_facts(ad: JsonObject) -> dict[str, object]:
@@ -231,11 +250,17 @@ async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claime
     )
 
 
-async def _withdraw(task: Task, run: LiveRun, reason: str, hold_reason: str | None = None) -> None:
+async def _withdraw(
+    task: Task,
+    run: LiveRun,
+    reason: str,
+    hold_reason: str | None = None,
+    code: int = HoldCode.FAILED_TO_CREATE_PROCESS,
+) -> None:
     session = run.context.session
     task.runs.ended(session, run.run_id)
     run.context.forget_starter_log(run.run_id, run.token)
     await session.database.run(
-        calls.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason),
+        calls.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason, code=code),
         timeout_s=DATABASE_S,
     )

@@ -15,9 +15,10 @@ from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, LOOK_CPU_S, SLICE_S
 from fetchwork.matchmaker.budget import Budget
+from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.knowledge import WorkersKnowledge, text_of
 from fetchwork.matchmaker.matchform import Json
-from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Seen
+from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Printed, Seen
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.printing import Run, print_plain
 from fetchwork.matchmaker.processes import MatchmakerUnavailable, Processes, WorkerEnded
@@ -124,10 +125,10 @@ class Matchmaker:
         host: str,
         keyword: str,
         uid_domain: str | None,
-    ) -> bytes:
+    ) -> Printed:
         """The ad of a claimed run, as FETCH_WORK prints it.
 
-        Raises ClassAdError where the job's ad is at fault.
+        Raises ClassAdError where the job's ad is at fault, CannotExpand where a macro in it has no value.
         """
         kept = frozenset(kept)
         plain = print_plain(
@@ -140,7 +141,7 @@ class Matchmaker:
             readable=self._readable,
         )
         if plain is not None:
-            return plain.encode()
+            return Printed(plain.encode())
         async with self._turn:
             # the worker has just looked at the slot, unless it is new
             number = self._known.slots.get(slot) if self._has_same_worker else None
@@ -154,6 +155,8 @@ class Matchmaker:
             }
             whole = {**request, "slot": text_of(slot)}
             reply = await self._alone(whole if number is None else {**request, "slot_number": number}, whole)
+        if "unexpanded" in reply:
+            raise CannotExpand(reply["unexpanded"])
         if "problem" in reply:
             raise ClassAdError(reply["problem"])
         if len(self._readable) > MAX_READABLE:
@@ -161,7 +164,7 @@ class Matchmaker:
         self._readable.update(
             value for value in run.ad.values() if isinstance(value, str) and len(value) < READABLE_SIZE
         )
-        return str(reply["ad"]).encode()
+        return Printed(str(reply["ad"]).encode(), reply["remembered"])
 
     async def judge(self, jobs: Sequence[Job]) -> list[Judgement]:
         """What the policy of each job wants.

@@ -43,6 +43,15 @@ class Seen:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The ad of a claimed run, as FETCH_WORK prints it."""
+
+    text: bytes
+    #: what the job's own ad is to remember of the slot's values in it, in HTCondor's JSON form
+    remembered: Mapping[str, object] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Answer:
     """What came of all looks of a request, and what went wrong with single autoclusters on the way."""

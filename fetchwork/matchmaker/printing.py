@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fetchwork.classad.ads import is_name, plain_text
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, number
 from fetchwork.codes import Universe
 from fetchwork.matching.autoclusters import REQUEST_DEFAULTS
+from fetchwork.matchmaker.expansion import MATCH_EXP, Expansion, expand, has_macro
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
 JOB_LEASE_S = 2147483647
+#: when a job starts, in seconds; evaluated when it is offered
+TIMES = ("DeferralTime", "DeferralWindow")
 _UID_DOMAIN = re.compile(rb"^[ \t]*UidDomain[ \t]*=([^\n]*)", re.I | re.M)
 _PLAIN_VALUE = re.compile(rb'\s*"([^"\\]*)"\s*')
 
@@ -32,6 +35,8 @@ class Run:
     ad: Mapping[str, object]
     #: the path of the file for the starter's own words
     starter_log: str | None = None
+    #: what of the job's own ad has macros and is something else in this one: a sandbox has names of its own
+    hidden: Mapping[str, object] = field(default_factory=dict)
 
 
 def build(
@@ -42,14 +47,17 @@ def build(
     host: str,
     keyword: str,
     uid_domain: str | None,
-) -> ClassAd:
-    """The ad of a claimed run for the starter; ClassAdError if the job's own ad can't be read.
+) -> tuple[ClassAd, ClassAd]:
+    """The ad of a claimed run for the starter, and what the job's own ad is to remember of the slot's values.
+
+    Raises ClassAdError if the job's ad can't be read, CannotExpand where a macro in it has no value.
 
     What is for matching and policy stays in the database. A request that is an expression becomes the number
     that it is on this slot, because the startd compares numbers.
     """
     # what is kept may be what a request is computed from
     whole = from_json({name: value for name, value in run.ad.items() if value is not None})
+    remembered = _expand(whole, run, slot)
     ad = ClassAd()
     for name in whole:
         if name.lower() not in kept:
@@ -61,13 +69,36 @@ def build(
                 ad[name] = math.ceil(value)
             else:
                 ad.pop(name)
+    for name in TIMES:
+        # the starter's clock would give another
+        value = number(evaluate(whole, name, slot)) if isinstance(ad.get(name), ExprTree) else None
+        if value is not None:
+            ad[name] = int(value)
     for name, value in REQUEST_DEFAULTS.items():
         ad.setdefault(name, value)
     ad.setdefault("JobUniverse", Universe.VANILLA)
     ad.update(
         _of_run(run, host=host, keyword=keyword, uid_domain=uid_domain or slot.get("UidDomain") or host)
     )
-    return ad
+    return ad, remembered
+
+
+def _expand(whole: ClassAd, run: Run, slot: ClassAd) -> ClassAd:
+    """Put values of the slot in place of the macros of an ad; returns what is to be remembered of that."""
+    if not any(map(has_macro, (*run.ad.values(), *run.hidden.values()))):
+        return ClassAd()
+    job = ClassAd()
+    job.update(whole)
+    job.update({"ClusterId": run.cluster_id, "ProcId": run.proc_id, "Owner": run.owner})
+    done = expand(whole, job, slot)
+    hidden = expand(from_json(run.hidden), job, slot) if run.hidden else Expansion()
+    for name in done.values:
+        whole[name] = done.values.lookup(name)
+        # of another slot
+        whole.pop(MATCH_EXP + name, None)
+    remembered = done.remembered
+    remembered.update(hidden.remembered)
+    return remembered
 
 
 def print_plain(
@@ -95,6 +126,8 @@ def print_plain(
         key = name.lower()
         if value is None:
             continue
+        if has_macro(value):
+            return None
         # one of another spelling would be given twice, or replace ours
         if spellings.setdefault(key, name) != name:
             return None

@@ -11,10 +11,12 @@ import socket
 import time
 
 from fetchwork.classad.ads import parse_old, print_old
+from fetchwork.classad.jsonform import to_json
 from fetchwork.codes import JobStatus
 from fetchwork.matching.fit import SlotView
 from fetchwork.matchmaker import frames, mark, policy
 from fetchwork.matchmaker.bounds import ANSWER_BYTES, REQUEST_S
+from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.looking import Looking, request_of
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
 from fetchwork.matchmaker.printing import Run, build
@@ -59,7 +61,7 @@ class Worker:
         self._at.begin(mark.PRINT, 0)
         try:
             number = request.get("slot_number")
-            ad = build(
+            ad, remembered = build(
                 Run(**request["run"]),
                 parse_old(request["slot"]) if number is None else self._looking.slot_ad(number),
                 kept=frozenset(request["kept"]),
@@ -67,7 +69,9 @@ class Worker:
                 keyword=request["keyword"],
                 uid_domain=request["uid_domain"],
             )
-            answer: Json = {"ad": print_old(ad)}
+            answer: Json = {"ad": print_old(ad), "remembered": to_json(remembered)}
+        except CannotExpand as error:
+            answer = {"unexpanded": str(error)}
         except Exception as error:
             answer = {"problem": sentence(error)}
         self._at.end()

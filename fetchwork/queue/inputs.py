@@ -126,11 +126,16 @@ class _Files:
         if should == "NO":
             return None
         named = [*_listed(ad), *filter(None, (_stdin(ad), inputs.executable_of(ad)))]
+        unknown = next((name for name in named if "$$(" in name), None)
         if should == "YES" or any(map(names.scheme_of, named)) or _leaves_for_url(ad):
+            if unknown is not None:
+                raise _decided_by_slot(unknown)
             return "sandbox"
         iwd = str(ad.get("Iwd") or "/")
         paths = [posixpath.normpath(posixpath.join(iwd, name)) for name in ("", *named)]
         if not all(offered.lies_under(path, self._shared) for path in paths):
+            if unknown is not None:
+                raise _decided_by_slot(unknown)
             return "stored"
         return None if "/" in self._shared else "shared:" + ",".join(self._shared)
 
@@ -163,6 +168,13 @@ class _Files:
             if any(not one.name for one in self._seen[key]):
                 raise SubmitError(f"input '{name}' has no file name; allowed: a URL that ends in one")
         return self._seen[key]
+
+
+def _decided_by_slot(name: str) -> SubmitError:
+    return SubmitError(
+        f"input '{name}' can't be transferred: files are stored at submit, and $$(...) is known when a slot "
+        "gets the job; allowed: should_transfer_files = NO, or a path that execute hosts share"
+    )
 
 
 def _listed(ad: Json) -> Iterator[str]:

@@ -52,6 +52,36 @@ async def test_request_that_is_an_expression_is_printed_as_the_number_it_is_on_t
     assert attributes_of(await hooks.fetch())["RequestMemory"] == 488
 
 
+async def test_offer_has_the_slots_values_and_the_job_remembers_them(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit(
+        arguments="$$(OpSys) $$([TARGET.Cpus + 1]) $$(Nope:none)", ad={"Note": "$$(OpSys) of $$(Arch)"}
+    )
+    ad = attributes_of(await hooks.fetch())
+    assert (ad["Arguments"], ad["Note"]) == ("LINUX 2 none", "LINUX of X86_64")
+    kept = {name: value for name, value in job_of(job)["ad"].items() if name.startswith("MATCH_")}
+    assert kept == {
+        "MATCH_OpSys": "LINUX",
+        "MATCH_Arch": "X86_64",
+        "MATCH_Nope": "none",
+        "MATCH_EXP_Arguments": "LINUX 2 none",
+        "MATCH_EXP_Note": "LINUX of X86_64",
+    }
+
+
+async def test_job_with_a_macro_without_a_value_is_held_and_the_next_one_offered(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    bad = submit(arguments="a $$(Nope)")
+    good = submit(priority=-5, ad={"RequestMemory": 2})
+    ad = attributes_of(await hooks.fetch())
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == good
+    held = job_of(bad)
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 0, 0)
+    assert held["holdreason"] == "Cannot expand $$ expression (Nope)."
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("case", "offered"),

@@ -6,12 +6,10 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autocluster
@@ -22,13 +20,6 @@ from fetchwork.matchmaker.printing import Run
 from tests.matchmaker.hostile import HOSTILE, PLAIN
 
 SLOT = (Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-static-unclaimed.ad").read_bytes()
-
-
-@pytest_asyncio.fixture
-async def matchmaker() -> AsyncIterator[Matchmaker]:
-    matchmaker = Matchmaker()
-    yield matchmaker
-    await matchmaker.close()
 
 
 def ads(*texts: str, submitter: str = "alice") -> dict[int, Autocluster]:
@@ -208,7 +199,7 @@ async def test_worker_has_no_rights(matchmaker: Matchmaker) -> None:
 
 async def printed(matchmaker: Matchmaker, ad: dict[str, Any]) -> bytes:
     run = Run(1, "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11", 42, 0, "alice", False, ad)
-    return await matchmaker.print_ad(run, SLOT, kept=(), host="ep", keyword="FW", uid_domain=None)
+    return (await matchmaker.print_ad(run, SLOT, kept=(), host="ep", keyword="FW", uid_domain=None)).text
 
 
 async def test_ad_of_a_run_is_printed(matchmaker: Matchmaker) -> None:

@@ -64,7 +64,7 @@ def both(ad: dict[str, Any], slot: bytes = SLOT, **other: Any) -> tuple[str | No
     )
     context: dict[str, Any] = {"kept": KEPT, "host": "ep", "keyword": "FW", "uid_domain": None}
     try:
-        built = print_old(build(run, parse_old(slot), **context))
+        built = print_old(build(run, parse_old(slot), **context)[0])
     except ClassAdError:
         built = None
     return print_plain(run, slot, **context, readable=READABLE), built

@@ -372,3 +372,27 @@ def test_a_job_whose_files_an_access_point_has_yet_to_bring_counts_as_running(
         assert summary["Running"] == 1
     assert slots.scalar("drop_outputs", cluster=1, proc=0, run_id=run.run_id) is True
     assert slots.status(job) == 4
+
+
+@pytest.mark.parametrize(
+    ("ad", "shared", "says"),
+    [
+        ({"Cmd": "/sw/$$(Arch)/prog"}, ["/"], None),
+        ({"Cmd": "/sw/$$(Arch)/prog"}, ["/sw", "/home"], "shared:/sw,/home"),
+        ({"Cmd": "/sw/$$(Arch)/prog"}, ["/home"], SubmitError),
+        ({"Cmd": "/sw/$$(Arch)/prog", "ShouldTransferFiles": "YES"}, ["/"], SubmitError),
+        ({"Cmd": "/bin/true", "In": "/home/in.$$(OpSys)", "ShouldTransferFiles": "YES"}, ["/"], SubmitError),
+        ({"Cmd": "/bin/x", "TransferInput": "/home/a.$$(OpSys)"}, [], SubmitError),
+        ({"Cmd": "/bin/x$$(Arch)", "ShouldTransferFiles": "NO"}, [], None),
+    ],
+)
+def test_what_the_slot_decides_is_read_where_directories_are_shared(
+    ad: dict[str, Any], shared: list[str], says: Any
+) -> None:
+    jobs = Jobs({"Iwd": "/home", **ad}, [{}])
+    if says is SubmitError:
+        with pytest.raises(SubmitError, match=r"files are stored at submit, and \$\$\(\.\.\.\) is known"):
+            inputs.needed(jobs, shared)
+    else:
+        needs = inputs.needed(jobs, shared)
+        assert (needs.jobs.common.get("FetchWorkFiles"), needs.files) == (says, False)

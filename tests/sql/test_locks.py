@@ -19,6 +19,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "accept": {},
     "reject": {},
     "withdraw": {"reason": "r"},
+    "note_match": {"remembered": {"MATCH_Foo": 1}},
     "refuse_start": {"reason": "r"},
     "fail_inputs": {"reason": "r", "code": 13, "subcode": 2},
     "start_failed": {"reason": "r", "code": 6, "subcode": 2},

@@ -212,6 +212,51 @@ def test_a_job_that_can_be_printed_nowhere_is_held(queue: DirectQueue, run: Clai
     ]
 
 
+def test_what_a_match_left_is_in_the_jobs_ad_until_the_next(queue: DirectQueue, run: Claimed) -> None:
+    first = {"MATCH_OpSys": "LINUX", "MATCH_EXP_Args": "of LINUX"}
+    assert queue.of(run, "note_match", remembered=first) is True
+    assert queue.of(run, "withdraw", reason="the hook had gone") is True
+    again = queue.claim("slot1@h1")
+    assert again is not None
+    assert {name: again.ad[name] for name in first} == first
+    assert queue.of(again, "note_match", remembered={"MATCH_EXP_Args": "of other"}) is True
+    assert queue.of(run, "note_match", remembered=first) is False
+    queue.start(again)
+    assert queue.of(again, "note_match", remembered=first) is False
+    queue.finish(again)
+    left = queue.value("SELECT ad FROM fetchwork.job_history")
+    assert {name: left[name] for name in first} == {"MATCH_OpSys": "LINUX", "MATCH_EXP_Args": "of other"}
+
+
+@pytest.mark.parametrize("name", ["Owner", "MATCH_", "MATCH_a b", "match_x", "Cmd"])
+def test_an_agent_writes_nothing_else_into_an_ad(queue: DirectQueue, run: Claimed, name: str) -> None:
+    with pytest.raises(psycopg.Error) as caught:
+        queue.of(run, "note_match", remembered={name: "x"})
+    assert caught.value.sqlstate == "FWINV"
+
+
+def test_files_are_named_as_the_slot_decided(queue: DirectQueue) -> None:
+    ad = {
+        "Out": "out.$$(OpSys)",
+        "Err": "err",
+        "TransferOutput": "a.$$(OpSys)",
+        "TransferInput": "b.$$(Nope)",
+        # somebody else's, if it were believed
+        "MATCH_EXP_Owner": "bob",
+        "MATCH_EXP_Err": "other",
+        "MATCH_EXP_Out": "out.LINUX",
+        "MATCH_EXP_TransferOutput": "a.LINUX",
+        "Owner": "alice",
+    }
+    assert queue.scalar("transfer_ad", ad=ad) == {
+        "Out": "out.LINUX",
+        "Err": "err",
+        "TransferOutput": "a.LINUX",
+        "TransferInput": "b.$$(Nope)",
+        "Owner": "alice",
+    }
+
+
 # Could not start
 
 

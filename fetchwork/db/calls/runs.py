@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from fetchwork.codes import HoldCode
 from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, records_of, value_of
 
 
@@ -89,11 +90,30 @@ def start_failed(*, run_id: int, token: str | UUID, reason: str, code: int, subc
     )
 
 
-def withdraw(*, run_id: int, token: str | UUID, reason: str, hold_reason: str | None = None) -> Call[bool]:
+def withdraw(
+    *,
+    run_id: int,
+    token: str | UUID,
+    reason: str,
+    hold_reason: str | None = None,
+    code: int = HoldCode.FAILED_TO_CREATE_PROCESS,
+) -> Call[bool]:
     """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
     return value_of(
-        "withdraw", {"run_id": run_id, "token": proof(token), "reason": reason, "hold_reason": hold_reason}
+        "withdraw",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "reason": reason,
+            "hold_reason": hold_reason,
+            "code": code,
+        },
     )
+
+
+def note_match(*, run_id: int, token: str | UUID, remembered: JsonObject) -> Call[bool]:
+    """Keep in the job's ad what an offer put into it of the slot's; False if the run is over."""
+    return value_of("note_match", {"run_id": run_id, "token": proof(token), "remembered": dict(remembered)})
 
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:

@@ -1,7 +1,7 @@
 -- Whether jobs differ in nothing that has to be looked at one by one: each one's own part is empty, or sets
 -- only arguments, environment and standard files, to plain text. What is plain needs no check but that of its
--- size: letters that JSON writes as they are, no expression, and no value of the slot ($$(...), which is
--- refused). "room": the bytes that such a part may have.
+-- size: letters that JSON writes as they are, no expression, and no value of the slot ($$(...), whose
+-- length nobody knows yet). "room": the bytes that such a part may have.
 CREATE OR REPLACE FUNCTION fetchwork.are_like(procs jsonb [], room bigint)
 RETURNS boolean
 LANGUAGE sql

@@ -1,12 +1,27 @@
 -- What of a job's whole ad the transfer of its files looks at, so that lists of files need not travel in the
--- ad that FETCH_WORK prints.
+-- ad that FETCH_WORK prints. A name of a file with $$(Attr) in it is that of the last offer (note_match).
 CREATE OR REPLACE FUNCTION fetchwork.transfer_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE sql
 IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}')
+    SELECT coalesce(
+            jsonb_object_agg(
+                e.key,
+                CASE
+                    WHEN e.value #>> '{}' ~ '[$]{2}[(]'
+                            AND e.key = ANY (ARRAY[
+                                'Cmd', 'Iwd', 'In', 'Out', 'Err', 'TransferInput', 'TransferOutput',
+                                'TransferOutputRemaps', 'TransferPlugins', 'OutputDestination',
+                                'PublicInputFiles', 'FailureFiles'
+                            ])
+                        THEN coalesce(transfer_ad.ad -> ('MATCH_EXP_' || e.key), e.value)
+                    ELSE e.value
+                END
+            ),
+            '{}'
+        )
     FROM jsonb_each(transfer_ad.ad) AS e
     WHERE e.key = ANY (ARRAY[
         'Owner', 'Cmd', 'Iwd', 'In', 'Out', 'Err', 'FetchWorkFiles', 'FetchWorkAccessPoint',

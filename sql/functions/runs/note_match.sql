@@ -1,0 +1,39 @@
+-- What an offer put into the job's ad of the slot's (MATCH_Attr, MATCH_EXP_Attr), as a schedd keeps it in its
+-- queue: the job's own ad remembers it of its last offer. False if the run is over, or has started.
+--
+-- Called by FETCH_WORK's handler for a job whose ad has $$(Attr), before the offer is handed over. An agent
+-- may write nothing else into a job's ad by it.
+CREATE OR REPLACE FUNCTION fetchwork.note_match(run_id bigint, token uuid, remembered jsonb)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    live fetchwork.run;
+    strange text;
+BEGIN
+    SELECT k.key
+    INTO strange
+    FROM jsonb_object_keys(remembered) AS k (key)
+    WHERE k.key !~ '^MATCH_[A-Za-z0-9_]+$'
+    LIMIT 1;
+    IF strange IS NOT NULL OR octet_length(remembered::text) > fetchwork.setting_value('max_job_bytes') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'what a match left is attribute "%s", or too large; allowed: MATCH_..., and %s bytes '
+                '(setting max_job_bytes)',
+                left(strange, 80), fetchwork.setting_value('max_job_bytes')
+            );
+    END IF;
+    live := fetchwork.known_run(run_id, token);
+    IF live.run_id IS NULL OR live.state = 'running' THEN
+        RETURN false;
+    END IF;
+    UPDATE fetchwork.job AS j
+    SET ad = j.ad || remembered
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+    RETURN true;
+END
+$$;

@@ -1,0 +1,87 @@
+"""$$(Attr), $$([expr]) and $$(Attr:default): what a schedd's job and fetchwork's see, and what is kept."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import CondorRoot
+from tests.condor.sides import CONFIG, HOST, Sides
+
+PROGRAM = Path(__file__).parent / "slot_values.py"
+# arguments and two variables, each ended by a byte that none of them has
+SHOW = '#!/bin/sh\nprintf \'%s\\001\' "$@" "$SEEN" "$OTHER"\n'
+# attributes that both slots have alike, some of them with what is hard to put into a string
+ATTRIBUTES = """
+Quoted = "a \\"b\\" c"
+Single = "it's"
+Backslash = "C:\\dir"
+Dollars = "$$(OpSys) $(x)"
+Formula = (1 + 2) * 3
+Truth = true
+Real = 0.25
+Blank = "two words"
+STARTD_ATTRS = $(STARTD_ATTRS) Quoted Single Backslash Dollars Formula Truth Real Blank
+"""
+JOBS = {
+    "values": "arguments = a $$(OpSys) $$(opsys) $$(OpSys)$$(Arch)-$$(OpSys) $$(Truth) $$(Real)",
+    "quotes": "arguments = $$(Single) $$(Backslash) $$(Dollars) $$x $$(DOLLARDOLLAR)(OpSys) $$(a!b)",
+    "words": 'arguments = "$$(Blank) \'$$(Blank)\' \'$$(Formula)\' $$([strcat(""ab"",TARGET.OpSys)])"',
+    "defaults": "arguments = $$(Nope:turkey) $$(OpSys:turkey) x$$(Nope:)y $$(Nope:a,b/c.d:e)",
+    "expressions": "+Width = 5\narguments = $$([1 + 1]) $$([TARGET.Truth]) $$([Formula]) $$([MY.Width * 2])",
+    "strings": 'arguments = $$([strcat(\\"a\\", TARGET.OpSys, toLower(\\"B\\"))])',
+    "environment": 'environment = "SEEN=$$(OpSys) OTHER=$$([Formula]),$$(Nope:none)"',
+    "an own attribute": '+Mine = "of $$(OpSys)"\narguments = $$([MY.Mine])',
+    "names of files": "output = OUTPUTS/out.$$(OpSys)\nexecutable = /tmp/show$$(Nope:)\narguments = x",
+}
+# one after the other: a schedd of 23.9.6 crashes when it would give a shadow such a job as its next one
+UNDEFINED = {
+    "nothing": "arguments = $$(OpSys) $$(Nope)",
+    "nothing in environment": 'environment = "SEEN=$$(Nope)"',
+    "an undefined expression": "arguments = $$([Nope])",
+    "with a dot": "arguments = $$(TARGET.OpSys)",
+}
+
+
+@pytest.fixture(scope="module")
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+    """A pool with both, and a program that shows what it was started with."""
+    pool = make_pool(slots=2, config=CONFIG + ATTRIBUTES, host=HOST)
+    tmp = pool.directory / "tmp"
+    (tmp / "show").write_text(SHOW)
+    (tmp / "show").chmod(0o755)
+    for module in ("htcondor2", "fetchwork"):
+        directory = tmp / f"slot-values-{module}"
+        directory.mkdir()
+        directory.chmod(0o777)
+    yield Sides(pool, PROGRAM)
+    pool.stop()
+
+
+def test_job_sees_what_a_schedds_job_sees(sides: Sides) -> None:
+    groups = [JOBS, *({name: text} for name, text in UNDEFINED.items())]
+    theirs, ours = sides.ask("expansions", groups)
+    assert theirs.keys() == {*JOBS, *UNDEFINED}
+    assert {name for name, found in theirs.items() if "HoldReason" in found} == UNDEFINED.keys()
+    assert {name: ours.get(name) for name in theirs} == {name: _ours(theirs[name]) for name in theirs}
+    printed, expected = (
+        {
+            path.name: path.read_bytes()
+            for path in (sides.pool.directory / f"tmp/slot-values-{side}").iterdir()
+        }
+        for side in ("fetchwork", "htcondor2")
+    )
+    assert printed == expected
+    assert len(expected) == len(JOBS)
+
+
+def _ours(found: Any) -> Any:
+    """What is the same on either side: their directories are not."""
+    return {
+        name: value.replace("slot-values-htcondor2", "slot-values-fetchwork")
+        if isinstance(value, str)
+        else value
+        for name, value in found.items()
+    }
