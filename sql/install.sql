@@ -46,6 +46,14 @@
 \ir functions/values/dag_counts.sql
 \ir functions/values/proves.sql
 
+-- functions/timing: Jobs that start at a time: deferral times, cron schedules.
+\ir functions/timing/is_time_zone.sql
+\ir functions/timing/cron_values.sql
+\ir functions/timing/next_cron_time.sql
+\ir functions/timing/has_cron.sql
+\ir functions/timing/is_timed.sql
+\ir functions/timing/deferral.sql
+
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
 \ir functions/checks/is_plain_report.sql
@@ -178,6 +186,7 @@
 \ir functions/runs/lose_run.sql
 \ir functions/runs/slot_is_free.sql
 \ir functions/runs/withdraw.sql
+\ir functions/runs/note_match.sql
 \ir functions/runs/accept.sql
 \ir functions/runs/reject.sql
 \ir functions/runs/start.sql

@@ -118,6 +118,8 @@ VALUES
         'first delay after a run that could not start; doubles with each'),
     ('max_retry_delay', 600, 'seconds',
         'longest such delay'),
+    ('schedd_interval', 60, 'seconds',
+        'a job with a deferral time is offered so long before its preparation time (SCHEDD_INTERVAL)'),
     ('refusal_rest', 10, 'seconds',
         'how long a slot that refused an autocluster is not offered it; doubles with each refusal'),
     ('max_refusal_rest', 3600, 'seconds',
@@ -257,6 +259,8 @@ FROM unnest(ARRAY[
     'PeriodicHold', 'PeriodicHoldReason', 'PeriodicHoldSubCode', 'PeriodicRelease', 'PeriodicReleaseReason',
     'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
     'AllowedJobDuration', 'LeaveJobInQueue',
+    -- when it starts
+    'CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'FetchWorkTimeZone',
     -- retries
     'JobMaxRetries', 'SuccessExitCode', 'JobSuccessExitCode', 'FetchWorkRetryDelay', 'FetchWorkMaxRetryDelay',
     -- file transfer, which the hooks do
@@ -357,9 +361,6 @@ FROM (
             ARRAY['JarFiles', 'ToolDaemonCmd', 'PrimaryUnixGroup']),
         ('the starter of fetched work ignores it', '[0]',
             ARRAY['JobNice']),
-        ('there is no schedd that would compute the next run', '[]',
-            ARRAY['CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'CronWindow',
-            'CronPrepTime']),
         ('there is no schedd that would wait', '[0]',
             ARRAY['NextJobStartDelay']),
         ('there is no schedd that would record it', '[""]',
@@ -638,6 +639,7 @@ CREATE TABLE fetchwork.job (
     q_date timestamptz NOT NULL DEFAULT now(),
     status_at timestamptz NOT NULL DEFAULT now(),  -- EnteredCurrentStatus
     not_before timestamptz,                     -- an Idle job with this set does not wait in the queue yet
+    late_at timestamptz,                        -- cron schedule: a job that waits then is too late
     first_start_at timestamptz,
     last_start_at timestamptz,
     num_starts integer NOT NULL DEFAULT 0,
@@ -671,6 +673,7 @@ COMMENT ON TABLE fetchwork.job IS
 
 CREATE INDEX job_owner ON fetchwork.job (owner);
 CREATE INDEX job_not_before ON fetchwork.job (not_before) WHERE not_before IS NOT NULL;
+CREATE INDEX job_late ON fetchwork.job (late_at) WHERE late_at IS NOT NULL;
 CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
 -- the jobs that people ask for are not the many that wait
 CREATE INDEX job_not_idle ON fetchwork.job (job_status, owner) WHERE job_status <> 1;

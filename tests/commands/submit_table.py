@@ -52,6 +52,18 @@ HTCondor adds `TARGET.FileSystemDomain == MY.FileSystemDomain` to the requiremen
 transfer. Here a domain counts only where the description names one (`+FileSystemDomain = "..."`): hosts that
 fetch work are seldom of the domain of the machine on which somebody submits.
 
+`$$(Attr)`, `$$([expression])` and `$$(Attr:default)` are put in from the slot's ad when a slot gets the
+job, in every attribute, and remembered in `MATCH_Attr` and `MATCH_EXP_Attr`, as a schedd does it; a job
+with one that has no value is held. Files that are stored at submit can't have such names.
+
+A job with `deferral_time` is offered `deferral_prep_time` and the setting `schedd_interval` (60 s)
+before, and its starter waits; in direct mode no longer than the run's lease. One that comes too late is
+held, code 20. `cron_*` is in the time zone of the database session that submits (`PGTZ`, or the
+server's), or that of `+FetchWorkTimeZone = "Europe/Berlin"`; as with a schedd the job leaves the queue
+after its first run unless `on_exit_remove` says otherwise. One thing differs: of a schedule with days of
+the week alone, a schedd takes the last day of a month as well, when the next such day lies in the next
+month. A schedule that never comes is refused.
+
 | command | becomes | how, or why |
 |---|---|---|
 """
@@ -99,12 +111,14 @@ def what_becomes_of(session: Session, name: str, value: str) -> Command:
 _CONTEXT = {
     "gpus_m": "request_gpus = 1\n",
     "require_gpus": "request_gpus = 1\n",
-    "cron_": "cron_minute = 5\n",
+    "cron_w": "cron_minute = 5\n",
+    "cron_p": "cron_minute = 5\n",
     "transfer_input": "input = /etc/hostname\n",
     "transfer_output": "output = /tmp/out\nshould_transfer_files = YES\n",
     "transfer_error": "error = /tmp/err\n",
     "when_to_transfer_output": "should_transfer_files = YES\n",
-    "deferral_": "deferral_time = 1800000000\n",
+    "deferral_w": "deferral_time = 1800000000\n",
+    "deferral_p": "deferral_time = 1800000000\n",
     "container_service": "container_image = x.sif\n",
 }
 

@@ -32,6 +32,9 @@ def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
     }
     for directory in given["gone"]:
         os.rmdir(directory)
+    for name, changes in given["edits"].items():
+        for attribute, value in changes.items():
+            schedd.edit(str(clusters[name]), attribute, value)
     schedd.act(bindings.JobAction.Release, "true")
     found: dict[str, dict[str, object]] = {}
     end = time.monotonic() + PATIENCE_S

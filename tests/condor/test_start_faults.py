@@ -45,10 +45,13 @@ JOBS = {
     "output a directory": "output = /tmp",
     "error in no directory": "error = /no/such/directory/file",
     "relative output": "output = nosuch/file",
+    "too late": "deferral_time = 1000",
     "hook": "+FailsQuietly = true",
     "hook with a message": "+FailsAloud = true",
 }
-CODES = {6, 7, 8, 14, 19}
+CODES = {6, 7, 8, 14, 19, 20}
+# no slot would be given it
+EDITS = {"too late": {"Requirements": "true"}}
 SOME = ("no program", "not executable")
 
 
@@ -74,8 +77,9 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
 def test_each_fault_holds_the_job_as_a_shadow_does(sides: Sides, suite: str) -> None:
     # a schedd of 25.14 leaves a slot alone for a minute after each such job
     jobs = JOBS if suite == "trixie" else {name: JOBS[name] for name in SOME}
-    theirs = sides.theirs("faults", {"gone": ["/tmp/gone"], "jobs": _with_hook(jobs)})
-    ours = sides.ours("faults", {"gone": ["/tmp/gone"], "jobs": jobs})
+    edits = {name: changes for name, changes in EDITS.items() if name in jobs}
+    theirs = sides.theirs("faults", {"gone": ["/tmp/gone"], "jobs": _with_hook(jobs), "edits": edits})
+    ours = sides.ours("faults", {"gone": ["/tmp/gone"], "jobs": jobs, "edits": edits})
     assert theirs.keys() == jobs.keys()
     assert {held["HoldReasonCode"] for held in theirs.values()} == (CODES if jobs is JOBS else {6})
     assert {name: _held(ours.get(name)) for name in jobs} == {name: _held(theirs[name]) for name in jobs}

@@ -296,16 +296,6 @@ def test_a_dry_run_refuses_what_submit_refuses(fetchwork: Run, tmp_path: Path) -
     assert json.loads(fetchwork("q", "-json").out) == []
 
 
-@pytest.mark.parametrize(
-    "line", ["arguments = $$([1+1])", 'environment = "E=$$(OpSys)"', "deferral_time = 2000000000"]
-)
-def test_what_would_not_come_true_is_refused_by_name(fetchwork: Run, tmp_path: Path, line: str) -> None:
-    (tmp_path / "a.sub").write_text(f"executable = /bin/true\n{line}\nqueue\n")
-    told = fetchwork("submit", str(tmp_path / "a.sub"), "--owner", "alice")
-    assert told.status == 1
-    assert f"command '{line.partition(' ')[0]}" in told.err
-
-
 def test_a_command_that_is_right_prints_no_error(conninfo: str, tmp_path: Path) -> None:
     (tmp_path / "a.sub").write_text(
         "executable = /bin/true\nshould_transfer_files = IF_NEEDED\n"

@@ -50,12 +50,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a log's path of 3 kB": ({"UserLog": "/" + "x" * 3000}, "allowed: 2000"),
     "an accounting group of 300 bytes": ({"AccountingGroup": "x" * 300}, "allowed: 250"),
     "a root directory": ({"RequestedChroot": "/srv/root"}, "RequestedChroot"),
-    "values of the slot": ({"Args": "a $$(OpSys)"}, 'attribute "Args" has $$(...)'),
-    "values of the slot by an expression": ({"eNV": "A=$$([1+1])"}, 'attribute "Env" has $$(...)'),
-    "a deferral as submit writes it": (
-        {"Requirements": expr("(time() + ScheddInterval) >= (DeferralTime - DeferralPrepTime)")},
-        "ScheddInterval",
-    ),
     "an integer of 65 bits": ({"Foo": 2**64}, "more than 64 bits"),
     "an integer of 65 bits in a list": ({"Foo": [{"a": 2**64}]}, "more than 64 bits"),
 }
@@ -70,6 +64,11 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "parentheses and digits in a string": {"Foo": expr('"' + "(" * 300 + "9" * 500 + '"')},
     "a hundredth of a CPU": {"RequestCpus": 0.01},
     "dollars": {"Args": "$(x) $$x $ $$", "Foo": "$$(OpSys)"},
+    "values of the slot": {"Args": "a $$(OpSys)", "Cmd": "/sw/$$(Arch)/x", "eNV": "A=$$([1+1])"},
+    "a deferral as submit writes it": {
+        "DeferralTime": 2000000000,
+        "Requirements": expr("(time() + ScheddInterval) >= (DeferralTime - DeferralPrepTime)"),
+    },
     "a start at a time": {"DeferralTime": 2000000000, "DeferralWindow": 60},
     "no CPU": {"RequestCpus": 0},
     "nothing of a disk": {"RequestDisk": 0.0},

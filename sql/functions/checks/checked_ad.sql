@@ -118,18 +118,41 @@ BEGIN
                     ELSE format('%s (setting max_attribute_bytes)', max_attribute_bytes)
                 END
             )
-        WHEN lower(e.key) IN (
-                    'cmd', 'args', 'arguments', 'env', 'environment', 'iwd', 'in', 'out', 'err'
-                )
-                AND e.value #>> '{}' ~ '[$]{2}[(]'
+        WHEN a.key IN ('deferraltime', 'deferralwindow', 'deferralpreptime')
+                AND NOT fetchwork.is_expression(e.value)
+                AND e.value <> 'null'
+                AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^[0-9]{1,12}$')
             THEN format(
-                'attribute "%s" has %s(...), for which nothing puts values of the slot; '
-                'allowed: text without it',
-                a.name, repeat('$', 2)
+                'attribute "%s" is %s; allowed: seconds, an integer not below 0, or an expression',
+                a.name, left(e.value::text, 60)
             )
-        WHEN lower(e.key) = 'requirements' AND e.value #>> '{}' ~* '\mScheddInterval\M'
-            THEN 'attribute "Requirements" looks at ScheddInterval, which only a schedd gives its jobs; '
-                'allowed: leave that clause out (HTCondor''s submit adds it for deferral_time)'
+        WHEN a.key IN ('cronminute', 'cronhour', 'crondayofmonth', 'cronmonth', 'crondayofweek')
+                AND e.value <> 'null'
+                AND (
+                    jsonb_typeof(e.value) <> 'string'
+                    OR fetchwork.cron_values(
+                        e.value #>> '{}',
+                        CASE WHEN a.key IN ('crondayofmonth', 'cronmonth') THEN 1 ELSE 0 END,
+                        CASE a.key
+                            WHEN 'cronminute' THEN 59 WHEN 'cronhour' THEN 23 WHEN 'crondayofmonth' THEN 31
+                            WHEN 'cronmonth' THEN 12 ELSE 7
+                        END
+                    ) IS NULL
+                )
+            THEN format(
+                'attribute "%s" is %s; allowed: a field of a cron schedule, such as "*", "0-59/15" or "5,20"',
+                a.name, left(e.value::text, 60)
+            )
+        WHEN a.key = 'fetchworktimezone'
+                AND e.value <> 'null'
+                AND NOT (
+                    jsonb_typeof(e.value) = 'string'
+                    AND coalesce(fetchwork.is_time_zone(e.value #>> '{}'), false)
+                )
+            THEN format(
+                'attribute "FetchWorkTimeZone" is %s; allowed: a time zone, such as "Europe/Berlin"',
+                left(e.value::text, 60)
+            )
         WHEN fetchwork.value_problem(e.value) IS NOT NULL
             THEN format('attribute "%s" %s', e.key, fetchwork.value_problem(e.value))
         WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'

@@ -51,6 +51,11 @@ BEGIN
                 left((ad -> 'OtherJobRemoveRequirements')::text, 100)
             );
     END IF;
+    IF fetchwork.has_cron(ad) AND fetchwork.next_cron_time(ad, now()) IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'the cron schedule never comes; allowed: a day that its months have';
+    END IF;
     IF ad ->> 'Owner' IS NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

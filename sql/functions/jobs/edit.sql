@@ -197,6 +197,27 @@ BEGIN
         END LOOP;
     END LOOP;
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
+    IF EXISTS (
+        SELECT FROM jsonb_object_keys(known) AS k (key)
+        WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
+    ) THEN
+        -- a job gets its time anew, unless a slot has it
+        UPDATE fetchwork.job AS j
+        SET ad = j.ad - 'DeferralTime'
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+        WHERE j.cluster_id = k.cluster_id
+            AND j.proc_id = k.proc_id
+            AND fetchwork.has_cron(jsonb_strip_nulls(c.ad || j.ad))
+            AND NOT known ? 'DeferralTime';
+        PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
+        FROM (
+            SELECT k.cluster_id, k.proc_id
+            FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+            JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+            WHERE CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
+        ) AS t;
+    END IF;
     RETURN cardinality(clusters);
 END
 $$;

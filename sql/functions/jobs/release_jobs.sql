@@ -115,6 +115,16 @@ BEGIN
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
 
+    -- what starts at a time is put into the queue when it is time
+    PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
+    FROM (
+        SELECT k.cluster_id, k.proc_id
+        FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
+        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+        WHERE CASE WHEN fetchwork.is_timed(c.ad || j.ad) THEN fetchwork.dequeue(j) END
+    ) AS t;
+
     -- where matching looks at what changes in a job's life, the job moves to the autocluster of its present
     -- values, as in enqueue
     SELECT

@@ -33,6 +33,8 @@ DECLARE
     checked jsonb;
     whole jsonb;
     on_hold boolean;
+    timed boolean;
+    timed_procs integer[] := '{}';
     common_on_hold boolean;
     common_autocluster integer;
     common_names text[];
@@ -122,6 +124,7 @@ BEGIN
         fetchwork.setting_value('max_job_bytes')
     );
     IF NOT looks_at_queue
+        AND NOT fetchwork.is_timed(shared)
         AND NOT common_names && ARRAY['args', 'arguments', 'env', 'environment', 'in', 'out', 'err']
         AND fetchwork.are_like(procs, room)
     THEN
@@ -176,6 +179,21 @@ BEGIN
             LEFT JOIN jsonb_object_keys(shared) AS c (key) ON lower(c.key) = lower(o.key);
         END IF;
         whole := shared || own;
+        IF fetchwork.has_cron(whole) THEN
+            -- a time of day is that of who submits
+            own := jsonb_build_object('FetchWorkTimeZone', current_setting('TimeZone'))
+                || jsonb_strip_nulls(jsonb_build_object('FetchWorkTimeZone', shared -> 'FetchWorkTimeZone'))
+                || own;
+            whole := shared || own;
+            own := own || jsonb_build_object(
+                'DeferralTime', extract(epoch FROM fetchwork.next_cron_time(whole, clock_timestamp()))::bigint
+            );
+            whole := shared || own;
+        END IF;
+        timed := NOT on_hold AND fetchwork.is_timed(whole);
+        IF timed THEN
+            timed_procs := timed_procs || n;
+        END IF;
         -- rights and form of the whole: asked again only where this job's own part could change the answer
         IF n = first_proc OR own ?| ARRAY[
             'Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup'
@@ -219,7 +237,7 @@ BEGIN
         VALUES (
             new_cluster, n, CASE WHEN on_hold THEN 5 ELSE 1 END, coalesce((whole ->> 'JobPrio')::integer, 0),
             job_autocluster, job_batch,
-            CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
+            CASE WHEN NOT on_hold AND NOT timed THEN nextval('fetchwork.position') END,
             whole ->> 'Owner', coalesce(whole ->> 'FetchWorkQueue', 'default'), fetchwork.has_policy(whole),
             CASE WHEN on_hold THEN 'submitted on hold at user''s request' END,
             CASE WHEN on_hold THEN 15 END,
@@ -234,7 +252,7 @@ BEGIN
     INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
     SELECT j.autocluster_id, j.job_prio, j.position, j.cluster_id, j.proc_id
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1;
+    WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.position IS NOT NULL;
 
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, owner)
     SELECT j.autocluster_id, j.batch_id, count(*), count(*) FILTER (WHERE j.job_status = 5), j.owner
@@ -266,11 +284,13 @@ BEGIN
     FROM (
         SELECT j.autocluster_id, j.job_prio, count(*) AS jobs
         FROM fetchwork.job AS j
-        WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.job_status = 1
+        WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.position IS NOT NULL
         GROUP BY j.autocluster_id, j.job_prio
         -- in one order, so that two submitters can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
+    PERFORM fetchwork.enqueue(new_cluster, t.proc)
+    FROM unnest(timed_procs) AS t (proc);
     RETURN new_cluster;
 END
 $$;

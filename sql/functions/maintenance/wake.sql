@@ -1,5 +1,5 @@
--- Puts jobs whose delay is over into the queue. Returns how many. SKIP LOCKED: rows that another call holds
--- are left to it.
+-- Puts jobs whose delay is over into the queue; and jobs of a cron schedule that have waited there beyond
+-- their time get their next one. Returns how many. SKIP LOCKED: rows that another call holds are left to it.
 CREATE OR REPLACE FUNCTION fetchwork.wake()
 RETURNS integer
 LANGUAGE plpgsql
@@ -8,6 +8,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     due record;
+    late fetchwork.job;
     woken integer := 0;
 BEGIN
     FOR due IN
@@ -20,6 +21,24 @@ BEGIN
     LOOP
         PERFORM fetchwork.enqueue(due.cluster_id, due.proc_id);
         woken := woken + 1;
+    END LOOP;
+    FOR late IN
+        SELECT j.*
+        FROM fetchwork.job AS j
+        WHERE j.late_at <= clock_timestamp()
+        ORDER BY j.late_at
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        IF late.job_status = 1 AND fetchwork.dequeue(late) THEN
+            PERFORM fetchwork.enqueue(late.cluster_id, late.proc_id);
+            woken := woken + 1;
+        ELSE
+            -- it is offered, or runs, or is Held: it is looked at when it waits again
+            UPDATE fetchwork.job AS j
+            SET late_at = NULL
+            WHERE j.cluster_id = late.cluster_id AND j.proc_id = late.proc_id;
+        END IF;
     END LOOP;
     RETURN woken;
 END

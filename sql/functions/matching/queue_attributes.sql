@@ -13,6 +13,7 @@ BEGIN ATOMIC
             'ProcId', job.proc_id,
             'GlobalJobId', fetchwork.global_job_id(job.cluster_id, job.proc_id, job.q_date),
             'JobStatus', 1,
+            'ScheddInterval', fetchwork.setting_value('schedd_interval')::integer,
             'QDate', extract(epoch FROM job.q_date)::bigint,
             'EnteredCurrentStatus', extract(epoch FROM job.status_at)::bigint,
             'NumJobStarts', job.num_starts,

@@ -1,17 +1,41 @@
 -- JOB_EXIT of a job that never ran, for finish(): 'withdrawn' if its end had been asked for, otherwise
--- 'could_not_start'. The caller has locked job and run.
+-- 'could_not_start'. One that came too late for its DeferralTime is Held, as a schedd does it: its starter
+-- looks at that after PREPARE_JOB, and says nothing. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.finish_not_run(live fetchwork.run, report jsonb)
 RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    late_at timestamptz;
+    prepared_at timestamptz := CASE
+        WHEN live.transfer IS NULL THEN coalesce(live.started_at, clock_timestamp())
+        ELSE clock_timestamp()
+    END;
 BEGIN
     IF live.end_requested IS NULL THEN
+        -- of a time that is an expression the starter has the number
+        SELECT d.late_at
+        INTO late_at
+        FROM fetchwork.job AS j
+        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+        CROSS JOIN LATERAL fetchwork.deferral(
+            c.ad || j.ad || jsonb_strip_nulls(jsonb_build_object('DeferralTime', report -> 'DeferralTime'))
+        ) AS d
+        WHERE j.cluster_id = live.cluster_id
+            AND j.proc_id = live.proc_id
+            AND (c.ad || j.ad) ? 'DeferralTime';
+        -- clocks differ
+        IF late_at - interval '1 second' <= prepared_at AND report ->> 'FetchWorkProblem' IS NULL THEN
+            PERFORM fetchwork.could_not_start(
+                live, 'Job missed deferred execution time', 20, finish_not_run.report, 0, at_once => true
+            );
+            RETURN 'could_not_start';
+        END IF;
         PERFORM fetchwork.could_not_start(
             live,
             CASE
                 WHEN report ->> 'FetchWorkProblem' IS NOT NULL THEN report ->> 'FetchWorkProblem'
-                WHEN report ? 'DeferralTime' THEN 'the starter did not start it: deferral time missed?'
                 ELSE 'the starter could not start it, and HTCondor gives hooks no reason: '
                     'see StarterLog of the slot on the host'
             END,

@@ -22,6 +22,12 @@ BEGIN
         PERFORM fetchwork.record_eviction(
             exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), settle_exit.report, true
         );
+        -- its next time is to come, though the window of this one may be open still
+        UPDATE fetchwork.job AS j
+        SET ad = j.ad - 'DeferralTime'
+        WHERE j.cluster_id = exited.cluster_id
+            AND j.proc_id = exited.proc_id
+            AND j.ad ?& ARRAY['DeferralTime', 'FetchWorkTimeZone'];
         PERFORM fetchwork.back_to_idle(
             exited, reason, make_interval(
                 secs => least(greatest(coalesce(fetchwork.number_of(verdict -> 'delay_s'), 0), 0), 1e8)

@@ -1,0 +1,22 @@
+-- When a job that starts at a time (DeferralTime) may be offered first, and when it is too late for it. NULL
+-- where that is an expression: then its Requirements decide, each time a slot is looked at, and its starter.
+--
+-- As in HTCondor it is offered DeferralPrepTime seconds before (300 if it does not say), and the setting
+-- schedd_interval sooner, which HTCondor's submit puts into Requirements; and its starter waits.
+CREATE OR REPLACE FUNCTION fetchwork.deferral(ad jsonb, OUT offered_at timestamptz, OUT late_at timestamptz)
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at double precision := fetchwork.number_of(ad -> 'DeferralTime');
+    window_s double precision := fetchwork.number_of(coalesce(ad -> 'DeferralWindow', '0'));
+    prep_s double precision := fetchwork.number_of(coalesce(ad -> 'DeferralPrepTime', '300'));
+BEGIN
+    IF at IS NULL OR at > 253402300799 THEN
+        RETURN;
+    END IF;
+    offered_at := to_timestamp(greatest(at - prep_s - fetchwork.setting_value('schedd_interval'), 0));
+    late_at := to_timestamp(least(at + window_s + 1, 253402300799));
+END
+$$;

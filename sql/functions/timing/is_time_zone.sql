@@ -1,0 +1,14 @@
+-- Does PostgreSQL know a time zone of this name?
+CREATE OR REPLACE FUNCTION fetchwork.is_time_zone(name text)
+RETURNS boolean
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN now() AT TIME ZONE name IS NOT NULL;
+EXCEPTION
+    WHEN invalid_parameter_value THEN
+        RETURN false;
+END
+$$;

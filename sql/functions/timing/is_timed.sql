@@ -1,0 +1,8 @@
+-- Does a job say at what time it starts? Then enqueue decides when it waits in the queue.
+CREATE OR REPLACE FUNCTION fetchwork.is_timed(ad jsonb)
+RETURNS boolean
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+RETURN ad ? 'DeferralTime' OR fetchwork.has_cron(ad);
