@@ -44,6 +44,8 @@ CONNECTIONS = 8
 QUESTION_S = 60.0
 EVALUATE_S = 30.0
 PATIENCE_S = 10.0
+#: JobUniverse of the jobs that this access point runs itself
+SCHEDULER_UNIVERSE = 7
 #: an account's line of passwd is asked for again after this
 ACCOUNT_S = 60.0
 
@@ -325,6 +327,7 @@ class AccessPoint:
                 answer = await self._submitting.submit(asker.account, asker.owner is not None, request)
         finally:
             self._answers.changed(asker.owner)
+        if answer["common"].get("JobUniverse") == SCHEDULER_UNIVERSE:
             self._scheduler.look()
         await channel.send(wire.encode({"done": answer}))
 

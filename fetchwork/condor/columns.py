@@ -90,7 +90,7 @@ class Column:
         return self.conversion.letter
 
 
-@dataclass
+@dataclass(slots=True)
 class Cell:
     """A value of a row; not ``valid``: the column's alternative is shown."""
 
@@ -155,6 +155,8 @@ class PrintMask:
     def _value(column: Column, ad: PrintedAd) -> Cell:
         letter = column.letter
         item = ad.item(column.attribute)
+        if letter is Letter.INTEGER and type(item) is int:
+            return Cell(item, True)
         known = item is not MISSING
         if letter is Letter.STRING and known:
             value = ad.value(item)
@@ -213,7 +215,7 @@ class PrintMask:
             width = column.width
             if not width:
                 line += text
-            elif len(text) > width:
+            elif len(text) >= width:
                 line += text[:width] if column.truncate else text
             else:
                 line += text.ljust(width) if column.left else text.rjust(width)
@@ -234,6 +236,8 @@ def unparse_expression(text: str) -> str:
 
 def _number(value: PrintedValue) -> int | float | None:
     """The value as a number; a truth is 0 or 1."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool):
         return int(value)
     return value if isinstance(value, int | float) else None
@@ -277,7 +281,7 @@ def _formatted_number(format: Conversion, value: float, column: Column) -> str:
         text = format_date(_integer(value))
     else:
         text = format_integer(format, _integer(value))
-    return text.rjust(column.width)
+    return text if len(text) >= column.width else text.rjust(column.width)
 
 
 def _width(column: Column, value: PrintedValue) -> int:

@@ -51,6 +51,12 @@ class NotAnExpression(ValueError):
     """The text is not a ClassAd expression."""
 
 
+@functools.lru_cache(maxsize=64)
+def _by_lower_case(names: tuple[str, ...]) -> Mapping[str, str]:
+    """Names by their lower case: jobs of one answer mostly have the same attributes."""
+    return {name.lower(): name for name in names}
+
+
 class PrintedAd:
     """An ad in HTCondor's JSON form, read as HTCondor's tools read one."""
 
@@ -58,7 +64,7 @@ class PrintedAd:
 
     def __init__(self, json: Mapping[str, object]) -> None:
         self.json = json
-        self._keys: dict[str, str] | None = None
+        self._keys: Mapping[str, str] | None = None
         self._ad: ClassAd | None = None
 
     def item(self, name: str) -> object:
@@ -66,7 +72,7 @@ class PrintedAd:
         found = self.json.get(name, MISSING)
         if found is MISSING:
             if self._keys is None:
-                self._keys = {key.lower(): key for key in self.json}
+                self._keys = _by_lower_case(tuple(self.json))
             key = self._keys.get(name.lower())
             if key is not None:
                 found = self.json[key]
@@ -91,6 +97,9 @@ class PrintedAd:
     def value(self, item: object) -> PrintedValue:
         """The value of what the JSON form has."""
         if isinstance(item, str):
+            # nearly all are neither
+            if item.isascii() and not item.startswith("/"):
+                return item
             text = expr_text(item)
             return octets(item) if text is None else self.value_of_expression(_json_expression(text))
         if item is None:
@@ -137,6 +146,8 @@ class PrintedAd:
 
     def integer(self, name: str) -> int | None:
         """The value as an integer, where it is a number or a truth."""
+        if type(found := self.json.get(name)) is int:
+            return found
         value = self._value_of(name)
         if isinstance(value, float):
             return truncated(value)
@@ -154,7 +165,9 @@ class PrintedAd:
 
     def _value_of(self, name: str) -> PrintedValue:
         found = self.item(name)
-        return UNDEFINED if found is MISSING else self.value(found)
+        if found is MISSING:
+            return UNDEFINED
+        return found if type(found) is int else self.value(found)
 
     def unparsed(self, name: str) -> str:
         """The expression of an attribute as old ClassAds have it, in octets."""

@@ -6,6 +6,7 @@ expression as it stands), T (seconds as days+hours:minutes:seconds) and Y (a mom
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import time
@@ -44,15 +45,23 @@ class Conversion:
     length: str
     char: str
 
-    @property
+    @functools.cached_property
     def letter(self) -> Letter:
         """What it takes."""
         return _LETTERS[self.char]
 
-    @property
+    @functools.cached_property
     def left(self) -> bool:
         """Is the value aligned to the left?"""
         return "-" in self.flags
+
+    @functools.cached_property
+    def of_int(self) -> str | None:
+        """The format of an integer that C takes as it is, in Python's words; None where it has odd flags."""
+        if self.char not in "di" or self.length or self.precision >= 0 or self.flags not in ("", "-", "0"):
+            return None
+        before, after = self.before.replace("%", "%%"), self.after.replace("%", "%%")
+        return f"{before}%{self.flags}{self.width or ''}d{after}"
 
 
 def conversion(text: str) -> Conversion | None:
@@ -84,6 +93,8 @@ def _plain(text: str) -> str:
 
 def format_integer(format: Conversion, value: int) -> str:
     """An integer by d, i, o, u, x, X, c or p; without ``l`` it is cut to the 32 bits that C takes."""
+    if -(2**31) <= value < 2**31 and format.of_int is not None:
+        return format.of_int % value
     if format.letter is Letter.CHARACTER:
         return _joined(format, _aligned(format, chr(value & 0xFF)))
     bits = 64 if any(char in "lqjzt" for char in format.length) or format.char == "p" else 32
@@ -150,6 +161,7 @@ def _joined(format: Conversion, text: str) -> str:
     return format.before + text + format.after
 
 
+@functools.lru_cache(maxsize=1024)
 def format_time(seconds: int) -> str:
     """Seconds as ``  0+00:00:00``: days, hours, minutes, seconds."""
     sign = -1 if seconds < 0 else 1

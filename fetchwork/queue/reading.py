@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -149,11 +150,17 @@ def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
 
 
 def _has_expression(ad: Json | None) -> bool:
-    return any(expr_text(value) is not None for value in (ad or {}).values())
+    return any(
+        type(value) is str and value.startswith("/") and expr_text(value) is not None
+        for value in (ad or {}).values()
+    )
 
 
 def _projected(ad: Json, wanted: frozenset[str]) -> Json:
     """The wanted attributes, and those that their expressions refer to, as a schedd sends them."""
+    shown = {name: ad[name] for name in _kept(tuple(ad), wanted)}
+    if not _has_expression(shown):
+        return shown
     keys = {name.lower(): name for name in ad}
     kept: dict[str, str] = {}
     left = [key for key in wanted if key in keys]
@@ -166,6 +173,12 @@ def _projected(ad: Json, wanted: frozenset[str]) -> Json:
             left += [word for word in map(str.lower, _WORD.findall(text)) if word in keys]
     names = set(kept.values())
     return {name: value for name, value in ad.items() if name in names}
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(names: tuple[str, ...], wanted: frozenset[str]) -> tuple[str, ...]:
+    """Those of an ad's names that are wanted: the ads of one answer mostly have the same names."""
+    return tuple(name for name in names if name.lower() in wanted)
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

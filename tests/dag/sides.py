@@ -9,7 +9,9 @@ from typing import Any
 
 import psycopg
 
+from fetchwork import compiler
 from fetchwork.client.link import Link
+from fetchwork.condor.directory import NAME, compile_command
 from fetchwork.pool import PersonalPool
 from tests.waiting import until
 
@@ -164,6 +166,11 @@ class Queue(Side):
         program = ["env", "XDG_DATA_HOME=/tmp/data", "PYTHONPATH=/opt/fetchwork/src", python, "-c", made]
         ended = pool.run_command(program, check=False)
         assert ended.returncode == 0, ended.stderr
+        if compiler.has_compiler():
+            # the pool's root has none
+            commands = pool.directory / "tmp/data/fetchwork/condor"
+            (commands / NAME).unlink()
+            compile_command(commands / NAME)
 
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.pool.conninfo) as connection:
