@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import itertools
 from collections.abc import Callable
 
 import fetchwork.condor
 import fetchwork.queue
+from fetchwork.condor.arguments import is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
@@ -51,12 +54,37 @@ def load() -> None:
         importlib.import_module(name)
 
 
+#: commands whose -name is that of a schedd: here of a database
+_OF_A_SCHEDD = frozenset(
+    {name for name in COMMANDS if COMMANDS[name] in ("q", "history", "act", "submit", "prio", "qedit")}
+    | {"condor_tail", "condor_transfer_data", "condor_submit_dag"}
+)
+
+
+def _on_named(invocation: Invocation) -> None:
+    """Let ``-name`` choose a database, where this machine knows one of that name (``queue.databases``).
+
+    Any other name is passed over: programs name the schedd that they are used to.
+    """
+    words = list(invocation.argv[1:])
+    for word, name in itertools.pairwise(words):
+        if is_option(word, "name", 2) or word == "-n":
+            from fetchwork.queue import databases
+            from fetchwork.queue.remote import opened
+
+            if any(known.name == name for known in databases.known()):
+                invocation.connect = functools.partial(opened, None, name=name)
+            return
+
+
 def run(invocation: Invocation) -> int:
     """Run a command; returns its exit status. A reader that closes its end ends the command in silence."""
     command: Callable[[Invocation], int] = importlib.import_module(
         f"fetchwork.condor.{COMMANDS[invocation.name]}"
     ).main
     try:
+        if invocation.name in _OF_A_SCHEDD:
+            _on_named(invocation)
         return command(invocation)
     except BrokenPipeError:
         return 0

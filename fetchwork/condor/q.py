@@ -38,8 +38,10 @@ def main(run: Invocation) -> int:
         return 1
     if options.ads_file is not None:
         return _of_file(run, options, shown)
-    from fetchwork.condor.qsource import of_queue
+    from fetchwork.condor.qsource import of_every_queue, of_queue
 
+    if options.global_:
+        return of_every_queue(run, options)
     return of_queue(run, options, shown)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fetchwork.condor.octets import text_of
@@ -19,9 +22,27 @@ if TYPE_CHECKING:
 _STATES = ("Idle", "Running", "Held", "Suspended")
 
 
-def of_queue(run: Invocation, options: QOptions, shown: Shown) -> int:
-    """Show the jobs of the queue; returns the exit status."""
-    name = host_name()
+def of_every_queue(run: Invocation, options: QOptions) -> int:
+    """Show the jobs of each database that this machine knows, one after the other, as of so many schedds."""
+    from fetchwork.queue import databases
+    from fetchwork.queue.remote import opened
+
+    known = databases.known()
+    if not known:
+        return of_queue(run, options, Shown(run, options))
+    status = 0
+    for database in known:
+        # what showing one sets is not for the next
+        own = copy.deepcopy(options)
+        one = replace(run, connect=functools.partial(opened, None, name=database.name, reading=True))
+        status = of_queue(one, own, Shown(one, own), name=database.name) or status
+        one.close()
+    return status
+
+
+def of_queue(run: Invocation, options: QOptions, shown: Shown, *, name: str | None = None) -> int:
+    """Show the jobs of the queue, which has the host's name or this one; returns the exit status."""
+    name = name or host_name()
     address = "<the database>"
     try:
         label = ""
