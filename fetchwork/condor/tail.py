@@ -5,7 +5,7 @@ from __future__ import annotations
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
-from fetchwork.errors import FetchworkError, one_line
+from fetchwork.errors import FetchworkError, NotFound, one_line
 
 
 def main(run: Invocation) -> int:
@@ -14,26 +14,28 @@ def main(run: Invocation) -> int:
     id: str | None = None
     stdout, stderr = True, False
     most = 1024
+    follow = False
     for word in words:
         if texts.tell(run, word):
             return 0
         if is_option(word, "name", 2) or is_option(word, "pool", 1):
             words.take()
-        elif is_option(word, "maxbytes", 1) and (size := words.take()) is not None:
+        elif is_option(word, "maxbytes", 1):
+            size = words.take()
+            if size is None:
+                run.complain("-maxbytes requires an argument.\n\n" + texts.help_of(run.name))
+                return 1
             most = int(size) if size.isdecimal() else most
         elif is_option(word, "no-stdout", 3):
             stdout = False
         elif is_option(word, "stderr", 2):
             stderr = True
         elif is_option(word, "follow", 1):
-            run.complain(
-                f"{run.name}: -follow is not supported: 'fetchwork tail JOB' shows the last report\n"
-            )
-            return 1
+            follow = True
         elif is_option(word, "debug", 1) or is_option(word, "auto-retry", 1):
             continue
         elif word.startswith("-"):
-            run.complain(f"Unrecognized argument: {word}\n" + texts.help_of(run.name))
+            run.complain(f"Invalid Job ID: {word}\n" + texts.help_of(run.name))
             return 1
         elif id is None:
             id = word
@@ -42,9 +44,29 @@ def main(run: Invocation) -> int:
         return 1
     found = job_id(id)
     if found is None:
-        run.complain(f"Invalid Job ID: {id}\n")
+        run.complain(f"Invalid Job ID: {id}\n" + texts.help_of(run.name))
         return 1
+    if follow:
+        return _follow(run, found[0], max(found[1], 0), stdout=stdout, stderr=stderr)
     return _print(run, found[0], max(found[1], 0), stdout=stdout, stderr=stderr, most=most)
+
+
+def _follow(run: Invocation, cluster: int, proc: int, *, stdout: bool, stderr: bool) -> int:
+    """Print what the job writes, until it has ended; of what becomes of it nothing, as HTCondor's."""
+    from fetchwork.following.liveoutput import follow_output
+
+    try:
+        for piece in follow_output(run.session, cluster, proc):
+            if (stdout and piece.stream == 1) or (stderr and piece.stream == 2):
+                run.say(piece.text)
+                run.stdout.flush()
+    except NotFound:
+        run.complain(f"No such job: {cluster}.{proc}\n")
+        return 1
+    except FetchworkError as problem:
+        run.complain(f"{one_line(str(problem))}\n")
+        return 1
+    return 0
 
 
 def _print(run: Invocation, cluster: int, proc: int, *, stdout: bool, stderr: bool, most: int) -> int:

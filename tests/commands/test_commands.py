@@ -306,6 +306,30 @@ def test_wait_follows_the_file_of_an_event_log(condor: Callable[..., Answer], tm
     assert condor("condor_wait", "-num", "1", "job.log").out == "Specifed number of jobs (1) done.\n"
 
 
+def test_tail_follows_what_a_job_writes_until_it_has_ended(
+    condor: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fetchwork.following import liveoutput
+
+    pieces = [
+        liveoutput.Piece(0, "it does not run"),
+        liveoutput.Piece(1, "out\n"),
+        liveoutput.Piece(2, "err\n"),
+    ]
+    asked: list[tuple[int, int]] = []
+
+    def follow(session: object, cluster: int, proc: int) -> Iterator[liveoutput.Piece]:
+        asked.append((cluster, proc))
+        yield from pieces
+
+    monkeypatch.setattr(liveoutput, "follow_output", follow)
+    assert condor("condor_tail", "-f", "1.0") == Answer(0, "out\n", "")
+    assert condor("condor_tail", "-follow", "-stderr", "7").out == "out\nerr\n"
+    assert asked == [(1, 0), (7, 0)]
+    monkeypatch.undo()
+    assert condor("condor_tail", "-follow", "9.0") == Answer(1, "", "No such job: 9.0\n")
+
+
 def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:
     from fetchwork.queue.events import JobEvent
 

@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
     "dag": set(),
-    "condor": {"queue", "explain", "classad", "dag", "compiler"},
+    "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
     "modules": {"queue", "following", "classad", "client"},
     # what a submit host runs

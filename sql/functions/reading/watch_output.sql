@@ -33,7 +33,8 @@ BEGIN
     SELECT j.owner
     INTO its_owner
     FROM fetchwork.job AS j
-    WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    -- one that has ended, and that leave_in_queue keeps, writes no more
+    WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status <> 4;
     SELECT w.*
     INTO watched
     FROM fetchwork.output_watch AS w
