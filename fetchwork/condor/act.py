@@ -175,7 +175,7 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             return None
         else:
             raise Usage(f"Unrecognized option: {word}", help=True)
-    if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held or asked.invalid):
+    if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
     return asked
 

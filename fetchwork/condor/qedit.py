@@ -52,7 +52,7 @@ def main(run: Invocation) -> int:
             run.complain(f"{run.name} : -{refused} is not supported: {_REFUSED[refused]}\n")
             return 1
         if word.startswith("-"):
-            run.complain(f"{run.name} : unrecognized option {word}\n" + texts.help_of(run.name))
+            run.complain(f"{run.name}: {word} is not a valid option\n" + texts.help_of(run.name))
             return 1
         if (
             not edits
@@ -76,7 +76,8 @@ def main(run: Invocation) -> int:
             run.complain(message + texts.help_of(run.name))
             return 1
     if not edits or not (ids or conditions):
-        run.complain(texts.help_of(run.name))
+        missing = "" if not (ids or conditions) else f"{run.name} : Error - no attributes specifed.\n"
+        run.complain(missing + texts.help_of(run.name))
         return 1
     return _edit(run, ids, conditions, edits)
 

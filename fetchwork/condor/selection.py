@@ -40,27 +40,27 @@ class Selection:
         elif is_option(word, "attributes", 2):
             names = words.take()
             if names is None:
-                raise Usage("Error: -attributes requires a list of attributes to show")
+                raise Usage(f"{self.command}: -attributes requires one additional argument{self.help}")
             self.attributes = [name for name in re.split(r"[,\s]+", names) if name]
         elif is_option(word, "constraint", 3):
             constraint = words.take()
             if constraint is None:
-                raise Usage("Error: -constraint requires another parameter")
+                raise Usage(f"{self.command}: -constraint requires another argument{self.help}")
             self.constraints.append(f"({constraint})")
         elif is_option(word, "limit", 3):
             most = words.take()
             if most is None:
-                raise Usage("Error: -limit requires an integer argument")
+                raise Usage(f"{self.command}: -limit requires one additional argument{self.help}")
             self.limit = leading_number(most)
         elif is_option(word, "format", 1):
             printed, attribute = words.take(), words.take()
             if printed is None or attribute is None:
-                raise Usage(f"{self.command}: -format requires two other arguments{self._help}")
+                raise Usage(f"{self.command}: -format requires two other arguments{self.help}")
             add_format(self.mask, octets(printed), octets(attribute))
         elif (letters := _letters(word)) is not None:
             taken = [octets(attribute) for attribute in words.take_plain()]
             if not taken:
-                raise Usage(f"Error: Argument {word} requires at least one attribute parameter{self._help}")
+                raise Usage(f"Error: Argument {word} requires at least one attribute parameter{self.help}")
             try:
                 add_autoformat(self.mask, letters, taken)
             except InvalidExpression as problem:
@@ -70,7 +70,8 @@ class Selection:
         return True
 
     @property
-    def _help(self) -> str:
+    def help(self) -> str:
+        """What ends a message about an option."""
         return f'\nUse "{self.command} -help" for details'
 
     def prints(self) -> bool:

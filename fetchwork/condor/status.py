@@ -75,12 +75,12 @@ def main(run: Invocation) -> int:
             elif is_option(word, "sort", 2):
                 by = words.take()
                 if by is None:
-                    raise Usage("Error: -sort requires another parameter")
+                    raise Usage(f"{run.name}: -sort requires another argument{selection.help}")
                 sort_by.append(by)
             elif (form := is_colon_option(word, "ads", 2))[0]:
                 file = words.take()
                 if file is None:
-                    raise Usage("Error: -ads requires a filename argument")
+                    raise Usage(f"{run.name}: -ads requires a filename argument{selection.help}")
                 ads_form = form[1] or "auto"
             elif is_option(word, "schedd", 2):
                 which = "schedd"
@@ -139,13 +139,15 @@ def main(run: Invocation) -> int:
 
 
 def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
-    """The ads of a file, or of stdin; raises Usage."""
+    """The ads of a file, or of stdin."""
     from fetchwork.condor import adfiles
 
     try:
         data = run.stdin.read() if file == "-" else run.path(file).read_bytes()
-    except OSError as problem:
-        raise Usage(f"Error: Could not open file {file} : {problem.strerror}") from None
+    except OSError:
+        # HTCondor's ends as if it were empty
+        run.complain(f"Can't open file of ClassAds: {file}\n")
+        return []
     return list(adfiles.read(data.decode("utf-8", "replace"), form))
 
 

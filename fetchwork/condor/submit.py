@@ -30,6 +30,13 @@ _REFUSED = {
 }
 
 
+_NO_FILE = """
+ERROR: No submit filename was provided, and '-'
+  was given as the output filename for -dump or -dry-run. Was this intended?
+  To to avoid confusing the output file with the submit file when using these
+  commands, an explicit submit filename argument must be given. You can use -
+  as the submit filename argument to read from stdin."""
+
 #: a queue statement
 _QUEUE = re.compile(r"^[ \t]*queue\b", re.IGNORECASE | re.MULTILINE)
 
@@ -71,8 +78,10 @@ def main(run: Invocation) -> int:
         run.complain(problem.text)
         return 1
     except SubmitError as problem:
-        reason = str(problem).removeprefix("HTCondor's submit refuses the description: ")
-        run.complain(f"\nERROR: {one_line(reason)}\n")
+        reason = str(problem).rpartition("HTCondor's submit refuses the description: ")[2]
+        # the line that was begun ends on stdout in a dry run
+        run.say("" if options.dry_run is None else "\n")
+        run.complain(f"{'' if options.dry_run is not None else chr(10)}ERROR: {one_line(reason)}\n")
         return 1
     except FetchworkError as problem:
         run.complain(f"\nERROR: Failed to connect to local queue manager\n{one_line(str(problem))}\n")
@@ -85,7 +94,8 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 
     # with @= a line that begins so may be part of a text
     plain = "@=" not in text and options.dry_run is None and options.most is None and options.queue is None
-    session = run.session
+    # a dry run needs no queue
+    session = run.session if options.dry_run is None else None
     if plain and _QUEUE.search(text) and isinstance(session, RemoteSession):
         # nothing of it is read here, and nothing imported that could
         if options.lines:
@@ -120,7 +130,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     if options.queue is not None:
         text = f"{text}\nqueue {options.queue}\n"
     # an access point knows who asks
-    made = session.submit(text, owner=run.user if isinstance(session, Session) else None, key=run.key)
+    made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=run.key)
     _say_submitted(run, options, made.cluster(), made.num_procs())
 
 
@@ -231,7 +241,7 @@ def _parse(run: Invocation) -> _Options | None:
         elif is_option(word, "maxjobs", 3):
             text = value("maxjobs")
             if not text.isdecimal():
-                raise Usage(f"ERROR: invalid value '{text}' for -maxjobs")
+                raise Usage(f"Error: Unable to convert argument ({text}) to a number for -maxjobs.")
             found.most = int(text)
         elif is_option(word, "dry-run", 2):
             found.dry_run = value("dry-run")
@@ -251,6 +261,8 @@ def _parse(run: Invocation) -> _Options | None:
             raise Usage("", help=True, newline=False)
     if found.terse:
         found.verbose = False
+    if found.dry_run == "-" and found.file is None:
+        raise Usage(_NO_FILE)
     return found
 
 

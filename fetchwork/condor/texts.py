@@ -36,6 +36,6 @@ def tell(run: Invocation, word: str) -> bool:
     return False
 
 
-def help_of(command: str) -> str:
-    """What ``-help`` prints."""
-    return f"Usage: {command} [options]\n"
+def help_of(command: str, word: str = "Usage") -> str:
+    """What ``-help`` prints, which HTCondor begins with this word."""
+    return f"{word}: {command} [options]\n"

@@ -18,8 +18,10 @@ def main(run: Invocation) -> int:
     for word in words:
         if texts.tell(run, word):
             return 0
-        if any(is_option(word, name, 1) for name in ("name", "pool", "addr")):
-            words.take()
+        if taking := next((name for name in ("name", "pool", "addr") if is_option(word, name, 1)), None):
+            if words.take() is None:
+                run.complain(f"{run.name}: -{taking} requires another argument\n")
+                return 1
         elif is_option(word, "all", 2):
             everything = True
         elif is_option(word, "debug", 1):

@@ -80,7 +80,7 @@ def main(run: Invocation) -> int:
     except Usage as problem:
         run.complain(problem.text)
         if problem.help:
-            run.complain(texts.help_of(run.name))
+            run.complain("\n" + texts.help_of(run.name, "Use"))
         return 1
     if options is None:
         return 0
@@ -168,7 +168,7 @@ def _parse(run: Invocation) -> _Options | None:
         else:
             raise Usage(f"Extra argument: {word}\n", help=True)
     if found.all_events and found.number:
-        raise Usage("-allevents cannot be used with -num", help=True)
+        raise Usage("-num cannot be used with -allevents", help=True)
     if found.file is None:
         raise Usage("", help=True, newline=False)
     if job is not None:
