@@ -46,6 +46,7 @@ class Pages:
         return [
             Route("/", self.overview),
             Route("/charts", self.charts),
+            Route("/held", self.held),
             Route("/jobs", self.jobs),
             Route("/jobs/act", self.act, methods=["POST"]),
             Route("/jobs/{job}", self.job),
@@ -79,6 +80,12 @@ class Pages:
         """Charts of the last day; a part of the overview that may take longer."""
         rows = await self._last_day(request.state.person)
         return self.render(request, "charts.html", rows=rows)
+
+    async def held(self, request: Request) -> Response:
+        """Why jobs are held; a part of the overview."""
+        rows = await self._workers.ask(request.state.person, questions.held)
+        many = sum(row["jobs"] for row in rows) >= questions.MANY_HELD
+        return self.render(request, "held.html", rows=rows, many=questions.MANY_HELD if many else None)
 
     async def _last_day(self, person: Person) -> list[Json]:
         """The numbers of the last day; they are not made anew for each page that shows them."""

@@ -29,10 +29,26 @@ ACTIONS = {
 }
 #: events of a job that its page shows
 EVENTS = 200
+#: held jobs that are looked at to say why jobs are held
+MANY_HELD = 20_000
+_HELD = """
+SELECT
+    h.holdreasoncode AS code, h.holdreasonsubcode AS subcode, count(*) AS jobs,
+    mode() WITHIN GROUP (ORDER BY h.holdreason) AS reason
+FROM (
+    SELECT j.holdreasoncode, j.holdreasonsubcode, j.holdreason
+    FROM fetchwork.jobs AS j
+    WHERE j.jobstatus = 5
+    LIMIT %s
+) AS h
+GROUP BY h.holdreasoncode, h.holdreasonsubcode
+ORDER BY jobs DESC, code, subcode
+LIMIT 10
+"""
 
 
 def overview(session: ActingSession) -> Json:
-    """Totals, the jobs that are held by reason, queues, and who has most jobs."""
+    """Totals, queues, slots, who has most jobs, and what idle ones ask for."""
     (totals,) = session.run(summaries.totals())
     return {
         "totals": totals,
@@ -42,6 +58,11 @@ def overview(session: ActingSession) -> Json:
         "hosts": session.run(summaries.host_counts()),
         "demand": session.run(summaries.demand())[:10],
     }
+
+
+def held(session: ActingSession) -> list[Json]:
+    """Why jobs are held: by code, with the commonest reason, of ``MANY_HELD`` at most."""
+    return [dict(row) for row in session.database.query(_HELD, [MANY_HELD])]
 
 
 def page(

@@ -47,6 +47,13 @@ def duration(seconds: float | None) -> str:
     return f"{days} d {clock}" if days else clock
 
 
+def number(given: float | None) -> str:
+    """A number in groups of three digits: 1,000,000; nothing for None."""
+    if given is None:
+        return ""
+    return f"{int(given):,}" if given == int(given) else f"{given:,.2f}"
+
+
 def since(epoch: float | None) -> str:
     """How long ago."""
     return "" if epoch is None else duration(time.time() - epoch)
@@ -112,6 +119,7 @@ def environment() -> Environment:
         moment=moment,
         duration=duration,
         since=since,
+        number=number,
         value=value,
         command=command,
         status=status,

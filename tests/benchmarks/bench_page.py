@@ -61,6 +61,7 @@ PAGES = {
     "submitters": "/submitters",
     "API: 100 jobs": "/api/v1/jobs",
     "API: totals": "/api/v1/totals?by=owner",
+    "why jobs are held": "/held",
     # asked anew each time; the service shows what it has for a minute
     "charts of the last day": "/charts",
 }

@@ -1,5 +1,6 @@
 """The pages: what they show, and what they let people do."""
 
+import html
 import re
 
 import pytest
@@ -11,7 +12,7 @@ from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
 from tests.page.conftest import TOKEN, Serve
 
-PAGES = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts")
+PAGES = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held")
 
 
 def submit(queue: Queue, count: int, owner: str = "alice", **more: object) -> int:
@@ -50,6 +51,26 @@ def test_the_overview_counts_jobs(page: TestClient, queue: Queue) -> None:
     text = page.get("/").text
     assert "<strong>4</strong> idle" in text
     assert "<strong>1</strong> held" in text
+
+
+def test_the_overview_says_why_jobs_are_held(page: TestClient, queue: Queue) -> None:
+    assert 'data-load="/held"' in page.get("/").text
+    assert "No job is held." in page.get("/held").text
+    first = submit(queue, 5)
+    queue.act(JobAction.Hold, [f"{first}.0", f"{first}.1", f"{first}.2"], "<why>")
+    queue.act(JobAction.Hold, f"{first}.3", "seldom")
+    text = page.get("/held").text
+    assert "<td>1, 0</td><td>&lt;why&gt;</td>" in text
+    link = re.search(r'<a href="([^"]*)">4</a>', text)
+    assert link is not None
+    assert len(rows(page.get(html.unescape(link[1])).text)) == 4
+
+
+def test_reasons_of_others_are_not_told(serve: Serve, busy: DirectQueue) -> None:
+    theirs = serve(header="X-User")
+    busy.act("hold", "2.2", reason="a secret of bob's")
+    assert "secret" not in theirs.get("/held", headers={"X-User": "alice"}).text
+    assert "secret" in theirs.get("/held", headers={"X-User": "bob"}).text
 
 
 def test_output_of_a_running_job_is_shown_as_it_comes(serve: Serve, busy: DirectQueue) -> None:
