@@ -62,6 +62,7 @@
 \ir functions/checks/has_policy.sql
 \ir functions/checks/value_problem.sql
 \ir functions/checks/checked_ad.sql
+\ir functions/checks/container_problem.sql
 \ir functions/checks/checked_job.sql
 \ir functions/checks/check_submission.sql
 \ir functions/checks/check_owner.sql

@@ -161,8 +161,10 @@ class WatchedRuns(Runs):
         if any(run.saving or self._has_orphan(run) for run in before):
             return False
         for run in before:
-            if run.state == "accepted":
-                await self._look_into_start(run)
+            await self._look_into_start(run)
+        before = [run for run in before if not run.ended]
+        if not before:
+            return True
         await context.session.slot_is_free(slot, timeout_s)
         for run in (run for run in before if not run.ended):
             event(
@@ -301,9 +303,10 @@ class WatchedRuns(Runs):
             self.ended(run.context.session, run.run_id)
 
     async def _look_into_start(self, run: LiveRun) -> None:
-        """End a run that was accepted and whose starter failed before it called a hook, if it says so."""
+        """End a run whose starter failed before it called a hook, or called none any more, if it says so."""
+        state = run.state
         fault = await run.context.starter_fault(run.run_id, run.token)
-        if fault is None or run.state != "accepted":
+        if fault is None or run.state != state:
             return
         try:
             await self._end_without_report(run, fault)

@@ -51,6 +51,7 @@ MODULES = (
     "hook/checkpointed.py",
     "sandbox/__init__.py",
     "sandbox/checkpoint.py",
+    "sandbox/container.py",
     "sandbox/failure.py",
     "sandbox/fill.py",
     "sandbox/jsontext.py",

@@ -15,6 +15,7 @@ from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
 from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key
+from fetchwork.handlers.starterlog import fault_of
 from fetchwork.hook.wire import Reply
 from fetchwork.sandbox.offered import executable_travels
 
@@ -78,13 +79,15 @@ async def input_failed(task: Task) -> Answer:
     if code not in ("6", "13", "32") or not subcode.lstrip("-").isdecimal() or len(subcode) > 9:
         raise ClassAdError("argument is not a hold code, a subcode and a reason")
     session = task.context.session
+    # a 6 is what the starter would fail over now, which may have a better number
+    fault = fault_of(reason) if code == "6" else None
     await session.database.run(
         calls.fail_inputs(
             run_id=key.run_id,
             token=key.token,
             reason=one_line(reason) or "Transfer input files failure",
-            code=int(code),
-            subcode=int(subcode),
+            code=fault.code if fault and fault.code is not None else int(code),
+            subcode=fault.subcode if fault and fault.code is not None else int(subcode),
         ),
         timeout_s=task.left(DATABASE_S),
     )

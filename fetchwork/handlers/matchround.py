@@ -20,6 +20,7 @@ from fetchwork.handlers import accounts, offer
 from fetchwork.handlers.fetch import FetchAttempt, Look
 from fetchwork.handlers.session import HostSession
 from fetchwork.matching.choose import Choice, order
+from fetchwork.matching.containers import has_all
 from fetchwork.matching.demand import Waiting
 from fetchwork.matching.rotation import Rotation, Weighed
 from fetchwork.matchmaker.messages import Look as MatchLook
@@ -179,6 +180,7 @@ class MatchRound:
             (choice.autocluster.autocluster_id, choice.prio) in pairs
             and choice.autocluster.queue in queues
             and may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
+            and has_all(seeker.attempt.task.request.body, choice.autocluster.needs)
             and not self._rests(seeker, choice, now)
         )
 

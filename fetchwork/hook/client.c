@@ -416,10 +416,12 @@ static void read_stdin(void)
 
 /* -- the job, as its user sees it before its start (jobcheck.py) */
 
-enum { CMD, IWD, IN, OUT, ERR, ARGUMENTS, ENVIRONMENT, WANTDOCKER, WANTCONTAINER, WANTED };
+enum { CMD, IWD, IN, OUT, ERR, ARGUMENTS, ENVIRONMENT, WANTCONTAINER, WANTSIF, WANTDOCKERIMAGE,
+       WANTSANDBOXIMAGE, SINGULARITYIMAGE, WANTED };
 
 static const char *const WANTED_NAMES[WANTED] = {
-    "cmd", "iwd", "in", "out", "err", "arguments", "environment", "wantdocker", "wantcontainer",
+    "cmd", "iwd", "in", "out", "err", "arguments", "environment", "wantcontainer",
+    "wantsif", "wantdockerimage", "wantsandboximage", "singularityimage",
 };
 
 /* a job's attributes: text, or NULL where there is none or it is an expression */
@@ -521,7 +523,7 @@ static bool may_be_written(const char *path)
     return stat(parent, &status) == 0 && access(parent, W_OK | X_OK) == 0;
 }
 
-static bool files_are_fine(const struct job *job, const char *iwd, bool in_container)
+static bool files_are_fine(const struct job *job, const char *iwd)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -531,7 +533,7 @@ static bool files_are_fine(const struct job *job, const char *iwd, bool in_conta
             return false;
     if (stat(iwd, &status) != 0 || !S_ISDIR(status.st_mode) || access(iwd, X_OK) != 0)
         return false;
-    if (!in_container && (job->literals[CMD] || !job->given[CMD])) {
+    if (job->literals[CMD] || !job->given[CMD]) {
         if (!job->given[CMD] || !*job->literals[CMD])
             return false;
         join(iwd, job->literals[CMD], path, sizeof path);
@@ -588,36 +590,18 @@ static bool is_environment(const char *text)
     return !started || named;
 }
 
-static bool on_path(const char *program)
-{
-    char path[PATH_MAX + 32];
-    const char *given = getenv("PATH");
-    const char *lists[] = {given ? given : "", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"};
-    for (size_t at = 0; at < 2; at++) {
-        struct text rest = {lists[at], strlen(lists[at])}, directory;
-        while (next_part(&rest, ':', &directory)) {
-            if (!starts_with(directory, "/") || directory.length > PATH_MAX)
-                continue;
-            snprintf(path, sizeof path, "%.*s/%s", (int)directory.length, directory.at, program);
-            if (access(path, X_OK) == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
 /* Whether jobcheck.find_problem would find none; false where it might. */
 static bool job_is_fine(struct text ad)
 {
     struct job job = {0};
     bool fine = read_job(ad, &job);
-    bool docker = job.literals[WANTDOCKER] && strcmp(job.literals[WANTDOCKER], "true") == 0;
-    bool container = job.literals[WANTCONTAINER] && strcmp(job.literals[WANTCONTAINER], "true") == 0;
+    /* whether a container can be had is a question for programs */
+    for (int at = WANTCONTAINER; at < WANTED; at++)
+        fine = fine && !job.given[at];
     if (fine && (job.literals[IWD] || !job.given[IWD]))
-        fine = files_are_fine(&job, job.given[IWD] ? job.literals[IWD] : ".", docker || container);
+        fine = files_are_fine(&job, job.given[IWD] ? job.literals[IWD] : ".");
     fine = fine && quotes_balance(job.literals[ARGUMENTS]) && quotes_balance(job.literals[ENVIRONMENT]) &&
-           is_environment(job.literals[ENVIRONMENT]) && (!docker || on_path("docker")) &&
-           (!container || on_path("apptainer") || on_path("singularity"));
+           is_environment(job.literals[ENVIRONMENT]);
     for (int at = 0; at < WANTED; at++)
         free(job.literals[at]);
     return fine;

@@ -21,13 +21,15 @@ _WANTED = frozenset(
         "args",
         "arguments",
         "environment",
-        "wantdocker",
         "wantcontainer",
+        "wantsif",
+        "wantdockerimage",
+        "wantsandboximage",
+        "containerimage",
+        "singularityimage",
         "fetchworksandbox",
     )
 )
-# where condor_starter looks although its own PATH may be bare
-_PATH = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 # errno.h
 _ENOENT, _EACCES, _ENOTDIR, _EISDIR = 2, 13, 20, 21
 
@@ -40,7 +42,7 @@ def find_problem(ad: bytes) -> str:
     # into a sandbox everything comes later
     if iwd is not None and job.get("fetchworksandbox") != "true":
         problem = _check_directory(iwd) or _check_files(job, iwd)
-    return problem or _check_quoting(job) or _check_runtime(job)
+    return problem or _check_quoting(job) or _check_container(job)
 
 
 def read_literals(ad: bytes, wanted: frozenset[str]) -> dict[str, str | None]:
@@ -74,7 +76,7 @@ def _check_directory(path: str) -> str:
 
 def _check_files(job: dict[str, str | None], iwd: str) -> str:
     # a container brings its own Cmd
-    in_container = "true" in (job.get("wantdocker"), job.get("wantcontainer"))
+    in_container = _in_container(job)
     cmd = job.get("cmd", "")
     if cmd is not None and not in_container:
         problem = _check_cmd(cmd, job, iwd)
@@ -227,21 +229,23 @@ def _characters(text: str) -> list[str]:
     return parts
 
 
-def _check_runtime(job: dict[str, str | None]) -> str:
-    # without a runtime HTCondor starts a container job bare on the host
-    if job.get("wantdocker") == "true" and not _on_path("docker"):
-        return "WantDocker is true, and this host has no docker"
-    if job.get("wantcontainer") == "true" and not (_on_path("apptainer") or _on_path("singularity")):
-        return "WantContainer is true, and this host has neither apptainer nor singularity"
-    return ""
+def _check_container(job: dict[str, str | None]) -> str:
+    if not _in_container(job):
+        return ""
+    from fetchwork.sandbox.container import problem_of
+
+    image = job.get("containerimage") or ""
+    if "://" not in image and job.get("fetchworksandbox") != "true":
+        image = join(job.get("iwd") or ".", image)
+    elif "://" not in image:
+        # it comes later
+        image = ""
+    return problem_of(image, by_configuration=job.get("containerimage") is None)
 
 
-def _on_path(program: str) -> bool:
-    path = posix.environ.get(b"PATH", b"") + b":" + _PATH
-    return any(
-        directory.startswith(b"/") and posix.access(directory + b"/" + program.encode(), posix.X_OK)
-        for directory in path.split(b":")
-    )
+def _in_container(job: dict[str, str | None]) -> bool:
+    wants = ("wantcontainer", "wantsif", "wantdockerimage", "wantsandboximage")
+    return any(job.get(name) == "true" for name in wants) or bool(job.get("singularityimage"))
 
 
 def join(directory: str, path: str) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import Universe
+from fetchwork.matching.containers import needs
 
 #: autoclusters that are kept; a parsed ad of one is a few kilobytes
 MAX_AUTOCLUSTERS = 10_000
@@ -49,6 +50,8 @@ class Autocluster:
     text: str
     #: what the ad says of the jobs' files (FetchWorkFiles)
     files: object = None
+    #: what its slots have to have for a container
+    needs: tuple[bytes, ...] = ()
 
 
 def as_offered(ad: ClassAd, owner: str) -> None:
@@ -85,6 +88,7 @@ class Autoclusters:
                 row.queue,
                 json.dumps(row.ad),
                 row.ad.get("FetchWorkFiles"),
+                needs(row.ad),
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:

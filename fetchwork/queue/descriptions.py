@@ -46,6 +46,7 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "allow_startup_script": (("false", "no", "0"), "HTCondor's starter of fetched work does not do it"),
 }
 
+_DOCKER = "the docker universe is not for fetched work: use container_image = docker://IMAGE"
 _LATER = "it is of a later HTCondor than the one that reads descriptions here"
 
 #: commands of HTCondor's manual that the bindings do not know, and would pass over in silence -> the reason
@@ -54,9 +55,9 @@ UNREAD: dict[str, str] = {
     "retry_request_memory_increase": "a job that needs more memory is held",
     "retry_request_memory_max": "a job that needs more memory is held",
     "retry_request_disk": "a job that needs more disk is held",
-    "container_is_common": "fetched work has no container support",
-    "docker_pull_policy": "fetched work has no container support",
-    "docker_override_entrypoint": "fetched work has no container support",
+    "container_is_common": "an image comes to each job's sandbox like its other input files",
+    "docker_pull_policy": _DOCKER,
+    "docker_override_entrypoint": _DOCKER,
     "wantnametag": _LATER,
     "output_directory": "the starter of fetched work does not do it",
 }

@@ -21,6 +21,7 @@ _DECIDE = frozenset(
         *("Cmd", "In", "Iwd", "TransferExecutable", "TransferIn", "ShouldTransferFiles", "TransferInput"),
         *("PublicInputFiles", "PreserveRelativePaths", "TransferPlugins", "OutputDestination"),
         "TransferOutputRemaps",
+        *("ContainerImage", "WantSandboxImage"),
     }
 )
 #: names the directories that this machine shares with the execute hosts, as PATH names its own
@@ -127,7 +128,8 @@ class _Files:
             return None
         named = [*_listed(ad), *filter(None, (_stdin(ad), inputs.executable_of(ad)))]
         unknown = next((name for name in named if "$$(" in name), None)
-        if should == "YES" or any(map(names.scheme_of, named)) or _leaves_for_url(ad):
+        image = str(ad.get("ContainerImage") or "")
+        if should == "YES" or any(map(names.scheme_of, (*named, image))) or _leaves_for_url(ad):
             if unknown is not None:
                 raise _decided_by_slot(unknown)
             return "sandbox"
@@ -179,7 +181,10 @@ def _decided_by_slot(name: str) -> SubmitError:
 
 def _listed(ad: Json) -> Iterator[str]:
     """The files that the ad lists, and plugins that the job brings along."""
-    yield from names.words_of(ad.get("TransferInput"))
+    image = ad.get("ContainerImage") if ad.get("WantSandboxImage") is True else None
+    for name in names.words_of(ad.get("TransferInput")):
+        # condor_submit lists "image/", and runs the job in "image"
+        yield name.rstrip("/") if image and names.base_name(name) == image else name
     yield from names.words_of(ad.get("PublicInputFiles"))
     for _, _, path in (one.partition("=") for one in str(ad.get("TransferPlugins") or "").split(";")):
         if path.strip():

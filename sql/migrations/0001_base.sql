@@ -239,6 +239,9 @@ FROM unnest(ARRAY[
     -- when it starts, and how it ends
     'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
     'KillSigTimeout', 'JobMaxVacateTime', 'WantGracefulRemoval',
+    -- containers, which the starter makes
+    'WantContainer', 'WantSIF', 'WantDockerImage', 'WantSandboxImage', 'ContainerImage', 'ContainerTargetDir',
+    'SingularityImage',
     -- self-checkpointing: the starter starts the job again, what it saved is kept
     'WantFTOnCheckpoint', 'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal',
     'SuccessCheckpointExitSignal',
@@ -268,7 +271,7 @@ FROM unnest(ARRAY[
     'TransferErr', 'TransferInput', 'TransferOutput', 'TransferOutputRemaps', 'TransferPlugins',
     'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
     'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'EC2AccessKeyId',
-    'EC2SecretAccessKey', 'AWSRegion',
+    'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
     'UserLog', 'UserLogUseXML', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName',
@@ -305,7 +308,7 @@ FROM unnest(ARRAY[
     -- what submit writes about files and the standard universe
     'TransferInputSizeMB', 'WantTransferPluginMethods', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser',
     'WantRemoteIO', 'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize',
-    'ContainerImageSource',
+    'ContainerImageSource', 'ContainerImageFullPath',
     -- hints to a schedd, which harm nobody who has none: mail, and how long it keeps a claim
     'JobNotification', 'EmailAttributes', 'KeepClaimIdle'
 ]) AS a (name);
@@ -325,11 +328,10 @@ INSERT INTO fetchwork.attribute (key, name, rule, harmless, note)
 SELECT lower(a.name), a.name, 'unhonoured', r.harmless::jsonb, r.note
 FROM (
     VALUES
-        ('fetched work has no container support: HTCondor would run the job bare on the host', '[false]',
-            ARRAY['WantContainer', 'WantDocker', 'WantDockerImage', 'WantSIF']),
-        ('fetched work has no container support: HTCondor would run the job bare on the host', '[]',
-            ARRAY['ContainerImage', 'DockerImage', 'SingularityImage', 'ContainerServiceNames',
-            'DockerNetworkType']),
+        ('the docker universe is not for fetched work: use container_image = docker://IMAGE', '[false]',
+            ARRAY['WantDocker']),
+        ('the docker universe is not for fetched work: use container_image = docker://IMAGE', '[]',
+            ARRAY['DockerImage', 'ContainerServiceNames', 'DockerNetworkType']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[""]',
             ARRAY['TransferInputRemaps']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[false]',
@@ -337,7 +339,7 @@ FROM (
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[]',
             ARRAY['FileRemaps', 'BufferFiles', 'FetchFiles', 'CompressFiles', 'AppendFiles', 'LocalFiles',
             'RemoteIwd', 'DontEncryptInputFiles', 'DontEncryptOutputFiles', 'EncryptInputFiles',
-            'EncryptOutputFiles', 'ManifestDir', 'TransferContainer', 'ContainerTargetDir']),
+            'EncryptOutputFiles', 'ManifestDir']),
         ('the starter of fetched work truncates the files at each start', '[true]',
             ARRAY['EraseOutputAndErrorOnRestart']),
         ('fetched work has no shadow to talk to (chirp)', '[false]',
@@ -404,11 +406,12 @@ CREATE TABLE fetchwork.significant_attribute (
 COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
--- what START expressions commonly look at, and which hosts can run a job with files; agents add what those of
--- their slots do
+-- what START expressions commonly look at, and which slots can run a job with files or in a container; agents
+-- add what those of their slots do
 INSERT INTO fetchwork.significant_attribute (key)
 VALUES
-    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles');
+    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles'),
+    ('wantsif'), ('wantdockerimage'), ('wantsandboximage'), ('singularityimage');
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -80,6 +80,20 @@ async def test_slot_that_asks_again_shows_the_fault_of_the_job_before(
     assert held(job_of(job))[:3] == HELD[:3]
 
 
+async def test_slot_that_asks_before_the_starter_is_missed_shows_the_fault_too(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    # as where an image does not work: HTCondor's starter ends after PREPARE_JOB, and calls no hook
+    job = submit()
+    ad = await hooks.started_job()
+    text = "Singularity test failed:FATAL: could not open image x.sif"
+    starter_log(ad).write_text(WRITTEN.replace(NO_PROGRAM.text, text))
+    assert not await hooks.fetch()
+    row = job_of(job)
+    assert held(row)[:3] == (5, 45, -1000)
+    assert row["holdreason"].endswith(text)
+
+
 async def test_end_of_a_starter_without_job_exit_shows_the_fault(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:

@@ -200,15 +200,14 @@ def is_plainly_fine(ad: bytes) -> bool:
         'Environment = "=1"',
         "Environment = \"A=1 ''''=2 =3\"",
         'Cmd = eval("\\"/bin/\\\\163h\\"")',
-        "WantDocker = true",
         "WantContainer = true",
+        "WantSIF = true",
+        'SingularityImage = "/image"',
     ],
 )
 def test_each_problem_is_left_to_python(read: Callable[[list[bytes]], Said], line: str) -> None:
     ad = JOB + line.encode() + b"\n"
-    # a host may have a container runtime
-    fine = "eval" not in line and "Want" in line and find_problem(ad) == ""
-    assert read([b"j" + ad]) == [{"is": "fine" if fine else "unsure"}]
+    assert read([b"j" + ad]) == [{"is": "unsure"}]
 
 
 def test_hook_conf_is_read_as_python_reads_it(read: Callable[[list[bytes]], Said]) -> None:

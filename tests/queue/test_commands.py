@@ -53,7 +53,7 @@ def test_ads_are_submitted_from_a_file(fetchwork: Run, tmp_path: Path) -> None:
 
 def test_what_is_refused_is_one_line(fetchwork: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.sub"
-    file.write_text("executable = /bin/true\ncontainer_image = x.sif\nqueue\n")
+    file.write_text("executable = /bin/true\nuniverse = docker\ndocker_image = x\nqueue\n")
     told = fetchwork("submit", str(file), "--owner", "alice")
     assert (told.status, told.out) == (1, "")
     assert told.err.count("\n") == 1

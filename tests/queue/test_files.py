@@ -136,6 +136,9 @@ def test_an_input_that_cannot_be_kept_is_said_at_submit(home: Path, ad: dict[str
         ({"TransferInput": "https://h/f"}, ["/"], "sandbox", 1),
         ({"OutputDestination": "https://h/f"}, ["/"], "sandbox", 1),
         ({"TransferOutputRemaps": "a=b;c=https://h/f"}, ["/"], "sandbox", 1),
+        # which HTCondor 23 looks for in Iwd, if there is one
+        ({"ContainerImage": "docker://debian"}, ["/"], "sandbox", 1),
+        ({"ContainerImage": "/images/x.sif"}, ["/"], None, 0),
     ],
 )
 def test_a_job_says_what_matching_has_to_know_of_its_files(

@@ -81,10 +81,26 @@ REFUSED = [
     ({**JOB, "FetchWorkToken": "X"}, "FWINV", 'attribute "FetchWorkToken" is set by fetchwork only'),
     ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork only'),
     ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork only'),
+    # HTCondor would run these bare on the host
+    ({**JOB, "ContainerImage": "x.sif"}, "FWINV", 'attributes "WantSIF", "WantDockerImage",'),
+    ({**JOB, "ContainerImage": "x.sif", "WantContainer": True}, "FWINV", 'attributes "WantSIF",'),
+    ({**JOB, "WantContainer": True}, "FWINV", 'attributes "WantSIF", "WantDockerImage",'),
+    ({**JOB, "WantSIF": True}, "FWINV", 'attributes "WantSIF", "WantDockerImage",'),
     (
-        {**JOB, "ContainerImage": "debian"},
+        {**JOB, "WantDockerImage": True, "ContainerImage": "docker://debian"},
         "FWINV",
-        'attribute "ContainerImage" = "debian" can\'t be honoured: fetched work has no container',
+        'attribute "ContainerImage" is a URL, which HTCondor takes for a file of the job\'s Iwd',
+    ),
+    (
+        {
+            **JOB,
+            "WantSIF": True,
+            "ContainerImage": "x.sif",
+            "FetchWorkFiles": "sandbox",
+            "WantFTOnCheckpoint": True,
+        },
+        "FWINV",
+        "a job in a container saves no checkpoints",
     ),
     ({**JOB, "wantdocker": True}, "FWINV", 'attribute "WantDocker" = true can\'t be honoured'),
     (

@@ -1,7 +1,6 @@
 """What PREPARE_JOB finds wrong with a job before the starter does."""
 
 import os
-import posix
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from fetchwork.classad.ads import parse_expr, print_old
 from fetchwork.classad.values import ClassAd
+from fetchwork.handlers.starterlog import fault_of
 from fetchwork.hook import jobcheck
 from fetchwork.hook.jobcheck import find_problem
 
@@ -123,21 +123,64 @@ def test_an_expression_is_left_to_the_starter(place: Path, name: str) -> None:
     assert problem_of(**ad) == ""
 
 
-def test_a_container_needs_its_runtime_and_brings_its_cmd(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def tool(directory: Path, name: str, script: str) -> Path:
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def settings(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets HTCondor's settings of the host, as its own program tells them."""
+
+    def set_them(**values: object) -> None:
+        cases = "".join(f"{name}) echo '{value}'; exit 0;;\n" for name, value in values.items())
+        tool(place, "condor_config_val", f"case $1 in\n{cases}esac\necho 'Not defined: $1' >&2; exit 1")
+
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    return set_them
+
+
+@pytest.mark.parametrize("says", ["WantContainer", "WantSIF", "WantDockerImage", "WantSandboxImage"])
+def test_a_container_needs_a_runtime_that_works_and_brings_its_cmd(
+    place: Path, settings: Callable[..., None], says: str
 ) -> None:
-    monkeypatch.setattr(jobcheck, "_PATH", b"/no/such")
-    monkeypatch.setattr(posix, "environ", {b"PATH": str(place).encode()})
-    docker = {"Cmd": "/in/the/image", "WantDocker": True}
-    container = {"Cmd": "/in/the/image", "WantContainer": True}
-    assert problem_of(**docker) == "WantDocker is true, and this host has no docker"
-    assert (
-        problem_of(**container)
-        == "WantContainer is true, and this host has neither apptainer nor singularity"
-    )
-    for runtime in ("docker", "singularity"):
-        (place / runtime).symlink_to("/bin/true")
-    assert problem_of(**docker) == problem_of(**container) == ""
+    image = place / "image.sif"
+    image.touch()
+    job = {"Cmd": "/in/the/image", says: True, "ContainerImage": str(image)}
+    runtime = place / "runtime"
+    settings(SINGULARITY=runtime)
+    none = f"this host has no container runtime that works: '{runtime}'"
+    assert problem_of(**job) == f"{none} can't be run: No such file or directory"
+    tool(place, "runtime", "exit 3")
+    assert problem_of(**job) == f"{none} --version ends with 3"
+    tool(place, "runtime", '[ "$1" = --version ]')
+    assert problem_of(**job) == ""
+
+
+def test_an_image_that_is_not_there_is_htcondor_s_failed_test(
+    place: Path, settings: Callable[..., None]
+) -> None:
+    settings(SINGULARITY=tool(place, "runtime", "exit 0"))
+    job = {"Cmd": "/in/the/image", "WantSIF": True, "Iwd": str(place)}
+    problem = problem_of(**job, ContainerImage="none.sif")
+    assert problem == f"Singularity test failed:image '{place}/none.sif': No such file or directory"
+    assert fault_of(problem).code == 45
+    # it comes with the other inputs, or from a registry
+    assert problem_of(**job, ContainerImage="none.sif", FetchWorkSandbox=True) == ""
+    assert problem_of(**job, ContainerImage="docker://debian") == ""
+
+
+def test_a_host_s_own_way_to_containers_has_to_be_configured(
+    place: Path, settings: Callable[..., None]
+) -> None:
+    runtime = tool(place, "runtime", "exit 0")
+    job = {"Cmd": "/in/the/image", "SingularityImage": "/cvmfs/image"}
+    settings(SINGULARITY=runtime)
+    assert "makes no containers for SingularityImage" in problem_of(**job)
+    settings(SINGULARITY=runtime, SINGULARITY_JOB="!isUndefined(TARGET.SingularityImage)")
+    assert problem_of(**job) == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another account")

@@ -56,6 +56,9 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = 'the cron schedule never comes; allowed: a day that its months have';
     END IF;
+    IF fetchwork.container_problem(ad) IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = fetchwork.container_problem(ad);
+    END IF;
     IF ad ->> 'Owner' IS NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

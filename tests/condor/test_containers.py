@@ -1,0 +1,197 @@
+"""Jobs in containers, on real slots, by the starter's own support of them.
+
+What HTCondor's own tests of containers look at (its test_container_uni, test_singularity_sif), written anew
+for jobs that are fetched; and the faults at which HTCondor's starter calls no hook, or hangs.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.db.database import Database
+from fetchwork.pool import PersonalPool
+from tests.by_name import scalar
+from tests.condor.container_runtime import image, make
+from tests.condor.test_files import FileJobs
+from tests.waiting import until
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+
+SIF: dict[str, Any] = {"WantContainer": True, "WantSIF": True, "ContainerImage": "job.sif"}
+CONFIG = """\
+STARTER_UPDATE_INTERVAL = 2
+SINGULARITY = $(LOCAL_DIR)/../runtime/apptainer
+SINGULARITY_JOB = !isUndefined(TARGET.SingularityImage)
+SINGULARITY_IMAGE_EXPR = TARGET.SingularityImage
+"""
+
+
+class ContainerJobs(FileJobs):
+    """Jobs in containers, and the runtime that makes these."""
+
+    def __init__(self, pool: PersonalPool, database: Database, runtime: Path) -> None:
+        super().__init__(pool, database)
+        self.runtime = runtime
+
+    def calls(self, job_image: str) -> list[dict[str, Any]]:
+        """How the runtime was called for an image."""
+        lines = (self.runtime.parent / "calls").read_text().splitlines()
+        return [call for call in map(json.loads, lines) if call["image"].endswith(job_image)]
+
+    def shown(self, job: str) -> list[str]:
+        """What a job has printed, once it is over."""
+        self.completed(job)
+        stdout = self.outputs(job)["_condor_stdout"]
+        assert isinstance(stdout, bytes)
+        return stdout.decode().splitlines()
+
+
+@pytest.fixture(scope="session")
+def container_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
+    """A host with a container runtime, that shares nothing."""
+    pool = make_pool(config=CONFIG, host={"files": {"shared": []}})
+    make(pool.directory / "runtime")
+    # a startd looks for it once
+    assert pool.run_command(["condor_restart", "-fast", "-startd"]).returncode == 0
+
+    def offers_containers() -> bool:
+        told = pool.run_command(["condor_status", "-af", "HasSIF", "HasDockerURL", "HasSandboxImage"])
+        return "true true true" in told.stdout
+
+    until(offers_containers, "slots with containers")
+    return pool
+
+
+@pytest.fixture
+def jobs(container_pool: PersonalPool) -> Iterator[ContainerJobs]:
+    with Database(container_pool.conninfo) as database:
+        quick = {"max_not_started": 3, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
+        for name, value in quick.items():
+            scalar(database, "set_setting", name=name, value=value)
+        yield ContainerJobs(container_pool, database, container_pool.directory / "runtime/apptainer")
+        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+
+
+def test_a_job_has_the_root_of_its_image_and_its_files_come_and_go(jobs: ContainerJobs) -> None:
+    job = jobs.submit(
+        "cat /image data; ls -d /etc/passwd; echo made > new; exit 7",
+        {"job.sif": image("first"), "data": b"data\n"},
+        **SIF,
+    )
+    assert jobs.completed(job)["exitcode"] == 7
+    assert jobs.shown(job) == ["first", "data"]
+    outputs = jobs.outputs(job)
+    assert outputs["new"] == b"made\n"
+    assert b"/etc/passwd" in bytes(outputs["_condor_stderr"] or b"")  # type: ignore[arg-type]
+    assert "job.sif" not in outputs
+
+
+def test_arguments_environment_and_directory_are_those_of_the_job(jobs: ContainerJobs) -> None:
+    job = jobs.submit(
+        'echo "$1,$2,$A"; pwd; echo $_CONDOR_SCRATCH_DIR',
+        {"job.sif": image("x")},
+        Arguments="one 'two three'",
+        Environment="A='b c'",
+        **SIF,
+    )
+    said, directory, scratch = jobs.shown(job)
+    assert said == "one,two three,b c"
+    assert directory == scratch
+    tested, ran = jobs.calls("job.sif")[-2:]
+    assert (tested["verb"], ran["verb"]) == ("test", "exec")
+    options = ran["options"]
+    assert options[options.index("--pwd") + 1] == scratch
+    assert {"--contain", "--cleanenv"} <= set(options)
+    assert ran["command"][1:] == ["one", "two three"]
+
+
+def test_container_target_dir_is_the_job_s_directory(jobs: ContainerJobs) -> None:
+    job = jobs.submit(
+        "pwd; cat data; echo made > new",
+        {"job.sif": image("x"), "data": b"data\n"},
+        ContainerTargetDir="/work",
+        **SIF,
+    )
+    assert jobs.shown(job) == ["/work", "data"]
+    assert jobs.outputs(job)["new"] == b"made\n"
+
+
+def test_an_image_of_a_registry_is_the_runtime_s_to_fetch(jobs: ContainerJobs) -> None:
+    job = jobs.submit(
+        "cat /image",
+        WantContainer=True,
+        WantDockerImage=True,
+        ContainerImage="docker://debian:12",
+    )
+    assert jobs.shown(job) == ["docker://debian:12"]
+
+
+def test_a_directory_of_the_host_is_an_image(jobs: ContainerJobs) -> None:
+    directory = jobs.runtime.parent / "directory-image"
+    directory.mkdir(exist_ok=True)
+    (directory / "image").write_text("a directory\n")
+    job = jobs.submit("cat /image", WantContainer=True, WantSandboxImage=True, ContainerImage=str(directory))
+    assert jobs.shown(job) == ["a directory"]
+
+
+def test_a_site_s_own_attribute_makes_a_container(jobs: ContainerJobs) -> None:
+    path = jobs.runtime.parent / "site.sif"
+    path.write_bytes(image("the site's"))
+    job = jobs.submit("cat /image", SingularityImage=str(path))
+    assert jobs.shown(job) == ["the site's"]
+
+
+def test_a_job_hears_the_signal_in_its_container(jobs: ContainerJobs) -> None:
+    mark = jobs.pool.directory / "tmp/container.mark"
+    mark.unlink(missing_ok=True)
+    job = jobs.submit(
+        'if [ -f heard ]; then cat heard; exit 0; fi; trap "echo heard > heard; exit 0" TERM\n'
+        "echo > started; while true; do sleep 0.05; done",
+        {"job.sif": image("x")},
+        WhenToTransferOutput="ON_EXIT_OR_EVICT",
+        **SIF,
+    )
+
+    def runs() -> bool:
+        scratches = jobs.pool.directory.glob("condor/**/started")
+        return any(scratches) or any(call["verb"] == "exec" for call in jobs.calls("job.sif")[before:])
+
+    before = len(jobs.calls("job.sif")) if (jobs.runtime.parent / "calls").exists() else 0
+    until(runs, "the job to run")
+    scalar(jobs.database, "vacate", jobs=[job])
+    assert jobs.shown(job) == ["heard"]
+
+
+# ---- what goes wrong
+
+
+def test_an_image_that_does_not_work_holds_the_job_as_htcondor_does(jobs: ContainerJobs) -> None:
+    held = jobs.held(jobs.submit("true", {"broken.sif": b""}, **{**SIF, "ContainerImage": "broken.sif"}))
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (45, -1000), held["holdreason"]
+    assert "Singularity test failed:" in held["holdreason"]
+    assert "could not open image" in held["holdreason"]
+
+
+@pytest.mark.parametrize("path", ["/no/such/image.sif", "not-sent.sif"])
+def test_an_image_that_is_not_there_holds_the_job(jobs: ContainerJobs, path: str) -> None:
+    held = jobs.held(jobs.submit("true", **{**SIF, "ContainerImage": path}))
+    assert held["holdreasoncode"] == 45
+    assert path in held["holdreason"]
+
+
+def test_a_runtime_that_has_gone_keeps_no_slot_and_the_job_runs_when_it_is_back(jobs: ContainerJobs) -> None:
+    away = jobs.runtime.with_name("away")
+    jobs.runtime.rename(away)
+    try:
+        held = jobs.held(jobs.submit("true", {"job.sif": image("x")}, **SIF))
+        assert "this host has no container runtime that works" in held["holdreason"]
+        # its slot is free for others
+        assert jobs.shown(jobs.submit("echo bare")) == ["bare"]
+    finally:
+        away.rename(jobs.runtime)
+    scalar(jobs.database, "release", jobs=[held["jobid"]])
+    jobs.completed(held["jobid"])
