@@ -9,7 +9,7 @@ import click
 
 from fetchwork.cli import options, output
 from fetchwork.errors import DatabaseUnavailable, SubmitError
-from fetchwork.queue.remote import AnySession
+from fetchwork.queue.remote import AnySession, RemoteSession
 
 if TYPE_CHECKING:
     from fetchwork.queue.views import Json
@@ -95,6 +95,7 @@ def cli(
     from fetchwork.cli import fromschedd
     from fetchwork.cli.moving import moving
     from fetchwork.queue import descriptions, jobads, statements, submission
+    from fetchwork.queue.expectations import unmet
     from fetchwork.queue.fromschedd import is_schedds
 
     if schedd is None and (constraints or originals is not None):
@@ -157,6 +158,9 @@ def cli(
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
         cluster = result.cluster()
         if output.on_terminal():
+            if isinstance(description, str):
+                for line in unmet(description, served=isinstance(session, RemoteSession)):
+                    output.echo(f"fetchwork: warning: {line}", err=True)
             commands = (f"q {cluster}", f"wait {cluster}", f"tail -f {cluster}.0", f"rm {cluster}")
             words = "   ".join(f"fetchwork {command}" for command in commands)
             output.echo(f"what next:  {words}", err=True)

@@ -106,6 +106,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         key = _key(run, options)
         answer = patiently(run.environment, lambda: session.submit_text(whole, key=key))
         _say_submitted(run, options, answer["cluster"], answer["count"])
+        _say_unmet(run, whole, served=True)
         return
     from fetchwork.queue import statements
     from fetchwork.queue.session import Session
@@ -132,6 +133,16 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     # an access point knows who asks
     made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=run.key)
     _say_submitted(run, options, made.cluster(), made.num_procs())
+    _say_unmet(run, text, served=isinstance(run.session, RemoteSession))
+
+
+def _say_unmet(run: Invocation, text: str, *, served: bool) -> None:
+    """Say to a person, not to a program, what the description expects in vain."""
+    if run.columns > 0:
+        from fetchwork.queue.expectations import unmet
+
+        for line in unmet(text, served=served):
+            run.complain(f"WARNING: {line}\n")
 
 
 def _key(run: Invocation, options: _Options) -> str | None:

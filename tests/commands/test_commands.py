@@ -14,6 +14,7 @@ import pytest
 from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import expectations
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
 from tests.commands.oracle import Answer
@@ -328,6 +329,33 @@ def test_tail_follows_what_a_job_writes_until_it_has_ended(
     assert asked == [(1, 0), (7, 0)]
     monkeypatch.undo()
     assert condor("condor_tail", "-follow", "9.0") == Answer(1, "", "No such job: 9.0\n")
+
+
+def test_what_a_description_expects_in_vain_is_said_on_a_terminal_only(
+    conninfo: str, tmp_path: Path, utc: None
+) -> None:
+    import io
+
+    text = "notification = Always\nlog = a.log\nshould_transfer_files = YES\n" + SLEEP.format(1)
+
+    def submit(text: str, columns: int) -> str:
+        out, err = io.BytesIO(), io.BytesIO()
+        words = ["condor_submit"]
+        stdin = io.BytesIO(text.encode())
+        with Session(conninfo) as session:
+            arguments = {"environment": {}, "directory": tmp_path, "user": "alice", "columns": columns}
+            run = Invocation(words, stdin, out, err, lambda: session, **arguments)  # type: ignore[arg-type]
+            assert commands.run(run) == 0, err.getvalue()
+        return err.getvalue().decode()
+
+    assert submit(text, -1) == ""
+    said = submit(text, 80).splitlines()
+    assert len(said) == 3 and all(line.startswith("WARNING: ") for line in said)
+    assert (
+        "nothing is mailed" in said[0] and "userlog --follow" in said[1] and "condor_transfer_data" in said[2]
+    )
+    assert submit("notification = never\n" + SLEEP.format(1), 80) == ""
+    assert len(expectations.unmet(text, served=True)) == 1
 
 
 def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:

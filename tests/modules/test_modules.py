@@ -181,3 +181,38 @@ print("done")
 """
     )
     assert program(text) == "done\n"
+
+
+def test_a_dag_is_described_by_htcondors_own_and_is_a_job_where_there_is_an_access_point(
+    program: Program, environment: dict[str, str], tmp_path: Path
+) -> None:
+    # HTCondor's code looks where its program is
+    (tmp_path / "condor_dagman").write_text("#!/bin/sh\n")
+    (tmp_path / "condor_dagman").chmod(0o755)
+    text = (
+        PREAMBLE
+        + f"import os\nos.environ['PATH'] = '{tmp_path}:' + os.environ['PATH']\n"
+        + """
+import tempfile, htcondor2
+os.chdir(tempfile.mkdtemp(dir="/tmp"))
+os.chmod(".", 0o777)
+with open("a.sub", "w") as file:
+    file.write("executable = /bin/true\\nqueue\\n")
+with open("a.dag", "w") as file:
+    file.write("JOB A a.sub\\n")
+submit = htcondor2.Submit.from_dag("a.dag", {"maxidle": 5})
+assert submit["universe"] == "scheduler" and submit["executable"].endswith("/condor_dagman"), dict(submit)
+try:
+    cluster = htcondor2.Schedd().submit(submit).cluster()
+except htcondor2.HTCondorException as problem:
+    print(problem)
+else:
+    (ad,) = htcondor2.Schedd().query(f"ClusterId == {cluster}", ["JobUniverse"])
+    print(ad["JobUniverse"])
+"""
+    )
+    said = program(text)
+    if "FETCHWORK_ACCESS_POINT" in environment:
+        assert said == "7\n"
+    else:
+        assert said.count("\n") == 1 and "access point" in said, said
