@@ -239,6 +239,12 @@ class Slots(_Section):
         description="true (HTCondor limits the memory of jobs by cgroups, those of a schedd as well) or false"
         " (nothing does; default: true where fetched_only, elsewhere the agent watches fetched jobs)",
     )
+    hide_gpus: bool | None = Field(
+        None,
+        description="true (where jobs have cgroups HTCondor hides other slots' GPUs from a schedd's jobs, and"
+        " all GPUs from fetched ones) or false (jobs may open every GPU; default where fetched_only, or"
+        " limit_memory = true)",
+    )
     type: Annotated[tuple[SlotType, ...], Field(strict=False)] = Field(
         (), description="tables [[slots.type]]; without any, HTCondor's own slot settings stay as they are"
     )
@@ -341,6 +347,17 @@ class HostConfig(_Section):
         """Whether HTCondor is to give every job of this host a cgroup with a limit of memory."""
         asked = self.slots.limit_memory
         return bool(self.slots.fetched_only) if asked is None else asked
+
+    @property
+    def hides_gpus(self) -> bool:
+        """Whether HTCondor's own way of hiding GPUs stays on, by which fetched jobs get none."""
+        asked = self.slots.hide_gpus
+        return not (self.slots.fetched_only or self.slots.limit_memory) if asked is None else asked
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether some slot of the host file has GPUs."""
+        return any(each.gpus for each in self.slots.type)
 
     def hooks(self, keyword: str) -> Path:
         """The directory with the hooks of ``keyword``; the directory's hook.conf names the keyword."""

@@ -95,7 +95,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "fetches_nothing": FETCHES_NOTHING,
         "guard": next(iter(used)) if config.slots.fetched_only and len(used) == 1 else None,
         "types": [(number, each, slot_resources(config, number)) for number, each in config.slot_types()],
-        "uses_gpus": any(each.gpus for each in config.slots.type),
+        "uses_gpus": config.has_gpus,
         "idle_delay": idle_delay(config),
         "fill_delay": HAS_ROOM,
         "busy_delay": busy_delay(config) if timer_driven else NEVER,

@@ -40,6 +40,20 @@ def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
     yield _signals(config, str(state.get("rights")), Process.find(state["pid"]))
     yield _memory(config)
+    if config.has_gpus:
+        yield _gpus(config)
+
+
+def _gpus(config: HostConfig) -> Line:
+    """May fetched jobs open the GPUs that their environment names?"""
+    if not config.hides_gpus:
+        return ok("GPUs", "jobs may open every GPU, and their environment names those of their slot")
+    return warned(
+        "GPUs",
+        "where jobs have cgroups HTCondor hides all GPUs from fetched jobs (STARTER_HIDE_GPU_DEVICES)",
+        "slots.hide_gpus = false, which shows those of other slots to a schedd's jobs, then fetchwork config"
+        " generate and condor_reconfig",
+    )
 
 
 def _memory(config: HostConfig) -> Line:

@@ -112,6 +112,21 @@ def test_what_limits_memory(host: TestHost, setting: str, text: str) -> None:
     assert line.text.startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("setting", "verdict", "text"),
+    [
+        ("", "warn", "where jobs have cgroups HTCondor hides all GPUs from fetched jobs"),
+        ("hide_gpus = false", "ok", "jobs may open every GPU"),
+        ("fetched_only = true", "ok", "jobs may open every GPU"),
+    ],
+)
+def test_who_may_open_gpus(host: TestHost, setting: str, verdict: str, text: str) -> None:
+    host.file.write_text(f"{host.file.read_text()}\n[slots]\n{setting}\n[[slots.type]]\ngpus = 1\n")
+    (line,) = [line for line in host.diagnose() if line.subject == "GPUs"]
+    assert line.verdict == verdict
+    assert line.text.startswith(text)
+
+
 def test_agent_is_not_to_blame_where_no_master_runs(host: TestHost) -> None:
     host.stop_agent()
     host.daemons.clear()

@@ -247,6 +247,25 @@ def test_a_schedds_jobs_are_left_as_they_are_unless_the_host_file_says_otherwise
     assert "STARTER_HIDE_GPU_DEVICES" not in made
 
 
+@pytest.mark.parametrize(
+    ("slots", "hidden"),
+    [
+        ("", True),
+        ("fetched_only = true", False),
+        ("fetched_only = true\nlimit_memory = false", False),
+        ("limit_memory = true", False),
+        ("limit_memory = true\nhide_gpus = true", True),
+        ("hide_gpus = false", False),
+        ("fetched_only = true\nhide_gpus = true", True),
+    ],
+)
+def test_gpus_are_shown_to_fetched_jobs_where_that_changes_nothing_for_a_schedds(
+    slots: str, hidden: bool
+) -> None:
+    made = settings(f"{ONE_KEYWORD}[slots]\n{slots}\n[[slots.type]]\ngpus = 1\n")
+    assert made.get("STARTER_HIDE_GPU_DEVICES") == (None if hidden else "False")
+
+
 def test_agent_starts_before_the_startd_and_not_as_root() -> None:
     made = settings(BASE)
     assert made["DAEMON_LIST"] == "FETCHWORK_AGENT $(DAEMON_LIST)"
