@@ -76,6 +76,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.event_window,
     fetchwork.log_clusters,
     fetchwork.dag_clusters,
+    fetchwork.scheduler_clusters,
     fetchwork.is_log_of,
     fetchwork.named_jobs,
     fetchwork.job_edge,

@@ -297,6 +297,7 @@
 \ir functions/reading/run_edge.sql
 \ir functions/reading/log_clusters.sql
 \ir functions/reading/dag_clusters.sql
+\ir functions/reading/scheduler_clusters.sql
 \ir functions/reading/is_log_of.sql
 \ir functions/reading/event_window.sql
 \ir functions/reading/blocked_by.sql

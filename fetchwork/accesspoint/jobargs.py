@@ -7,6 +7,7 @@ quotes there are one (condor_utils/condor_arglist.cpp, env.cpp).
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 
 from fetchwork.errors import ClassAdError
@@ -68,3 +69,13 @@ def words(text: str, attribute: str) -> list[str]:
     if word is not None:
         found.append("".join(word))
     return found
+
+
+def signal_number(named: object, default: int) -> int:
+    """The number of a signal, which an ad has by name or by number."""
+    text = str(named or "").strip()
+    if text.isdecimal() and 0 < int(text) < signal.NSIG:
+        return int(text)
+    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
+    found = signal.Signals.__members__.get(name)
+    return default if found is None else int(found)

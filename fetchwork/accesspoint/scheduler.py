@@ -346,7 +346,7 @@ class SchedulerJobs:
             "out": str(ad.get("Out") or os.devnull),
             "err": str(ad.get("Err") or os.devnull),
             "fresh": not isinstance(starts, int) or starts == 0,
-            "kill_signal": _signal(ad.get("KillSig"), signal.SIGTERM),
+            "kill_signal": jobargs.signal_number(ad.get("KillSig"), signal.SIGTERM),
             "dagman": dagman,
             "lock": environment.lock_file(arguments) if dagman else None,
             "run": str(claim.run_id),
@@ -363,7 +363,7 @@ class SchedulerJobs:
             )
             if beat.action == "end":
                 run.asked = requested
-                run.tell(_signal(beat.kill_sig, signal.SIGTERM))
+                run.tell(jobargs.signal_number(beat.kill_sig, signal.SIGTERM))
 
     def _evict(self, run: _Run) -> None:
         run.evicting = True
@@ -416,13 +416,3 @@ class SchedulerJobs:
             except NotFound:
                 # PostgreSQL forgot it in a crash
                 return None
-
-
-def _signal(named: object, default: int) -> int:
-    """The number of a signal, which an ad has by name or by number."""
-    text = str(named or "").strip()
-    if text.isdecimal() and 0 < int(text) < signal.NSIG:
-        return int(text)
-    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
-    found = signal.Signals.__members__.get(name)
-    return default if found is None else int(found)

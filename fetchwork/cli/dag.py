@@ -160,9 +160,8 @@ def show(session: AnySession, dags: tuple[int, ...], as_json: bool) -> None:
     if dags:
         ads = [_find(session, cluster)["ad"] for cluster in dags]
     else:
-        constraint = "JobUniverse == 7"
-        ads = list(session.items("jobs", constraint=constraint, projection=list(dagview.WANTED)))
-        ads = [ad for ad in ads if environment.is_dagman(str(ad.get("Cmd")))]
+        found = session.items("scheduler_jobs", projection=list(dagview.WANTED))
+        ads = [ad for ad in found if environment.is_dagman(str(ad.get("Cmd")))]
     if as_json:
         output.print_json(ads)
         return

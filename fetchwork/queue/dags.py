@@ -7,12 +7,12 @@ from typing import TypedDict
 
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
-from fetchwork.db.calls import DagCluster
-from fetchwork.queue.ask import Ask, Memory, Steps, collected
+from fetchwork.db.calls import DagCluster, SchedulerCluster
+from fetchwork.queue.ask import Ask, Memory, Steps, Stream, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.views import HISTORY, JOBS, Json
 
-#: so many of the DAGs in a DAG are shown
+#: so many of the DAGs in a DAG are shown, and so many are asked for at once
 MOST_INNER = 100
 _OF_DAG = "ClusterId == {} && JobUniverse == 7"
 
@@ -77,6 +77,15 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
                 level[ad["ClusterId"]] = view
                 found.append(view)
     return _in_order(found)
+
+
+def dags(memory: Memory, projection: Sequence[str]) -> Stream[Json]:
+    """Yield the ads of the jobs of the scheduler universe that are in the queue."""
+    rows: list[SchedulerCluster] = yield calls.scheduler_clusters()
+    ids = [row.cluster_id for row in rows]
+    for begin in range(0, len(ids), MOST_INNER):
+        constraint = " || ".join(f"ClusterId == {one}" for one in ids[begin : begin + MOST_INNER])
+        yield from ads(JOBS, constraint, memory, projection=projection)
 
 
 def _dag(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[DagView | None]:

@@ -75,6 +75,11 @@ def events(
     return Reader(after=after, job=job, log=log).lines(stop_after)
 
 
+def scheduler_jobs(memory: Memory, *, projection: Sequence[str] = ()) -> Stream[Json]:
+    """The ads of the jobs of the scheduler universe in the queue, DAGs above all."""
+    return dags.dags(memory, projection)
+
+
 def cursor(memory: Memory) -> Steps[str]:
     """The cursor of this moment."""
     from fetchwork.queue.reader import Reader
@@ -211,5 +216,5 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     )
 }
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
-    function.__name__: function for function in (jobs, view, events)
+    function.__name__: function for function in (jobs, view, events, scheduler_jobs)
 }

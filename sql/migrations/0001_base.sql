@@ -529,6 +529,7 @@ COMMENT ON TABLE fetchwork.cluster IS 'one submission; kept while a job of it is
 
 -- the nodes of a DAG, to remove them with it (functions/scheduler/remove_others.sql)
 CREATE INDEX cluster_nodes_log ON fetchwork.cluster ((ad ->> 'DAGManNodesLog')) WHERE ad ? 'DAGManNodesLog';
+CREATE INDEX cluster_scheduler ON fetchwork.cluster (cluster_id) WHERE ad -> 'JobUniverse' = '7';
 CREATE INDEX cluster_dag ON fetchwork.cluster ((ad -> 'DAGManJobId')) WHERE ad ? 'DAGManJobId';
 
 CREATE TABLE fetchwork.cluster_reservation (

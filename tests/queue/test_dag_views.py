@@ -6,10 +6,13 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fetchwork.cli import dag as dag_command
+from fetchwork.cli import dagview
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
 from tests.waiting import PATIENCE_S
@@ -192,3 +195,42 @@ def test_jobs_that_say_they_are_in_each_other_are_shown_too(fetchwork: Run, slot
         "2.0",
         "3.0",
     ]
+
+
+def test_status_shows_the_dags_in_the_queue_and_no_other_jobs(
+    fetchwork: Run, slots: DirectQueue, dag: Dag
+) -> None:
+    another = Dag(slots)
+    another.end(0)
+    slots.submit(JobUniverse=7, FetchWorkAccessPoint="here")
+    heading, line = fetchwork("dag", "status").out.splitlines()
+    assert heading.split()[:3] == ["DAG", "OWNER", "STATE"]
+    assert line.split() == [
+        str(dag.cluster),
+        *["alice", "running", "4", "0", "2", "0", "0", "1", "1", "1", "9", "my", "x.dag"],
+    ]
+    (ad,) = json.loads(fetchwork("dag", "status", "--json").out)
+    assert ad["DAG_NodesDone"] == 4
+    assert "ended" not in fetchwork("dag", "status", str(another.cluster)).err
+
+
+def test_an_interrupted_view_says_that_the_dag_goes_on(
+    fetchwork: Run, dag: Dag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dag_command, "_submitted", lambda *_, **__: dag.cluster)
+    monkeypatch.setattr(dagview, "follow", interrupted)
+    told = fetchwork("dag", "run", "my.dag")
+    assert (told.status, told.out) == (130, "")
+    assert told.err.startswith(f"DAG {dag.cluster} goes on; 'fetchwork watch {dag.cluster}' shows it")
+    assert dag.slots.status(f"{dag.cluster}.0") == 2
+
+
+def test_a_dag_file_that_is_not_there_is_one_line(
+    fetchwork: Run, slots: DirectQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FETCHWORK_ACCESS_POINT", str(tmp_path / "socket"))
+    told = fetchwork("dag", "run", "nothing.dag")
+    assert (told.status, told.err) == (1, "fetchwork: error: there is no DAG file 'nothing.dag'\n")

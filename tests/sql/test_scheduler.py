@@ -59,3 +59,11 @@ def test_the_clusters_of_a_dag_are_found_by_what_they_say(queue: DirectQueue, li
     rows = queue.call("dag_clusters", dags=[outer, 99], live=live)
     found = sorted((row["dag"], row["cluster_id"]) for row in rows)
     assert found == [(outer, node) for node in nodes[int(live) :]]
+
+
+def test_the_clusters_of_the_scheduler_universe_in_the_queue_are_found(queue: DirectQueue) -> None:
+    gone, waiting, held = (dag(queue) for _ in range(3))
+    submitted(queue)
+    queue.act("remove", f"{gone}.0")
+    queue.act("hold", f"{held}.0")
+    assert [row["cluster_id"] for row in queue.call("scheduler_clusters")] == [waiting, held]

@@ -108,6 +108,7 @@ from fetchwork.db.calls.reading import (
     NamedJobs,
     OutputChunk,
     RunEdge,
+    SchedulerCluster,
     dag_clusters,
     event_window,
     first_idle,
@@ -115,6 +116,7 @@ from fetchwork.db.calls.reading import (
     job_edge,
     named_jobs,
     run_edge,
+    scheduler_clusters,
     watch_output,
 )
 from fetchwork.db.calls.runs import (
@@ -176,6 +178,7 @@ __all__ = [
     "RunEdge",
     "RunFiles",
     "SchedulerClaim",
+    "SchedulerCluster",
     "SchedulerRun",
     "SubmittedJob",
     "SubmitterShare",
@@ -247,6 +250,7 @@ __all__ = [
     "run_files",
     "run_owner",
     "run_policy",
+    "scheduler_clusters",
     "set_limit",
     "set_queue",
     "set_setting",

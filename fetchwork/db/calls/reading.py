@@ -66,6 +66,18 @@ def dag_clusters(*, dags: Sequence[int], live: bool) -> Call[list[DagCluster]]:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerCluster(Record):
+    """A cluster of the scheduler universe."""
+
+    cluster_id: int
+
+
+def scheduler_clusters() -> Call[list[SchedulerCluster]]:
+    """The clusters of the scheduler universe with jobs in the queue, of all owners."""
+    return records_of(SchedulerCluster, "scheduler_clusters")
+
+
+@dataclass(frozen=True, slots=True)
 class FirstIdle(Record):
     """An Idle job, and how many of its autocluster are Idle."""
 

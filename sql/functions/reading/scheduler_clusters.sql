@@ -1,0 +1,15 @@
+-- The clusters of the scheduler universe that have a job in the queue. Ids only, of all owners: the views
+-- decide who sees whose jobs. For readers of DAGs, whom a million other jobs cost nothing; by an index.
+CREATE OR REPLACE FUNCTION fetchwork.scheduler_clusters()
+RETURNS TABLE (cluster_id integer)
+LANGUAGE sql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT c.cluster_id
+    FROM fetchwork.cluster AS c
+    WHERE c.ad -> 'JobUniverse' = '7'
+        AND EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
+    ORDER BY c.cluster_id;
+END;
