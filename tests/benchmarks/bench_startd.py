@@ -106,14 +106,14 @@ class Bench:
 
     def run(self, submit: Callable[[int], None], jobs: int, ready: Callable[[], bool]) -> Done:
         """Run jobs on slots that are all free, and measure them."""
-        _wait(lambda: ready() and self._idle(), "the slots are not free")
+        wait(lambda: ready() and self._idle(), "the slots are not free")
         begin = self.log.stat().st_size
-        before = self._cpu()
+        before = self.cpu()
         submit(jobs)
-        _wait(lambda: len(self._ends(begin)) >= jobs, f"{jobs} jobs have not ended")
+        wait(lambda: len(self._ends(begin)) >= jobs, f"{jobs} jobs have not ended")
         starts, ends = self._starts(begin), self._ends(begin)
-        _wait(self._idle, "the slots do not get free")
-        spent = self._cpu()
+        wait(self._idle, "the slots do not get free")
+        spent = self.cpu()
         spent.subtract(before)
         cpu_ms = {name: ticks / TICKS * 1000 / jobs for name, ticks in spent.most_common()}
         return Done(
@@ -144,7 +144,7 @@ class Bench:
     def _ends(self, begin: int) -> list[float]:
         return [at for at, old, _ in self._changes(begin) if old == "Busy"]
 
-    def _cpu(self) -> Counter[str]:
+    def cpu(self) -> Counter[str]:
         """The CPU of the pool's processes and of those that have ended, in clock ticks by program."""
         roots = {pid for pid in self.pool.processes().values() if pid is not None}
         ticks: Counter[str] = Counter()
@@ -176,11 +176,12 @@ def _family(roots: set[int]) -> set[int]:
     return family
 
 
-def _wait(true: Callable[[], bool], problem: str) -> None:
+def wait(true: Callable[[], bool], problem: str) -> None:
+    """Wait until something is true; ends the benchmark where it takes too long."""
     end = time.monotonic() + PATIENCE_S
     while not true():
         if time.monotonic() > end:
-            raise SystemExit(f"bench_startd: {problem} after {PATIENCE_S} s")
+            raise SystemExit(f"{problem} after {PATIENCE_S} s")
         time.sleep(0.2)
 
 

@@ -1,38 +1,77 @@
--- Adds contents that are not there yet, whole: of an owner, or with run_id of this run of his. FWINV if one
--- is larger than a chunk.
+-- Adds contents of at most one chunk each that are not there yet: of an owner, or with run_id of this run of
+-- his. Each is hashed once, whatever it comes with: a call costs what its bytes are many.
+-- Errors: FWINV (one that is larger than a chunk), FWDEN (check_file_room).
 CREATE OR REPLACE FUNCTION fetchwork.add_whole_contents(owner text, run_id bigint, datas bytea [])
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
+DECLARE
+    given bytea;
+    n integer := 0;
+    hashes bytea[] := '{}';
+    sizes bigint[] := '{}';
+    lacking integer[];
+    bytes bigint;
+    added bigint;
 BEGIN
-    IF EXISTS (
-        SELECT FROM unnest(datas) AS d (data)
-        WHERE octet_length(d.data) > fetchwork.chunk_bytes()
-    ) THEN
+    FOREACH given IN ARRAY datas LOOP
+        hashes := hashes || sha256(given);
+        sizes := sizes || octet_length(given)::bigint;
+    END LOOP;
+    SELECT array_agg(g.n), sum(g.size)
+    INTO lacking, bytes
+    FROM (
+        SELECT DISTINCT ON (a.hash) a.n, a.hash, a.size
+        FROM unnest(hashes, sizes) WITH ORDINALITY AS a (hash, size, n)
+        ORDER BY a.hash, a.n
+    ) AS g
+    WHERE NOT EXISTS (
+            SELECT FROM fetchwork.content AS c
+            WHERE add_whole_contents.run_id IS NULL
+                AND c.owner = add_whole_contents.owner
+                AND c.run_id IS NULL
+                AND c.sha256 = g.hash
+                AND c.size = g.size
+                AND c.complete
+        )
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.content AS c
+            WHERE c.run_id = add_whole_contents.run_id
+                AND c.sha256 = g.hash
+                AND c.size = g.size
+                AND c.complete
+        );
+    IF lacking IS NULL THEN
+        RETURN;
+    END IF;
+    IF (SELECT max(s.size) FROM unnest(sizes) AS s (size)) > fetchwork.chunk_bytes() THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(
                 'a content has more than %s bytes; allowed: larger ones in chunks', fetchwork.chunk_bytes()
             );
     END IF;
-    WITH added AS (
+    PERFORM fetchwork.check_file_room(add_whole_contents.owner, 0, bytes);
+    bytes := 0;
+    FOREACH given IN ARRAY datas LOOP
+        n := n + 1;
+        CONTINUE WHEN n <> ALL (lacking);
         INSERT INTO fetchwork.content AS c (owner, sha256, size, run_id, complete)
-        SELECT add_whole_contents.owner, sha256(d.data), octet_length(d.data), add_whole_contents.run_id, true
-        FROM unnest(datas) AS d (data)
+        VALUES (add_whole_contents.owner, hashes[n], sizes[n], add_whole_contents.run_id, true)
         ON CONFLICT DO NOTHING
-        RETURNING c.content_id, c.sha256, c.size
-    ),
-    filled AS (
-        INSERT INTO fetchwork.content_chunk (content_id, n, data)
-        SELECT a.content_id, 0, d.data
-        FROM added AS a
-        JOIN unnest(datas) AS d (data) ON sha256(d.data) = a.sha256
-        WHERE a.size > 0
-    )
-    INSERT INTO fetchwork.content_change (owner, bytes)
-    SELECT add_whole_contents.owner, sum(a.size)
-    FROM added AS a
-    HAVING count(*) > 0;
+        RETURNING c.content_id INTO added;
+        CONTINUE WHEN NOT FOUND;
+        bytes := bytes + sizes[n];
+        IF sizes[n] > 0 THEN
+            INSERT INTO fetchwork.content_chunk (content_id, n, data)
+            VALUES (added, 0, given);
+        END IF;
+    END LOOP;
+    IF bytes > 0 THEN
+        INSERT INTO fetchwork.content_change (owner, bytes)
+        VALUES (add_whole_contents.owner, bytes);
+    END IF;
 END
 $$;

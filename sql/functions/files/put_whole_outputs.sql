@@ -8,37 +8,19 @@ LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(put_whole_outputs.run_id, put_whole_outputs.token);
     of_owner text;
-    lacking bytea[];
-    bytes bigint;
 BEGIN
     IF live.run_id IS NULL THEN
         RETURN false;
-    END IF;
-    SELECT array_agg(a.data), sum(octet_length(a.data))
-    INTO lacking, bytes
-    FROM (SELECT DISTINCT d.data FROM unnest(datas) AS d (data)) AS a
-    WHERE NOT EXISTS (
-        SELECT FROM fetchwork.content AS c
-        WHERE c.run_id = live.run_id
-            AND c.sha256 = sha256(a.data)
-            AND c.size = octet_length(a.data)
-            AND c.complete
-    );
-    IF lacking IS NULL THEN
-        RETURN true;
     END IF;
     SELECT j.owner
     INTO of_owner
     FROM fetchwork.job AS j
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    PERFORM fetchwork.check_file_room(of_owner, 0, bytes);
-    PERFORM fetchwork.add_whole_contents(of_owner, live.run_id, lacking);
+    PERFORM fetchwork.add_whole_contents(of_owner, live.run_id, datas);
     RETURN true;
 END
 $$;
