@@ -1,0 +1,154 @@
+"""URLs of a real web server with DAV, by HTCondor's curl_plugin: with and without TLS and a password."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from fetchwork.pool import PersonalPool
+from fetchwork.pool.cache import cached
+from fetchwork.pool.ports import free_port
+
+# the same pool
+from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
+from tests.waiting import until
+
+PASSWORD = "of-alice"
+CONF = """
+daemon off;
+pid {home}/pid;
+error_log {home}/error.log;
+user root;
+events {{}}
+http {{
+    access_log {home}/access.log;
+    client_body_temp_path {home}/body;
+    proxy_temp_path {home}/proxy;
+    fastcgi_temp_path {home}/fastcgi;
+    uwsgi_temp_path {home}/uwsgi;
+    scgi_temp_path {home}/scgi;
+    client_max_body_size 0;
+    server {{
+        listen 127.0.0.1:{plain};
+        listen 127.0.0.1:{tls} ssl;
+        ssl_certificate {home}/cert.pem;
+        ssl_certificate_key {home}/key.pem;
+        root {home}/root;
+        dav_methods PUT;
+        create_full_put_path on;
+        location /closed/ {{
+            auth_basic closed;
+            auth_basic_user_file {home}/passwords;
+        }}
+    }}
+}}
+"""
+CERTIFICATE = (
+    *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
+    *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"),
+)
+
+
+class Nginx:
+    """A server: its files, and the beginnings of its URLs by what they are."""
+
+    def __init__(self, home: Path, plain: int, tls: int) -> None:
+        self.root = home / "root"
+        self.log = home / "access.log"
+        user = f"alice:{PASSWORD}@"
+        self.urls = {
+            "plain": f"http://127.0.0.1:{plain}/open",
+            "tls": f"https://127.0.0.1:{tls}/open",
+            "password": f"http://{user}127.0.0.1:{plain}/closed",
+            "tls and password": f"https://{user}127.0.0.1:{tls}/closed",
+            "no password": f"http://127.0.0.1:{plain}/closed",
+        }
+
+
+def _unpacked(directory: Path) -> None:
+    # not to install a service on this machine
+    subprocess.run(["apt-get", "-q", "download", "nginx"], cwd=directory, check=True, capture_output=True)
+    (package,) = directory.glob("*.deb")
+    subprocess.run(["dpkg", "-x", package, directory], check=True)
+
+
+@pytest.fixture(scope="module")
+def nginx(
+    file_pool: PersonalPool,  # noqa: F811 - the fixture
+    public_directory: Callable[[], Path],
+) -> Iterator[Nginx]:
+    """Debian's nginx with its DAV module, which the pool's hosts trust."""
+    try:
+        program = cached("nginx", _unpacked) / "usr/sbin/nginx"
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"no nginx from Debian: {error}")
+    home = public_directory()
+    plain, tls = free_port(), free_port()
+    for name in ("open", "closed"):
+        (home / "root" / name).mkdir(parents=True)
+    subprocess.run(CERTIFICATE, cwd=home, check=True, capture_output=True)
+    (home / "passwords").write_text(f"alice:{{PLAIN}}{PASSWORD}\n")
+    (home / "conf").write_text(CONF.format(home=home, plain=plain, tls=tls))
+    trusted = file_pool.directory / "tmp/nginx.pem"
+    trusted.write_bytes((home / "cert.pem").read_bytes())
+    trust = "mkdir -p /etc/ssl/certs && cat /tmp/nginx.pem >> /etc/ssl/certs/ca-certificates.crt"
+    done = file_pool.run_command(["sh", "-c", trust])
+    assert done.returncode == 0, done.stderr
+    server = subprocess.Popen([program, "-p", home, "-e", home / "error.log", "-c", home / "conf"])
+
+    def answers() -> bool:
+        try:
+            urlopen(f"http://127.0.0.1:{plain}/").close()
+        except URLError as error:
+            return hasattr(error, "code")
+        return True
+
+    until(answers, "nginx")
+    yield Nginx(home, plain, tls)
+    server.terminate()
+    server.wait(30)
+
+
+@pytest.mark.parametrize("way", ["plain", "tls", "password", "tls and password"])
+def test_inputs_and_outputs_by_dav(jobs: FileJobs, nginx: Nginx, way: str) -> None:  # noqa: F811
+    url = nginx.urls[way]
+    folder = nginx.root / url.rpartition("/")[2]
+    (folder / "in").write_bytes(b"from nginx\n")
+    job = jobs.submit(
+        f"mkdir d; cp in d/copy; echo r > new # {way}",
+        {"in": f"{url}/in"},
+        TransferOutput="d, new",
+        OutputDestination=f"{url}/{way.replace(' ', '-')}",
+    )
+    jobs.completed(job)
+    there = folder / way.replace(" ", "-")
+    assert (there / "d/copy").read_bytes() == b"from nginx\n"
+    assert (there / "new").read_bytes() == b"r\n"
+    assert f"PUT /{folder.name}/{there.name}/new HTTP/1.1" in nginx.log.read_text()
+
+
+def test_a_password_that_is_lacking_holds_the_job(jobs: FileJobs, nginx: Nginx) -> None:  # noqa: F811
+    (nginx.root / "closed/in").write_bytes(b"closed")
+    held = jobs.held(jobs.submit("true # refused", {"in": f"{nginx.urls['no password']}/in"}))
+    assert held["holdreasoncode"] == 13
+    assert "The requested URL returned error: 401" in held["holdreason"]
+    job = jobs.submit("echo r > new", TransferOutputRemaps=f"new={nginx.urls['no password']}/new")
+    held = jobs.held(job)
+    assert held["holdreasoncode"] == 12
+    assert "The requested URL returned error: 401" in held["holdreason"]
+    assert not (nginx.root / "closed/new").exists()
+
+
+def test_a_server_whose_certificate_nobody_signed_is_not_trusted(
+    jobs: FileJobs,  # noqa: F811
+    nginx: Nginx,
+) -> None:
+    # the certificate is that of an address, not of a name
+    url = nginx.urls["tls"].replace("127.0.0.1", "localhost")
+    (nginx.root / "open/in").write_bytes(b"open")
+    held = jobs.held(jobs.submit("true # untrusted", {"in": f"{url}/in"}))
+    assert held["holdreasoncode"] == 13
+    assert "certificate" in held["holdreason"].lower()
