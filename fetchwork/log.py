@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+#: the attribute of a record that has the event's name
+NAME = "event_name"
 MAX_BYTES = 10 * 1024 * 1024
 #: characters of one value; the rest says nothing new
 MAX_VALUE = 300
@@ -57,7 +59,7 @@ def _value(value: object) -> str:
 def event(logger: logging.Logger, level: int, name: str, /, **fields: object) -> None:
     """Log one event."""
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", line(name, fields))
+        logger.log(level, "%s", line(name, fields), extra={NAME: name})
 
 
 class Formatter(logging.Formatter):

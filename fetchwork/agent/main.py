@@ -152,7 +152,8 @@ class Agent:
         try:
             await self._stopping.wait()
         finally:
-            if metrics_server is not None:
+            if metrics_server is not None and self._metrics is not None:
+                self._metrics.close()
                 await asyncio.to_thread(metrics_server.close)
             self.waiting_fetches.close()
             await self.server.stop(0.0 if self._fast else PATIENCE_S)
@@ -184,7 +185,11 @@ class Agent:
             except (TimeoutError, RuntimeError):
                 return None
 
-        metrics = AgentMetrics(status_from_thread, lambda: len(self.spool.waiting()))
+        def spool_free() -> float:
+            found = os.statvfs(self.config.agent.spool)
+            return found.f_bavail / max(1, found.f_blocks)
+
+        metrics = AgentMetrics(status_from_thread, lambda: len(self.spool.waiting()), spool_free)
         try:
             server = metrics.serve(*listen_address(self.config.agent.metrics))
         except AgentUnavailable as error:

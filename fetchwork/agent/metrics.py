@@ -5,19 +5,51 @@ The agent counts in its loop; Prometheus is answered by a thread, which asks the
 
 from __future__ import annotations
 
+import logging
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fetchwork.agent.client import AgentStatus
 from fetchwork.handlers.context import Outcome
+from fetchwork.log import NAME
 from fetchwork.metrics.serving import Server
 
 #: requests with a label of their own; any account of the host may send others
 HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit", "status")
+#: warnings with a label of their own, for the same reason: a request is logged by its name
+EVENTS = frozenset(
+    (
+        *(
+            "autocluster_ended_matchmaker",
+            "cache_not_written",
+            "checkpoint_late",
+            "database_away",
+            "host_taken",
+        ),
+        *(
+            "master_gone",
+            "no_starter_log",
+            "offer_not_withdrawn",
+            "orphan",
+            "output_not_read",
+            "outputs_late",
+        ),
+        *("outputs_set_aside", "over_memory", "root_part_ended", "run_given_up", "runs_not_read"),
+        *(
+            "runs_not_written",
+            "schema",
+            "slot_unknown",
+            "spool_bad_deleted",
+            "spool_rejected",
+            "starter_gone",
+        ),
+        *("starter_log_not_removed", "starter_logs_not_cleaned"),
+    )
+)
 OTHER = "other"
 #: seconds: a hook is answered within milliseconds, and a fetch may wait
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -27,11 +59,31 @@ class AgentMetrics:
     """The counters of an agent.
 
     ``status`` is asked from a thread and answers with the agent's state, or None if that takes too long;
-    ``spooled`` is asked there too, for the number of reports in the spool.
+    ``spooled`` is asked there too, for the number of reports in the spool, and ``spool_free`` for the share
+    of its file system that is free.
     """
 
-    def __init__(self, status: Callable[[], AgentStatus | None], spooled: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        status: Callable[[], AgentStatus | None],
+        spooled: Callable[[], int],
+        spool_free: Callable[[], float],
+    ) -> None:
         self.registry = CollectorRegistry()
+        warnings = Counter(
+            "LogWarnings",
+            "Lines of the agent's log that are worth reading, by event",
+            ["event"],
+            registry=self.registry,
+        )
+        # a counter that begins with its first line tells Prometheus nothing of that one
+        last = Gauge(
+            "LastLogWarning_timestamp_seconds",
+            "When the last such line was written",
+            ["event"],
+            registry=self.registry,
+        )
+        self._handler = _Warned(warnings, last)
         self._requests = Counter(
             "HookRequests",
             "Requests of hooks, by what they came to",
@@ -45,11 +97,17 @@ class AgentMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_StatusCollector(status, spooled))
+        self.registry.register(_StatusCollector(status, spooled, spool_free))
 
     def serve(self, address: str, port: int) -> Server:
-        """Answer Prometheus at an address; raises AgentUnavailable."""
-        return Server(self.registry, address, port)
+        """Answer Prometheus at an address, and count what is logged; raises AgentUnavailable."""
+        server = Server(self.registry, address, port)
+        logging.getLogger("fetchwork").addHandler(self._handler)
+        return server
+
+    def close(self) -> None:
+        """Count no more."""
+        logging.getLogger("fetchwork").removeHandler(self._handler)
 
     def answered(self, name: str, outcome: Outcome, seconds: float) -> None:
         """Count a request that was answered."""
@@ -58,9 +116,29 @@ class AgentMetrics:
         self._times.labels(hook).observe(seconds)
 
 
+class _Warned(logging.Handler):
+    """Counts warnings and errors by the names of their events."""
+
+    def __init__(self, counter: Counter, last: Gauge) -> None:
+        super().__init__(logging.WARNING)
+        self._counter, self._last = counter, last
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a line."""
+        name = getattr(record, NAME, OTHER)
+        name = name if name in EVENTS else OTHER
+        self._counter.labels(name).inc()
+        self._last.labels(name).set(record.created)
+
+
 class _StatusCollector(Collector):
-    def __init__(self, status: Callable[[], AgentStatus | None], spooled: Callable[[], int]) -> None:
-        self._status, self._spooled = status, spooled
+    def __init__(
+        self,
+        status: Callable[[], AgentStatus | None],
+        spooled: Callable[[], int],
+        spool_free: Callable[[], float],
+    ) -> None:
+        self._status, self._spooled, self._spool_free = status, spooled, spool_free
 
     def describe(self) -> list[Metric]:
         """Nothing: the agent need not answer yet."""
@@ -92,6 +170,7 @@ class _StatusCollector(Collector):
             ("MaxWaitingFetches", "Fetches that may wait at once", status["max_waiting_fetches"]),
             ("AgentConnections", "Open connections of hooks", status["connections"]),
             ("SpooledReports", "Reports of ended jobs that wait for the database", self._spooled()),
+            ("SpoolFree_ratio", "Share of the spool's file system that is free", self._spool_free()),
         ):
             gauge = GaugeMetricFamily(name, text)
             gauge.add_metric([], value)

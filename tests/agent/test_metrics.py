@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from fetchwork.hook.wire import Reply, Request
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import Submit, slot_ad
 from tests.metrics.names import documented
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_async
 
 
 @pytest.fixture
@@ -78,6 +79,17 @@ async def test_answers_are_counted_by_hook_and_outcome(
     assert counted["HookTime_seconds_count", "fetch_work"] == 2
     assert counted["DatabaseUp", "main"] == 1
     assert counted["SpooledReports",] == 0
+
+
+async def test_warnings_are_counted_by_their_event(agent: AgentProcess, port: int) -> None:
+    await agent.start()
+    # a report that is none
+    (agent.spool / "1-1.report").write_text("no report")
+    await until_async(lambda: "spool_rejected" in agent.log.read_text())
+    counted = samples(await read(port))
+    assert counted["LogWarnings_total", "spool_rejected"] == 1
+    assert time.time() - counted["LastLogWarning_timestamp_seconds", "spool_rejected"] < PATIENCE_S
+    assert 0 < counted["SpoolFree_ratio",] <= 1
 
 
 async def test_the_document_lists_every_metric_of_an_agent(

@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "config-examples/monitoring"
 _WORDS = {
     *("sum", "by", "on", "and", "unless", "rate", "increase", "topk", "max", "histogram_quantile", "up"),
     *("instance", "queue", "code", "hook", "le", "state", "activity", "submitter", "ending", "outcome"),
+    *("event", "time"),
 }
 
 
