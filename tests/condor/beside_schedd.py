@@ -231,6 +231,17 @@ def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
     }
 
 
+def idle(bindings: Any, schedd: Any) -> int:
+    """A cluster of three jobs that no slot takes."""
+    return int(schedd.submit(bindings.Submit(f"{JOB}+Mine = 9\nrequirements = false\n"), count=3).cluster())
+
+
+def states(bindings: Any, schedd: Any) -> list[list[object]]:
+    """The jobs of that cluster."""
+    found = schedd.query("Mine == 9", ["ProcId", "JobStatus", "Owner"])
+    return sorted([ad["ProcId"], ad["JobStatus"], ad["Owner"]] for ad in found)
+
+
 def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
     """The log, with log_xml, of a job that fails and of one that is held, released and removed."""
     folder = tempfile.mkdtemp()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.pool import PersonalPool
-from fetchwork.pool.condorroot import CondorRoot
+from fetchwork.pool.condorroot import VENV, CondorRoot
 from tests.condor.sides import CONFIG, HOST, Sides
 from tests.sql.test_queue_attributes import TRUE_OF_A_NEW_JOB
 
@@ -148,3 +148,18 @@ def test_an_event_log_in_xml_is_that_of_a_schedd(sides: Sides) -> None:
         assert more <= {"Reason", "HoldReason"}, number
         lacking = {name for name, _ in their_shapes[number] - shape}
         assert lacking <= NOT_IN_OUR_EVENTS, number
+
+
+def test_the_idle_jobs_of_a_living_schedd_come_over_and_none_twice(sides: Sides) -> None:
+    sides.theirs("idle")
+    submit = ["submit", "--from-schedd", "--constraint", "Mine == 9", "--originals", "hold"]
+    words = ["env", f"FETCHWORK_DSN={sides.pool.conninfo}", f"{VENV}/bin/fetchwork", *submit]
+    moved = sides.pool.run_command(words, user="bob")
+    assert moved.returncode == 0, moved.stdout + moved.stderr
+    assert "3 job(s) to cluster" in moved.stdout
+    # each original is Held, after its copy is there
+    assert sides.theirs("states") == [[n, 5, "bob"] for n in range(3)]
+    assert sides.ours("states") == [[n, 1, "bob"] for n in range(3)]
+    again = sides.pool.run_command(words, user="bob")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len(sides.ours("states")) == 3
