@@ -39,6 +39,7 @@ COMMANDS = {
     "condor_transfer_data": "transferdata",
     "condor_version": "condorversion",
     "condor_config_val": "configval",
+    "condor_ssh_to_job": "refused",
 }
 
 

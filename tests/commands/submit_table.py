@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from fetchwork.condor import act, refused
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import submission
 from fetchwork.queue.session import Session
@@ -36,6 +37,13 @@ _READ = {
     "executable": "`Cmd`",
     "universe": "vanilla jobs",
 }
+
+ALSO = """
+Commands of HTCondor's that are refused by name:
+
+| command | why |
+|---|---|
+"""
 
 HEAD = """\
 # Submit commands
@@ -173,4 +181,9 @@ def document(rows: list[Command]) -> str:
     lines = [f"| `{row.name}` | {row.becomes} | {row.why} |" for row in rows]
     counts = {word: sum(row.becomes == word for row in rows) for word in ("honoured", "hint", "refused")}
     tail = f"\nOf {len(rows)} commands {counts['honoured']} are honoured, {counts['hint']} are hints,"
-    return HEAD + "\n".join(lines) + "\n" + tail + f" {counts['refused']} are refused.\n"
+    table = HEAD + "\n".join(lines) + "\n" + tail + f" {counts['refused']} are refused.\n"
+    reasons = {
+        **{name: action.refused for name, action in act.ACTIONS.items() if action.refused is not None},
+        **refused.REASONS,
+    }
+    return table + ALSO + "".join(f"| `{name}` | {why} |\n" for name, why in sorted(reasons.items()))
