@@ -85,7 +85,9 @@
 \ir functions/matching/hold_faulty.sql
 \ir functions/matching/lock_limits.sql
 \ir functions/matching/limit_allows.sql
+\ir functions/matching/offered_facts.sql
 \ir functions/matching/claim.sql
+\ir functions/matching/claim_alike.sql
 \ir functions/matching/claim_many.sql
 \ir functions/matching/note_significant.sql
 \ir functions/matching/preempt.sql

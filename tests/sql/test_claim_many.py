@@ -100,6 +100,34 @@ def test_slot_whose_claim_fails_fails_alone(queue: DirectQueue) -> None:
     assert queue.value("SELECT count(*) FROM fetchwork.waiting") == 2
 
 
+def test_slots_that_want_the_same_are_served_in_their_order_and_the_rest_by_their_next_choices(
+    queue: DirectQueue,
+) -> None:
+    small = queue.submit_many([{"RequestCpus": 1}] * 2)
+    large = queue.submit_many([{"RequestCpus": 4}] * 2)
+    rows = claim(queue, names(5), pairs(queue), choices=[[2, 1]] * 5, weights=[0.5, 2])
+    assert [(job, row["choice"], row["slot_number"]) for job, row in zip(jobs(rows), rows, strict=True)] == [
+        (large[0], 2, 1),
+        (large[1], 2, 2),
+        (small[0], 1, 3),
+        (small[1], 1, 4),
+    ]
+    assert queue.rows("SELECT slot, weight FROM fetchwork.run ORDER BY run_id") == [
+        (name, weight) for name, weight in zip(names(4), (0.5, 0.5, 2, 2), strict=True)
+    ]
+    assert queue.value("SELECT count(*) FROM fetchwork.demand") == 0
+
+
+def test_slots_claim_with_one_that_had_begun_a_run(queue: DirectQueue) -> None:
+    submitted = queue.submit_many([{}] * 4)
+    (first,) = claim(queue, names(1), pairs(queue))
+    queue.connection.execute("UPDATE fetchwork.run SET claimed_at = now() - interval '1 h'")
+    rows = claim(queue, names(3), pairs(queue))
+    # its offer arrived nowhere, and the job is claimed again by nobody else in this call
+    assert jobs(rows) == submitted[1:]
+    assert queue.rows("SELECT run_id FROM fetchwork.run WHERE run_id = %s", first["run_id"]) == []
+
+
 def test_half_of_a_batch_refused_leaves_the_other_half_whole(queue: DirectQueue) -> None:
     submitted = queue.submit_many([{} for _ in range(8)])
     # jobs that have a run already, which no function would leave in the queue

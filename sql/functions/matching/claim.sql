@@ -145,14 +145,7 @@ BEGIN
         -- by a snapshot of its own: an edit that held the deleted row until now has its say
         SELECT
             j.owner, j.has_policy, c.ad || j.ad,
-            jsonb_build_object(
-                'QDate', extract(epoch FROM j.q_date)::bigint,
-                'JobPrio', j.job_prio,
-                'GlobalJobId', fetchwork.global_job_id(j.cluster_id, j.proc_id, j.q_date),
-                'NumJobStarts', j.num_starts,
-                'NumJobCompletions', j.num_completions,
-                'TotalSubmitProcs', c.procs
-            )
+            fetchwork.offered_facts(j, c.procs)
         INTO claim.owner, claim.has_policy, claim.ad, claim.facts
         FROM fetchwork.job AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id

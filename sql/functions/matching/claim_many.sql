@@ -11,6 +11,9 @@
 -- host that is taken for a black hole gets one job at most, when its probe is due. After a move to another
 -- server nobody gets anything until it is known what runs (functions/maintenance/may_claim.sql).
 --
+-- Slots that want the same get the first jobs of their first choice together (claim_alike). All others, and
+-- all if that fails, claim one by one.
+--
 -- Each slot's claim is a subtransaction: what goes wrong with one slot or job is that slot's "problem", and
 -- the others get theirs. Where the caller never hears the answer, each offer ends by its own deadline.
 --
@@ -69,6 +72,9 @@ DECLARE
     its_limited boolean[];
     weights double precision[];
     taken record;
+    -- slots that claim together, and how many of them have got a job so
+    alike text[];
+    served integer := 0;
     got integer;
     behind bigint;
     n integer;
@@ -158,7 +164,42 @@ BEGIN
             FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
             WHERE NOT closed[c.choice];
         END IF;
-        CONTINUE WHEN open IS NULL;
+        CONTINUE WHEN open IS NULL OR want.number <= served;
+        IF want.number = 1 AND slots_left > 1 AND cardinality(busy) = 0 AND NOT its_limited[1] THEN
+            alike := ARRAY(
+                SELECT e.value ->> 'slot'
+                FROM jsonb_array_elements(slots) WITH ORDINALITY AS e (value, number)
+                WHERE (e.value -> 'choices', e.value -> 'weights') = (listed, weighed)
+                ORDER BY e.number
+            );
+            IF cardinality(alike) = slots_left THEN
+                BEGIN
+                    choice := open[1];
+                    -- it has claimed for all before the first row comes: an error leaves none behind
+                    FOR
+                        slot_number, run_id, token, cluster_id, proc_id, position, owner, has_policy, ad,
+                        facts
+                    IN
+                        SELECT c.*
+                        FROM fetchwork.claim_alike(
+                            claim_many.host_id, alike, its_autoclusters[1], its_prios[1], its_hints[1],
+                            weights[1], offer_s, lease_s
+                        ) AS c
+                    LOOP
+                        RETURN NEXT;
+                        served := slot_number;
+                        its_hints[1] := position;
+                    END LOOP;
+                    hints[choice] := its_hints[1];
+                    slots_left := slots_left - served;
+                EXCEPTION
+                    WHEN others THEN
+                        -- which job is at fault, the slots find out one by one
+                        NULL;
+                END;
+                CONTINUE WHEN served > 0;
+            END IF;
+        END IF;
 
         BEGIN
             SELECT c.*

@@ -4,5 +4,4 @@ RETURNS text
 LANGUAGE sql
 STABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN current_database() || '#' || cluster || '.' || proc || '#' || extract(epoch FROM q_date)::bigint;

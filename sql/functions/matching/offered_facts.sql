@@ -1,0 +1,14 @@
+-- What the job ad of an offer has of the job's life, besides what its submitter wrote. procs: the jobs of its
+-- cluster.
+CREATE OR REPLACE FUNCTION fetchwork.offered_facts(its fetchwork.job, procs integer)
+RETURNS jsonb
+LANGUAGE sql
+STABLE
+RETURN jsonb_build_object(
+    'QDate', extract(epoch FROM (its).q_date)::bigint,
+    'JobPrio', (its).job_prio,
+    'GlobalJobId', fetchwork.global_job_id((its).cluster_id, (its).proc_id, (its).q_date),
+    'NumJobStarts', (its).num_starts,
+    'NumJobCompletions', (its).num_completions,
+    'TotalSubmitProcs', procs
+);
