@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.queue import changing, dags, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
-from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+from fetchwork.queue.views import (
+    CHECKPOINTS,
+    HISTORY,
+    HOSTS,
+    LIMITS,
+    QUEUES,
+    RUNS,
+    SLOTS,
+    SUBMITTERS,
+    Json,
+    View,
+)
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
@@ -30,6 +41,7 @@ VIEWS: Mapping[str, View] = {
     "queues": QUEUES,
     "submitters": SUBMITTERS,
     "limits": LIMITS,
+    "checkpoints": CHECKPOINTS,
 }
 
 

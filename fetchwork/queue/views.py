@@ -336,6 +336,24 @@ SUBMITTERS = View(
     order=("priority", "name"),
 )
 
+# what is saved of jobs for their next run
+CHECKPOINTS = View(
+    f"(SELECT *, {_NO_AD} FROM fetchwork.checkpoints) AS checkpoints",  # noqa: S608 - a constant
+    "Job",
+    {
+        "ClusterId": "integer",
+        "ProcId": "integer",
+        "Owner": "string",
+        "RunId": "integer",
+        "CheckpointNumber": "integer",
+        "LastCkptTime": "integer",
+        "Files": "integer",
+        "Bytes": "integer",
+    },
+    order=("clusterid", "procid", "runid"),
+    expressions={"LastCkptTime": _epoch("saved_at")},
+)
+
 LIMITS = View(
     f"(SELECT *, {_NO_AD} FROM fetchwork.limits) AS limits",  # noqa: S608 - a constant
     "ConcurrencyLimit",

@@ -21,13 +21,21 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
+ROOT = Path(__file__).parents[2]
 SIF: dict[str, Any] = {"WantContainer": True, "WantSIF": True, "ContainerImage": "job.sif"}
 CONFIG = """\
 STARTER_UPDATE_INTERVAL = 2
 SINGULARITY = $(LOCAL_DIR)/../runtime/apptainer
 SINGULARITY_JOB = !isUndefined(TARGET.SingularityImage)
 SINGULARITY_IMAGE_EXPR = TARGET.SingularityImage
+MACHINE_RESOURCE_GPUs = CUDA0 CUDA1 CUDA2 CUDA3
 """
+# as the configuration of hosts with GPUs has it
+CONFIG += "".join(
+    line
+    for line in (ROOT / "config-examples/gpu-slots.conf").read_text().splitlines(keepends=True)
+    if line.startswith("SINGULARITY_")
+)
 
 
 class ContainerJobs(FileJobs):
@@ -138,6 +146,21 @@ def test_a_directory_of_the_host_is_an_image(jobs: ContainerJobs) -> None:
     assert jobs.shown(job) == ["a directory"]
 
 
+def test_gpus_come_into_the_container_of_a_job_that_asks_for_some(jobs: ContainerJobs) -> None:
+    for gpus in (0, 1):
+        name = f"gpus-{gpus}.sif"
+        job = jobs.submit(
+            f"echo {name}",
+            {name: image("x")},
+            RequestGPUs=gpus,
+            **{**SIF, "ContainerImage": name},
+        )
+        assert jobs.shown(job) == [name]
+        called = jobs.calls(name)
+        assert {"test", "exec"} <= {call["verb"] for call in called}
+        assert all(("--nv" in call["options"]) is bool(gpus) for call in called)
+
+
 def test_a_site_s_own_attribute_makes_a_container(jobs: ContainerJobs) -> None:
     path = jobs.runtime.parent / "site.sif"
     path.write_bytes(image("the site's"))
@@ -178,7 +201,7 @@ def test_an_image_that_does_not_work_holds_the_job_as_htcondor_does(jobs: Contai
 
 @pytest.mark.parametrize("path", ["/no/such/image.sif", "not-sent.sif"])
 def test_an_image_that_is_not_there_holds_the_job(jobs: ContainerJobs, path: str) -> None:
-    held = jobs.held(jobs.submit("true", **{**SIF, "ContainerImage": path}))
+    held = jobs.held(jobs.submit(f"true {path}", **{**SIF, "ContainerImage": path}))
     assert held["holdreasoncode"] == 45
     assert path in held["holdreason"]
 

@@ -1,5 +1,6 @@
 """The commands show and change what they say, in the manner of HTCondor's tools, and as JSON."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
@@ -278,6 +280,25 @@ def test_jobs_that_ended_count_in_their_own_batch_not_in_that_of_their_cluster(
     slots.finish(slots.started())
     rows = [line.split() for line in fetchwork("q").out.splitlines()[1:-2]]
     assert [(row[1], row[4], row[6]) for row in rows] == [("day", "_", "1"), ("night", "1", "2")]
+
+
+def test_checkpoints_are_listed_while_their_job_is_in_the_queue(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit(Owner="alice", WantFTOnCheckpoint=True)
+    run = slots.started()
+    assert json.loads(fetchwork("checkpoints", "--json").out) == []
+    sha256 = hashlib.sha256(b"state").hexdigest()
+    (begun,) = slots.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256, size=5)
+    slots.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=b"state")
+    manifest = Jsonb([{"name": "state", "mode": 420, "size": 5, "sha256": sha256}])
+    assert slots.of(run, "keep_outputs", manifest=manifest, spool=True, checkpoint=3) == "kept"
+    heading, line = fetchwork("checkpoints", run.job).out.splitlines()
+    assert heading.split() == ["JOB", "OWNER", "RUN", "NUMBER", "SAVED", "FILES", "BYTES"]
+    assert line.split()[:4] == [run.job, "alice", str(run.run_id), "3"]
+    assert line.split()[-2:] == ["1", "5"]
+    assert json.loads(fetchwork("checkpoints", "-constraint", "Bytes > 5", "--json").out) == []
+    assert fetchwork("q", run.job, "-af", "CheckpointNumber").out == "3\n"
+    slots.finish(run)
+    assert json.loads(fetchwork("checkpoints", "--json").out) == []
 
 
 def test_a_dry_run_refuses_what_submit_refuses(fetchwork: Run, tmp_path: Path) -> None:

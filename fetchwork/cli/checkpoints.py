@@ -1,0 +1,47 @@
+"""``fetchwork checkpoints``: what is saved of jobs for their next run."""
+
+from __future__ import annotations
+
+import click
+
+from fetchwork.cli import options, output
+from fetchwork.queue.session import Session
+
+
+@click.command(cls=options.HTCondorCommand)
+@click.argument("jobs", metavar="[JOB...]", nargs=-1)
+@options.constraint_option
+@options.json_option
+@options.connected
+def cli(session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool) -> None:
+    """Show what is saved of jobs in the queue for their next run.
+
+    Checkpoints (checkpoint_exit_code) are numbered from 0; what a job has left at an eviction has no number.
+    Constraints refer to ClusterId, ProcId, Owner, RunId, CheckpointNumber, LastCkptTime, Files and Bytes.
+
+    \b
+    Example:
+      fetchwork checkpoints 42.0
+      fetchwork checkpoints -constraint 'Bytes > 1000000000'
+    """
+    from fetchwork.queue.reading import ads
+    from fetchwork.queue.views import CHECKPOINTS
+
+    constraint = options.jobs_constraint(jobs, constraints)
+    saved = list(session.each(ads(CHECKPOINTS, constraint, session.memory)))
+    if as_json:
+        output.print_json(saved)
+        return
+    rows = [
+        [
+            f"{ad['ClusterId']}.{ad['ProcId']}",
+            ad["Owner"],
+            ad["RunId"],
+            ad.get("CheckpointNumber"),
+            output.moment(ad.get("LastCkptTime")),
+            ad["Files"],
+            ad["Bytes"],
+        ]
+        for ad in saved
+    ]
+    output.table(("JOB", "OWNER", "RUN", "NUMBER", "SAVED", "FILES", "BYTES"), rows, right=(2, 3, 5, 6))
