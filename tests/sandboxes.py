@@ -9,6 +9,9 @@ from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.files import CHUNK_BYTES
 
+#: SQLSTATE of a content that is not stored (any more)
+GONE = "FWNOT"
+
 #: what an input is: its bytes, a URL, or None for a directory
 Source = bytes | str | None
 
@@ -24,7 +27,6 @@ def submit_with_files(
     **attributes: Any,
 ) -> str:
     """Submit one job with should_transfer_files = YES; its id. ``script``: the executable that it brings."""
-    files: list[dict[str, object]] = []
     given = dict(inputs)
     if script is not None:
         given["condor_exec.exe"] = script.encode()
@@ -38,26 +40,36 @@ def submit_with_files(
         **attributes,
     }
     with psycopg.connect(conninfo, autocommit=True) as connection:
-        for name, source in given.items():
-            if isinstance(source, str):
-                files.append({"name": name, "url": source})
-            elif source is None:
-                files.append({"name": name, "mode": 0o755})
+        while True:
+            files = [_stored(connection, owner, name, source) for name, source in given.items()]
+            try:
+                with connection.transaction():
+                    row = connection.execute(
+                        "SELECT fetchwork.submit(cmd => %s, owner => %s, iwd => %s, ad => %s)",
+                        [cmd, owner, iwd, Jsonb(ad)],
+                    ).fetchone()
+                    assert row is not None
+                    job = str(row[0])
+                    connection.execute(
+                        "SELECT fetchwork.add_job_files(cluster => %s, files => %s)",
+                        [int(job.partition(".")[0]), Jsonb(files)],
+                    )
+            except psycopg.OperationalError as error:
+                # an equal content went just now, with the job before that had it
+                if error.sqlstate != GONE:
+                    raise
             else:
-                sha256 = store(connection, owner, source)
-                files.append({"name": name, "mode": 0o644, "size": len(source), "sha256": sha256})
-        with connection.transaction():
-            row = connection.execute(
-                "SELECT fetchwork.submit(cmd => %s, owner => %s, iwd => %s, ad => %s)",
-                [cmd, owner, iwd, Jsonb(ad)],
-            ).fetchone()
-            assert row is not None
-            job = str(row[0])
-            connection.execute(
-                "SELECT fetchwork.add_job_files(cluster => %s, files => %s)",
-                [int(job.partition(".")[0]), Jsonb(files)],
-            )
-    return job
+                return job
+
+
+def _stored(connection: psycopg.Connection[Any], owner: str, name: str, source: Source) -> dict[str, object]:
+    """Store an input where it has bytes; its entry of the list."""
+    if isinstance(source, str):
+        return {"name": name, "url": source}
+    if source is None:
+        return {"name": name, "mode": 0o755}
+    sha256 = store(connection, owner, source)
+    return {"name": name, "mode": 0o644, "size": len(source), "sha256": sha256}
 
 
 def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:
