@@ -49,6 +49,7 @@ class AgentFiles:
         )
         self._spool = OutputSpool(spool.with_name(spool.name + SUFFIX))
         self.outputs = Outputs(self._spool, contexts, runs, trusted, self._databases)
+        self._parked_mib = config.files.parked_mib
         self._plans: OrderedDict[tuple[HostSession, int], dict[int, Content]] = OrderedDict()
 
     def open(self) -> None:
@@ -98,6 +99,16 @@ class AgentFiles:
     async def saved(self, task: Task, name: str) -> str:
         """What became of the checkpoint that is parked in the directory ``name``."""
         return await self.outputs.saved(name, task.caller.uid, task.end - 0.5)
+
+    def full(self, uid: int) -> str | None:
+        """Why an account may park no more of what its jobs leave; None if it may."""
+        waiting = self.outputs.bytes_of(uid)
+        if waiting < self._parked_mib << 20:
+            return None
+        return (
+            f"{waiting} bytes of the account's files wait on this host to be delivered;"
+            f" allowed: {self._parked_mib} MiB (setting [files] parked_mib)"
+        )
 
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""

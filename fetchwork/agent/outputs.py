@@ -81,6 +81,8 @@ class Outputs:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._turns: dict[int, asyncio.Semaphore] = {}
         self._known: Counter[int] = Counter()
+        #: bytes that wait to be delivered, by account
+        self._bytes: Counter[int] = Counter()
 
     async def look(self) -> None:
         """Begin to deliver what is parked and is not being delivered."""
@@ -115,14 +117,20 @@ class Outputs:
             if context is None:
                 raise ProtocolError("its keyword is not in the host file")
             key = run_key(read_starter_ad(parked.request.body))
+            size = await asyncio.to_thread(self.spool.size, name)
         except (FetchworkError, OSError) as error:
             await self._set_aside(name, str(error))
             self._deliveries.pop(name)
             return
         self._keys[name] = (context.session, key.run_id, parked.use != CHECKPOINT)
         self._known[parked.uid] += 1
+        self._bytes[parked.uid] += size
         self.mark()
-        self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, context, key))
+        self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, size, context, key))
+
+    def bytes_of(self, uid: int) -> int:
+        """Bytes of an account's files that are known to wait to be delivered."""
+        return self._bytes[uid]
 
     @property
     def waiting(self) -> int:
@@ -138,7 +146,7 @@ class Outputs:
 
     # -- one directory
 
-    async def _deliver(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
+    async def _deliver(self, parked: Parked, size: int, context: KeywordContext, key: RunKey) -> None:
         failures = 0
         for earlier in parked.after:
             await self._until_delivered(earlier, parked.uid)
@@ -162,6 +170,7 @@ class Outputs:
                     break
                 await asyncio.sleep(failures)
         self._known[parked.uid] -= 1
+        self._bytes[parked.uid] -= size
         session, run_id, ends = of_run = self._keys.pop(parked.name)
         run = self._runs.get(session, run_id)
         if run is not None and of_run not in self._keys.values():

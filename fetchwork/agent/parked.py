@@ -102,6 +102,11 @@ class OutputSpool:
         """Whose directory it is."""
         return (self.directory / name).lstat().st_uid
 
+    def size(self, name: str) -> int:
+        """Bytes of what is in a directory, whatever its manifest says."""
+        with os.scandir(self.directory / name) as entries:
+            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+
     def is_there(self, name: str, uid: int) -> bool:
         """Whether there is a directory of this account that waits to be delivered."""
         with contextlib.suppress(OSError):

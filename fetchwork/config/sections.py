@@ -195,6 +195,9 @@ class Files(_Section):
         description="a list of directories that this host shares with those who submit; [] = none",
     )
     cache_mib: int = _number(10240, 0, 1 << 26, "MiB of input files that the agent keeps for the next jobs")
+    parked_mib: int = _number(
+        102400, 1, 1 << 26, "MiB of one account's output files that may wait on this host to be delivered"
+    )
     plugin_limit_s: int = _number(
         3600, 10, 72000, "whole seconds that one run of a file transfer plugin may take"
     )

@@ -67,6 +67,9 @@ class HostFiles(Protocol):
     async def saved(self, task: Task, name: str) -> str:
         """What became of the checkpoint that is parked in the directory ``name``; waits for news."""
 
+    def full(self, uid: int) -> str | None:
+        """Why an account may park no more of what its jobs leave; None if it may."""
+
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""
 

@@ -96,17 +96,19 @@ async def input_failed(task: Task) -> Answer:
 
 
 async def output_plan(task: Task) -> Answer:
-    """JOB_EXIT asks how the job ended: by itself, or because it was asked to."""
-    key, subject, _ = await _asked(task)
+    """JOB_EXIT asks how the job ended, by itself or because it was asked to, and whether there is room."""
+    key, subject, files = await _asked(task)
     session = task.context.session
     run = task.runs.get(session, key.run_id)
+    full = files.full(task.caller.uid)
+    more = b"" if full is None else f"full {one_line(full)}\n".encode()
     if run is not None and not run.end_asked and run.ended_by_us is None:
-        return subject.answer("noted")
+        return subject.answer("noted", Reply(more))
     rows = await session.host_runs(task.left(DATABASE_S))
     row = next((row for row in rows if row.run_id == key.run_id), None)
     if row is None or row.end_requested == "remove":
         return subject.answer("noted", Reply(b"unwanted\n"))
-    return subject.answer("noted", Reply(b"vacated\n" if row.end_requested is not None else b""))
+    return subject.answer("noted", Reply((b"vacated\n" if row.end_requested is not None else b"") + more))
 
 
 async def save_checkpoint(task: Task) -> Answer:

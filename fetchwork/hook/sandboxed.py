@@ -183,17 +183,19 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         # it never ran
         return body
     evicted, unwanted = report.arg == "evict" or not status, report.arg in ("remove", "hold")
+    full = ""
     try:
-        how = files.ask("output_plan", "", timeout_s=QUESTION_S)
-        evicted = evicted or how == b"vacated\n"
-        unwanted = unwanted or how == b"unwanted\n"
+        how = files.ask("output_plan", "", timeout_s=QUESTION_S).split(b"\n")
+        evicted = evicted or b"vacated" in how
+        unwanted = unwanted or b"unwanted" in how
+        full = next((line[5:].decode() for line in how if line.startswith(b"full ")), "")
     except FetchworkError:
         # without an agent: as the starter says it
         pass
     try:
         if "spool" not in conf:
             raise of_output("hook.conf names no spool to park files in", 2)
-        ended = Ended(evicted=evicted, unwanted=unwanted, status=status)
+        ended = Ended(evicted=evicted, unwanted=unwanted, status=status, full=full)
         directory = conf["spool"] + SUFFIX
         progress = read(posix.getcwd())
         if progress is not None and progress.failed is not None and not evicted:

@@ -27,12 +27,15 @@ RESERVE_S = 5.0
 class Ended:
     """How the job's time ended: by its own exit, with this ExitCode or ExitSignal, or from outside.
 
-    ``unwanted``: nobody wants what it leaves, as it was removed.
+    ``unwanted``: nobody wants what it leaves, as it was removed. ``full``: why there is no room for it.
     """
 
-    def __init__(self, *, evicted: bool, unwanted: bool, status: Mapping[str, object]) -> None:
+    def __init__(
+        self, *, evicted: bool, unwanted: bool, status: Mapping[str, object], full: str = ""
+    ) -> None:
         self.evicted = evicted
         self.unwanted = unwanted
+        self.full = full
         self.status = status
 
 
@@ -79,9 +82,13 @@ def leave(
         more["number"] = progress.number
     elif use is not None:
         choice.choose(how)
-    if use is None:
+    if use is None or (ended.full and use == "spool"):
         return _nothing(directory, report, more)
     failure = _failure_of(choice.failure)
+    if ended.full and any(not one.url for one in choice.files.values()):
+        # EDQUOT
+        failure = of_output(ended.full, 122)
+        choice.files = {}
     limit = ad.get("MaxTransferOutputMB")
     if use == "output" and type(limit) is int and 0 <= limit * _MB < choice.size:
         failure = failure or too_large("output", limit, choice.size)

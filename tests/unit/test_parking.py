@@ -5,17 +5,25 @@ import itertools
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Never, cast
+from uuid import UUID
 
 import pytest
 
+from fetchwork.agent.files import AgentFiles
+from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool
-from fetchwork.errors import FetchworkError, ProtocolError
+from fetchwork.errors import DatabaseUnavailable, FetchworkError, ProtocolError
+from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request, encode_request
+from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import TransferFailure, of_output
+from fetchwork.sandbox.leave import Ended, leave
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
 from tests.small_disk import fill
@@ -299,3 +307,63 @@ def test_a_disk_without_room_for_the_report_says_so_with_its_errno(small_disk: P
     assert caught.value.subcode == errno.ENOSPC
     parking.drop()
     assert spool.names() == []
+
+
+# What is too much for one account
+
+
+def left(tmp_path: Path, spool: OutputSpool, *, evicted: bool, full: str) -> str | None:
+    """What JOB_EXIT parks of a job that leaves a file and an upload."""
+    sandbox = tmp_path / "sandbox"
+    sandbox.mkdir()
+    ad = {"WhenToTransferOutput": "ON_EXIT_OR_EVICT", "TransferExecutable": False}
+    notes = {"ad": ad, "plugins": {}, "plugin_limit_s": 1, "before": {}}
+    (sandbox / names.NOTES).write_text(json.dumps(notes))
+    (sandbox / "result").write_bytes(b"r")
+    ended = Ended(evicted=evicted, unwanted=False, status={} if evicted else {"ExitCode": 0}, full=full)
+    return leave(str(sandbox), str(spool.directory), ended, REPORT, time.monotonic() + 60)
+
+
+def test_where_too_much_waits_already_the_report_is_parked_and_no_file(
+    spool: OutputSpool, tmp_path: Path
+) -> None:
+    directory = left(tmp_path, spool, evicted=False, full="2 bytes wait; allowed: 1")
+    assert directory is not None
+    found = spool.read(directory)
+    assert found.files == ()
+    assert found.failure is not None
+    assert (found.failure.code, found.failure.subcode) == (12, errno.EDQUOT)
+    assert "2 bytes wait; allowed: 1" in found.failure.reason
+
+
+@pytest.mark.parametrize(("full", "parked"), [("too much", False), ("", True)])
+def test_what_an_evicted_job_saves_is_given_up_where_too_much_waits(
+    spool: OutputSpool, tmp_path: Path, full: str, parked: bool
+) -> None:
+    assert (left(tmp_path, spool, evicted=True, full=full) is not None) is parked
+
+
+async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, tmp_path: Path) -> None:
+    class Away:
+        async def run(self, *_: object, **__: object) -> Never:
+            raise DatabaseUnavailable("away")
+
+    key = f'FetchWorkRunId = 7\nFetchWorkToken = "{UUID(int=7)}"\n'.encode()
+    session = cast(Any, Away())
+    session.host_runs = session.run
+    context = SimpleNamespace(session=session)
+    outputs = Outputs(spool, cast(Any, {"k": context}), Runs(), frozenset(), {session: session})
+    files = object.__new__(AgentFiles)
+    files.outputs, files._parked_mib = outputs, 1
+    for number in range(2):
+        assert files.full(os.geteuid()) is None
+        parking = Parking(str(spool.directory))
+        (tmp_path / f"f{number}").write_bytes(b"x" * (1 << 19))
+        assert parking.take([output(tmp_path / f"f{number}")]) is None
+        report = encode_request(Request("job_exit", key, keyword="K", arg="exit"))
+        await outputs.deliver(parking.finish(report, "output", None, seconds=0.1))
+    problem = files.full(os.geteuid())
+    assert problem is not None and "allowed: 1 MiB (setting [files] parked_mib)" in problem
+    # another account's jobs may
+    assert files.full(os.geteuid() + 1) is None
+    await outputs.close()
