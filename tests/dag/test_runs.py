@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork import compiler
 from fetchwork.classad import bindings
+from fetchwork.client.link import Link
 from fetchwork.process import Process, processes
+from tests.conftest import WITHOUT_COMPILER
 from tests.dag.case import FILES, SERIAL, described, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
 from tests.dag.suites import MAJOR
@@ -291,12 +294,12 @@ def test_the_three_lines_of_the_readme(queue: Queue) -> None:
 
 
 def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
-    submit = "executable = node\ntransfer_executable = false\ncron_minute = 5\nqueue\n"
+    submit = "executable = node\ntransfer_executable = false\nmax_materialize = 3\nqueue\n"
     dag = queue.start("JOB A bad.sub\n", files={"bad.sub": submit})
     assert dag.wait() == 1
     out = (dag.directory / "x.dag.dagman.out").read_text()
     assert out.count("condor_submit JOB=A") == 1
-    assert "CronMinute" in out
+    assert "max_materialize" in out
 
 
 @pytest.mark.newest
@@ -369,3 +372,16 @@ def test_what_the_bindings_write_runs(queue: Queue, schedd: Schedd, tmp_path: Pa
     assert ours == _generated(schedd, tmp_path)
     assert ours[0] == 0
     assert ours[1][:3] == ["first:0 try 0", "first:1 try 0", "first:2 try 0"]
+
+
+def test_the_access_point_runs_what_dagman_calls(queue: Queue, point: Point) -> None:
+    if not compiler.has_compiler():
+        pytest.skip(WITHOUT_COMPILER)
+
+    def commands_run() -> int:
+        with Link(str(point.socket)) as link:
+            return int(link.ask("status")["commands"])
+
+    before = commands_run()
+    assert queue.start("JOB A node.sub\nJOB B node.sub\nPARENT A CHILD B\n").wait() == 0
+    assert commands_run() >= before + 2
