@@ -222,6 +222,29 @@ async def test_on_exit_remove_false_runs_the_job_again(hooks: Hooks, submit: Sub
     assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (4, 2)
 
 
+async def test_a_job_that_ended_leaves_the_queue_when_its_leave_in_queue_is_not_true(
+    hooks: Hooks, submit: Submit, database: Database
+) -> None:
+    in_queue = "SELECT jobid, jobstatus FROM fetchwork.jobs"
+    expression = "/Expr(JobStatus == 4 && ExitCode == 3 && time() - CompletionDate < Stays)/"
+    submit(ad={"LeaveJobInQueue": expression, "Stays": 1000})
+    # one that another exit would have kept
+    submit(ad={"LeaveJobInQueue": expression, "Stays": 1000})
+    for code in (3, 0):
+        answer = await hooks.exit(await hooks.started_job(), **EXITED, ExitCode=code)
+        assert answer.outcome == "completed"
+    assert [row["jobstatus"] for row in database.query(in_queue)] == [4, 4]
+    assert await maintenance.policy_pass(hooks.context.session) == 1
+    (left,) = database.query(in_queue)
+    database.query(
+        'SELECT fetchwork.edit(ARRAY[%s], \'{"LeaveJobInQueue": "/Expr(Stays < 5)/"}\')', [left["jobid"]]
+    )
+    assert await maintenance.policy_pass(hooks.context.session) == 1
+    assert await maintenance.policy_pass(hooks.context.session) == 0
+    rows = database.query("SELECT jobstatus, exitcode FROM fetchwork.history ORDER BY clusterid")
+    assert [(row["jobstatus"], row["exitcode"]) for row in rows] == [(4, 3), (4, 0)]
+
+
 async def test_policy_that_cannot_be_evaluated_holds_the_job_and_keeps_its_report(
     hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
 ) -> None:

@@ -72,6 +72,10 @@ after its first run unless `on_exit_remove` says otherwise. One thing differs: o
 the week alone, a schedd takes the last day of a month as well, when the next such day lies in the next
 month. A schedule that never comes is refused.
 
+A job that has ended stays in the queue as Completed while its `leave_in_queue` is true, which agents find
+out once a minute, and for the setting `left_days` (10) at most; condor_rm takes it out at once, and it is in
+history from then on. A job that is removed before its end leaves in any case.
+
 | command | becomes | how, or why |
 |---|---|---|
 """
