@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.cli.looking import looking
 from fetchwork.codes import STATUS_LETTERS
 from fetchwork.queue.remote import AnySession
 from fetchwork.queue.views import Json
@@ -65,13 +66,16 @@ def cli(
     some: Sequence[str] = () if as_json or as_long else PROJECTION
     if formatted:
         some = output.projection(formatted[1], HISTORY.columns().keys())
-    ended = session.items(
-        "view",
-        name="history",
-        constraint=constraint,
-        projection=list(some),
-        limit=-1 if limit is None else limit,
-        since=since,
+    ended = looking(
+        session,
+        session.items(
+            "view",
+            name="history",
+            constraint=constraint,
+            projection=list(some),
+            limit=-1 if limit is None else limit,
+            since=since,
+        ),
     )
     if formatted:
         output.print_attributes(ended, *formatted)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.cli.looking import looking
 from fetchwork.codes import STATUS_LETTERS, JobStatus
 
 if TYPE_CHECKING:
@@ -123,9 +124,9 @@ def cli(
         # the attributes of HTCondor's own making are never expressions
         some = output.projection(attributes, JOBS.columns().keys())
         ads = session.items("jobs", constraint=constraint, projection=some, limit=at_most)
-        output.print_attributes(ads, letters, attributes)
+        output.print_attributes(looking(session, ads), letters, attributes)
     elif as_long:
-        output.print_long(session.items("jobs", constraint=constraint, limit=at_most))
+        output.print_long(looking(session, session.items("jobs", constraint=constraint, limit=at_most)))
     elif as_json and not only_totals:
         output.print_json_list(session.items("jobs", constraint=constraint, limit=at_most))
     elif only_totals:

@@ -73,6 +73,8 @@ class Memory:
 
     #: attribute names as ads spell them, by their lower-case form
     spellings: Mapping[str, str] = field(default_factory=dict)
+    #: told how many rows of a long view a reader has looked at, after each piece
+    looked: Callable[[int], None] | None = None
 
 
 def collected(stream: Stream[Item]) -> Steps[list[Item]]:

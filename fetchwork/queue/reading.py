@@ -138,6 +138,8 @@ def stretches(
             yield Found([Stretch(shown, keys, keys[-1], position.looked_at + len(rows))])
             return
         goes_on = yield from position.advance(rows, size)
+        if memory.looked is not None:
+            memory.looked(position.looked_at)
         yield Found([Stretch(shown, keys, position.reached if goes_on else None, position.looked_at)])
         if not goes_on:
             return
