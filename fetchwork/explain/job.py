@@ -161,6 +161,9 @@ def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
         yield f"It is {'running' if job.status == JobStatus.RUNNING else 'suspended'} on {job.slot}."
     elif prospects.run_state is not None:
         yield f"It has just been offered to {prospects.run_slot}, which has not started it yet."
+    elif prospects.starts_at is not None and prospects.not_before is not None:
+        wait = max(0.0, prospects.not_before.timestamp() - time.time())
+        yield f"It is to start at {prospects.starts_at:%Y-%m-%d %H:%M:%S %Z}, and is offered in {wait:.0f} s."
     elif prospects.not_before is not None:
         wait = max(0.0, prospects.not_before.timestamp() - time.time())
         why = f" after this: {_sentence(job.last_reason)}" if job.last_reason else "."

@@ -63,6 +63,8 @@ def read_ads(text: str) -> list[Json]:
 
 #: the clause that HTCondor adds for `should_transfer_files = NO`
 _SAME_DOMAIN = " && (TARGET.FileSystemDomain == MY.FileSystemDomain)"
+#: how the clause begins that HTCondor adds behind that for a job that starts at a time
+_DEFERRED = " && TARGET.HasJobDeferral && "
 
 
 def without_domain(ad: Json) -> Json:
@@ -72,6 +74,8 @@ def without_domain(ad: Json) -> Json:
     of another domain; a domain counts where the description names one.
     """
     requirements = ad.get("Requirements")
-    if isinstance(requirements, str) and requirements.endswith(f"{_SAME_DOMAIN})/"):
-        return {**ad, "Requirements": requirements.removesuffix(f"{_SAME_DOMAIN})/") + ")/"}
+    if isinstance(requirements, str):
+        before, added, behind = requirements.rpartition(_SAME_DOMAIN)
+        if added and (behind == ")/" or behind.startswith(_DEFERRED)):
+            return {**ad, "Requirements": before + behind}
     return ad

@@ -213,6 +213,13 @@ def test_job_that_waits_for_its_next_try_is_told(queue: Queue, slots: DirectQueu
     assert reason.startswith(("It is not tried again for 60 s", "It is not tried again for 59 s"))
 
 
+def test_job_that_waits_for_its_time_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
+    hosts.tell("slot1@h1")
+    job = slots.submit(DeferralTime=4102444800)
+    reason = look(queue, job).reasons[0]
+    assert reason.startswith("It is to start at 2100-01-01 00:00:00 UTC, and is offered in ")
+
+
 def test_who_is_ahead_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.scalar("set_submitter", name="bob", changes={"prio_factor": 1})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad.ads import parse_old
+from fetchwork.classad.ads import parse_expr, parse_old
 from fetchwork.errors import SubmitError
 from fetchwork.queue import descriptions as submit
 from fetchwork.queue import jobads, statements, submission
@@ -330,3 +330,12 @@ def test_any_text_is_ads_or_a_submit_error_of_one_line(before: str, value: str) 
             jobads.read_ads(text)
         except SubmitError as error:
             assert len(str(error).splitlines()) == 1
+
+
+@pytest.mark.parametrize("time", ["", "deferral_time = 2000000000\n", "cron_hour = 3\n"])
+def test_domain_of_the_submitting_machine_is_not_asked_for(time: str) -> None:
+    text = f"executable = /bin/true\nshould_transfer_files = NO\n{time}queue\n"
+    requirements = ads(text)[0]["Requirements"]
+    assert "FileSystemDomain" not in requirements
+    assert ("HasJobDeferral" in requirements) is bool(time)
+    parse_expr(requirements.removeprefix("/Expr(").removesuffix(")/"))

@@ -129,6 +129,8 @@ class Prospects(Record):
     ahead: int
     blocked: str | None
     not_before: datetime | None
+    #: when a job that waits for its time is to start
+    starts_at: datetime | None
     run_state: str | None
     run_slot: str | None
     #: agents that are alive

@@ -15,7 +15,8 @@ RETURNS TABLE (
     not_before timestamptz,
     run_state text,
     run_slot text,
-    agents bigint
+    agents bigint,
+    starts_at timestamptz
 )
 LANGUAGE sql
 STABLE
@@ -40,6 +41,12 @@ BEGIN ATOMIC
             SELECT count(*)
             FROM fetchwork.host AS h
             WHERE h.agent_version IS NOT NULL AND h.lease_until >= now()
+        ),
+        -- while it waits for its time, and not for a next try
+        (
+            SELECT to_timestamp(fetchwork.number_of((c.ad || j.ad) -> 'DeferralTime'))
+            FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = j.cluster_id AND j.not_before = (fetchwork.deferral(c.ad || j.ad)).offered_at
         )
     FROM fetchwork.job AS j
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id

@@ -1,0 +1,66 @@
+"""Submits jobs that start at a time: `python timing.py MODULE QUESTION`, with MODULE htcondor2 or fetchwork.
+
+The standard input is JSON, and so is the answer. It runs by itself, where nothing of these tests can be
+imported.
+"""
+
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+PATIENCE_S = 240
+ALL = """
+executable = /bin/sh
+initialdir = /tmp
+transfer_executable = false
+should_transfer_files = NO
+"""
+
+
+def schedules(bindings: Any, schedd: Any) -> list[int]:
+    """When each job shall run first; the standard input has the fields of their cron schedules."""
+    clusters = [
+        schedd.submit(
+            bindings.Submit(
+                ALL
+                + "requirements = false\n"
+                + "".join(f"cron_{field} = {value}\n" for field, value in fields.items())
+            )
+        ).cluster()
+        for fields in json.load(sys.stdin)
+    ]
+    times: dict[int, int] = {}
+    end = time.monotonic() + PATIENCE_S
+    while len(times) < len(clusters) and time.monotonic() < end:
+        time.sleep(0.5)
+        for ad in schedd.query("true", ["ClusterId", "DeferralTime"]):
+            if "DeferralTime" in ad.keys():  # noqa: SIM118 - an ad of the bindings
+                times[ad["ClusterId"]] = ad["DeferralTime"]
+    schedd.act(bindings.JobAction.Remove, "true")
+    return [times.get(cluster, 0) for cluster in clusters]
+
+
+def starts(bindings: Any, schedd: Any) -> dict[str, list[float]]:
+    """The time for which each job asked; it writes that at which it ran into the file that is named.
+
+    The standard input has, by that file, how far ahead each job's time is and what its description says.
+    """
+    asked: dict[str, list[float]] = {}
+    for path, (ahead, text) in json.load(sys.stdin).items():
+        at = int(time.time()) + ahead
+        job = bindings.Submit(
+            f"{ALL}arguments = \"-c 'date +%s.%N > {path}'\"\n{text.replace('AT', str(at))}\n"
+        )
+        schedd.submit(job)
+        asked[path] = [at]
+    end = time.monotonic() + PATIENCE_S
+    while schedd.query("true") and time.monotonic() < end:
+        time.sleep(0.5)
+    return asked
+
+
+if __name__ == "__main__":
+    module = importlib.import_module(sys.argv[1])
+    print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))
