@@ -126,7 +126,7 @@ INVARIANTS = {
         )
         SELECT owner, k.jobs AS kept, c.jobs AS counted
         FROM kept AS k
-        FULL JOIN (SELECT owner, count(*) AS jobs FROM fetchwork.job WHERE job_status <> 4 GROUP BY owner) AS c USING (owner)
+        FULL JOIN (SELECT owner, count(*) AS jobs FROM fetchwork.job GROUP BY owner) AS c USING (owner)
         WHERE coalesce(k.jobs, 0) <> coalesce(c.jobs, 0)
     """,
     "a run has one record": """

@@ -1,5 +1,6 @@
 """leave_in_queue: a job that has ended stays in the queue, Completed, until it is said or removed."""
 
+import psycopg
 import pytest
 
 from tests.direct_queue import DirectQueue
@@ -97,3 +98,16 @@ def test_named_jobs_counts_it(queue: DirectQueue) -> None:
     job = ended(queue)
     (named,) = queue.call("named_jobs", ids=[job])
     assert (named["jobs"], named["completed"]) == (1, 1)
+
+
+def test_its_owner_may_have_fewer_jobs_as_long_as_it_stays(queue: DirectQueue) -> None:
+    queue.call("set_setting", name="max_jobs_per_owner", value=2)
+    first = ended(queue)
+    ended(queue)
+    with pytest.raises(psycopg.Error, match="max_jobs_per_owner"):
+        queue.submit()
+    assert leave(queue, first)
+    queue.submit()
+    queue.call("fold")
+    with pytest.raises(psycopg.Error, match="max_jobs_per_owner"):
+        queue.submit()

@@ -43,6 +43,17 @@ BEGIN
             ],
             g.ad
         FROM gone AS g
+    ),
+    counted AS (
+        -- of its owner only: its autocluster and batch counted it as over when it ended
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, owner)
+        SELECT o.autocluster_id, o.batch_id, c.sign * o.jobs, CASE WHEN c.sign < 0 THEN o.owner END
+        FROM (
+            SELECT g.autocluster_id, g.batch_id, g.owner, count(*) AS jobs
+            FROM gone AS g
+            GROUP BY g.autocluster_id, g.batch_id, g.owner
+        ) AS o
+        CROSS JOIN (VALUES (-1), (1)) AS c (sign)
     )
     SELECT array_agg(g.cluster_id), array_agg(g.proc_id)
     INTO gone_clusters, gone_procs

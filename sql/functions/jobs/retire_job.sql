@@ -40,8 +40,9 @@ BEGIN
             ))
         WHERE j.cluster_id = cluster AND j.proc_id = proc
         RETURNING j.* INTO job;
-        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed, owner)
-        VALUES (job.autocluster_id, job.batch_id, -1, 1, job.owner);
+        -- it counts as over, but for max_jobs_per_owner: agents look at it until it leaves
+        INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed)
+        VALUES (job.autocluster_id, job.batch_id, -1, 1);
         RETURN;
     END IF;
     DELETE FROM fetchwork.job AS j
