@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import uvicorn
@@ -20,6 +21,7 @@ from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
 from fetchwork.queue import Queue
 from tests.direct_queue import DirectQueue
+from tests.page import hasty
 from tests.page.conftest import TOKEN
 from tests.waiting import PATIENCE_S, until
 
@@ -118,6 +120,38 @@ def test_a_filter_an_action_and_its_question(tab: Any, queue: Queue) -> None:
     tab.get_by_text("Done: 3 jobs.").wait_for()
     assert {ad["HoldReason"] for ad in queue.query("JobStatus == 5")} == {"for the test"}
     assert len(queue.query("JobStatus == 1")) == 2
+
+
+def test_a_long_search_shows_what_it_finds_as_it_goes(
+    tab: Any, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.page.questions.page", hasty.page)
+    wanted = []
+    for _ in range(3):
+        submit(queue, 30)
+        wanted.append(f"{submit(queue, 1, 'bob')}.0")
+    tab.goto("/jobs?constraint=" + quote('regexp("^b.b$", Owner)'))
+    for job in wanted:
+        tab.get_by_role("link", name=job, exact=True).wait_for()
+    # it has come to the end
+    tab.get_by_text("Looked at").wait_for(state="detached")
+    assert tab.locator("tbody tr").count() == 3
+
+
+def test_a_long_search_is_stopped_and_goes_on(
+    tab: Any, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.page.questions.page", hasty.page)
+    submit(queue, 500)
+    last = f"{submit(queue, 1, 'bob')}.0"
+    tab.goto("/jobs?constraint=" + quote('regexp("^b.b$", Owner)'))
+    tab.get_by_role("button", name="Stop").click()
+    said = tab.get_by_text("Looked at").text_content()
+    assert "of about" in said
+    assert tab.get_by_role("link", name=last, exact=True).count() == 0
+    # the link leads on, and what comes then goes on by itself
+    tab.get_by_role("link", name="Go on").click()
+    tab.get_by_role("link", name=last, exact=True).wait_for()
 
 
 def test_slow_parts_come_by_themselves(tab: Any, busy: DirectQueue) -> None:
