@@ -12,10 +12,12 @@ import pytest
 
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
+from fetchwork.pool.condorroot import DEFAULT_SUITE
 from tests.conftest import NOT_TESTED
 from tests.dag.sides import Point, Queue, Schedd
 from tests.dag.suites import NEWEST, suites
 
+HERE = Path(__file__).parent
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
 ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
@@ -48,6 +50,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         [pytest.param(suite, marks=left_out if suite == NEWEST else []) for suite in asked],
         scope="session",
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One pool after the other: pytest itself goes from one to the other with each case that both have."""
+    order = {suite: number for number, suite in enumerate((DEFAULT_SUITE, NEWEST))}
+
+    def rank(item: pytest.Item) -> tuple[Path, int]:
+        params = (
+            item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        )
+        return item.path, order.get(str(params.get("suite")), len(order))
+
+    at = [number for number, item in enumerate(items) if HERE in item.path.parents]
+    for number, item in zip(at, sorted((items[number] for number in at), key=rank), strict=True):
+        items[number] = item
 
 
 @pytest.fixture(scope="session")
