@@ -54,9 +54,8 @@ JOBS = {
 }
 FILES = {
     "no listed output": "should_transfer_files = YES\ntransfer_output_files = nosuch",
-    "no file behind a URL": "should_transfer_files = YES\ntransfer_input_files = file:///no/such/file",
 }
-CODES = {6, 7, 8, 12, 13, 14, 19, 20}
+CODES = {6, 7, 8, 12, 14, 19, 20}
 # no slot would be given it
 EDITS = {"too late": {"Requirements": "true"}}
 SOME = ("no program", "not executable")
