@@ -66,7 +66,8 @@ class LogWriter:
         self._logs: dict[tuple[int, int], Log | None] = {}
         self._sizes: dict[str, int] = {}
         self._written: dict[str, Counter[bytes]] = {}
-        self._refused: set[str] = set()
+        # by whose rights, too: somebody may name another's log, and is refused
+        self._refused: set[Log] = set()
         self.cursor = self._load()
 
     def write(self, events: Iterable[JobEvent]) -> Written:
@@ -88,12 +89,12 @@ class LogWriter:
         number = 0
         problems = []
         for log, entries in texts.items():
-            if log.path in self._refused:
+            if log in self._refused:
                 continue
             try:
                 number += self._append(log, entries)
             except (OSError, FetchworkError) as error:
-                self._refused.add(log.path)
+                self._refused.add(log)
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
         self.cursor = batch[-1].cursor

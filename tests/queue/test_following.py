@@ -51,6 +51,15 @@ def test_wait_ends_with_the_jobs_and_tells_how(
     assert "2 of 2 jobs have ended: job 1.1 ended with exit code 0" in told.err
 
 
+def test_wait_does_not_wait_for_a_job_that_has_ended_and_stays_in_the_queue(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    job = slots.submit({"LeaveJobInQueue": "/Expr(JobStatus == 4)/"})
+    slots.finish(slots.started())
+    told = fetchwork("wait", job, "--timeout", "0")
+    assert (told.status, told.out) == (0, "1 jobs, 1 succeeded\n")
+
+
 def test_wait_s_status_tells_failure_and_removal(
     fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +276,20 @@ def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tm
     assert not log.exists()
     if os.geteuid() == 0:
         assert written.problems == (f"cannot write event log '{log}' as daemon: Permission denied",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes the logs of several accounts")
+def test_who_names_another_s_log_does_not_keep_it_from_being_written(
+    queue: Queue, slots: DirectQueue, public: Path
+) -> None:
+    log = public / "own" / "a.log"
+    log.parent.mkdir(mode=0o700)
+    os.chown(log.parent, pwd.getpwnam(WRITER).pw_uid, -1)
+    for owner in ("daemon", WRITER):
+        slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": owner})
+    written = LogWriter(session_of(queue), public / "state.json").write(queue.events(stop_after=0))
+    assert written.problems == (f"cannot write event log '{log}' as daemon: Permission denied",)
+    assert types_in(log) == [0]
 
 
 def test_a_fifo_and_a_device_are_no_logs(queue: Queue, slots: DirectQueue, public: Path) -> None:
