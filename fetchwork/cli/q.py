@@ -36,6 +36,17 @@ PROJECTION = [
     "TransferringOutput",
 ]
 
+#: what a job is in the line of totals, by its JobStatus
+_COUNTED_AS = {
+    JobStatus.IDLE: "idle",
+    JobStatus.RUNNING: "running",
+    JobStatus.REMOVED: "removed",
+    JobStatus.COMPLETED: "completed",
+    JobStatus.HELD: "held",
+    JobStatus.TRANSFERRING_OUTPUT: "running",
+    JobStatus.SUSPENDED: "suspended",
+}
+
 #: jobs that one call looks into
 MOST_ANALYZED = 10
 
@@ -113,7 +124,7 @@ def cli(
             keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
             output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
         return
-    more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 7)"] * running
+    more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 6 || JobStatus == 7)"] * running
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
     from fetchwork.queue.views import JOBS
 
@@ -135,7 +146,7 @@ def cli(
         if as_json:
             output.print_json([counts])
         else:
-            output.echo(total_line(counts))
+            output.echo(total_line(counts, counts["completed"]))
     elif by_dag:
         from fetchwork.cli import dagview
 
@@ -179,12 +190,13 @@ def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
         output.echo(f"There are more {what}.")
 
 
-def total_line(counts: Mapping[str, int]) -> str:
-    """HTCondor's line of totals."""
+def total_line(counts: Mapping[str, int], completed: int = 0) -> str:
+    """HTCondor's line of totals; ``completed`` are those in the queue that have ended."""
     removed = counts.get("ending", counts.get("removed", 0))
     return (
-        f"Total for query: {counts['jobs']} jobs; 0 completed, {removed} removed, {counts['idle']} idle,"
-        f" {counts['running']} running, {counts['held']} held, {counts['suspended']} suspended"
+        f"Total for query: {counts['jobs']} jobs; {completed} completed, {removed} removed,"
+        f" {counts['idle']} idle, {counts['running']} running, {counts['held']} held,"
+        f" {counts['suspended']} suspended"
     )
 
 
@@ -196,13 +208,12 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
         if columns
         else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
     )
-    counts = dict.fromkeys(("idle", "running", "removed", "held", "suspended"), 0)
-    names = {1: "idle", 2: "running", 3: "removed", 5: "held", 6: "running", 7: "suspended"}
+    counts = dict.fromkeys(_COUNTED_AS.values(), 0)
     number = 0
     now = time.time()
     for ad, owner in lines:
         number += 1
-        counts[names[ad["JobStatus"]]] += 1
+        counts[_COUNTED_AS[ad["JobStatus"]]] += 1
         job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
         used = ad.get("RemoteWallClockTime", 0)
         # one that is being removed or held has a host for as long as it runs
@@ -222,7 +233,7 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
                 f"{job}{owner:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
                 f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_command(ad)}"
             )
-    output.echo("\n" + total_line({"jobs": number, **counts}))
+    output.echo("\n" + total_line({"jobs": number, **counts}, counts["completed"]))
 
 
 def _command(ad: Json) -> str:

@@ -112,6 +112,9 @@ def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
         cluster, proc = id_of(word)
         chosen = f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}")
         for ad in session.items("jobs", constraint=chosen, projection=_WANTED):
+            if ad["JobStatus"] == JobStatus.COMPLETED:
+                # which leave_in_queue keeps: it has ended
+                continue
             # of a removed job the run still ends; one whose files are brought back is not over
             ending = ad["JobStatus"] in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
             status = JobStatus.RUNNING if ending else ad["JobStatus"]

@@ -14,14 +14,14 @@ from fetchwork.queue.views import HISTORY, JOBS, Json
 
 #: so many of the DAGs in a DAG are shown, and so many are asked for at once
 MOST_INNER = 100
-_OF_DAG = "ClusterId == {} && JobUniverse == 7"
+_OF_DAG = "ClusterId == {} && ProcId == 0 && JobUniverse == 7"
 
 
 class DagView(TypedDict):
     """A DAG's job, and what those of its nodes do that are in the queue."""
 
     ad: Json
-    #: its job has left the queue
+    #: its job has left the queue, or is kept there by its leave_in_queue
     ended: bool
     #: the DAG around it that was asked for as well
     parent: int | None
@@ -71,7 +71,7 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
         inner = [one for one in sorted(parents) if one not in known][: MOST_INNER + 1 - len(found)]
         level = {}
         if inner:
-            constraint = " || ".join(f"ClusterId == {one}" for one in inner)
+            constraint = f"ProcId == 0 && ({' || '.join(f'ClusterId == {one}' for one in inner)})"
             for ad in (yield from collected(ads(JOBS, constraint, memory, projection=wanted))):
                 view = _view(ad, ended=False, parent=parents[ad["ClusterId"]])
                 level[ad["ClusterId"]] = view
@@ -94,7 +94,9 @@ def _dag(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[DagVi
     for view in (JOBS, HISTORY, JOBS):
         found = yield from collected(ads(view, constraint, memory, projection=projection, limit=1))
         if found:
-            return _view(found[0], ended=view is HISTORY, parent=None)
+            (ad,) = found
+            ended = view is HISTORY or ad["JobStatus"] == JobStatus.COMPLETED
+            return _view(ad, ended=ended, parent=None)
     return None
 
 
@@ -107,7 +109,7 @@ def _count(view: DagView, status: int, jobs: int) -> None:
         view["idle"] += jobs
     elif status == JobStatus.HELD:
         view["held"] += jobs
-    elif status != JobStatus.REMOVED:
+    elif status not in (JobStatus.REMOVED, JobStatus.COMPLETED):
         # suspended ones have their slots, and so have those whose files are moved
         view["running"] += jobs
 

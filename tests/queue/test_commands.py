@@ -65,6 +65,16 @@ def test_what_is_refused_is_one_line(fetchwork: Run, tmp_path: Path) -> None:
     assert told.err == f"fetchwork: error: cannot read '{tmp_path}/nowhere.sub': No such file or directory\n"
 
 
+def test_q_shows_jobs_that_have_ended_and_stay_in_the_queue(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{"LeaveJobInQueue": "/Expr(JobStatus == 4)/"}] * 2)
+    slots.finish(slots.started())
+    total = "Total for query: 2 jobs; 1 completed, 0 removed, 1 idle, 0 running, 0 held, 0 suspended"
+    lines = fetchwork("q", "-nobatch").out.splitlines()
+    assert [line.split()[5] for line in lines[1:3]] == ["C", "I"]
+    assert lines[-1] == total
+    assert fetchwork("q", "alice", "--totals").out == total + "\n"
+
+
 def test_q_shows_batches_jobs_holds_runs_and_totals(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit_many([{"JobBatchName": "night"}] * 3)
     slots.submit_many([{"Owner": "bob", "Args": "a b"}] * 2)
