@@ -126,12 +126,12 @@ def sentence(view: DagView) -> str:
 def arranged(ads: Iterable[Json]) -> Iterator[tuple[Json, str]]:
     """Jobs with their owners; those of a DAG's nodes behind the DAG's, with the node's name instead."""
     jobs = list(ads)
-    dags = {ad["ClusterId"] for ad in jobs if environment.is_dagman(str(ad.get("Cmd")))}
+    dags = {ad["ClusterId"]: ad["Owner"] for ad in jobs if environment.is_dagman(str(ad.get("Cmd")))}
     nodes: dict[int | None, list[Json]] = {}
     for ad in jobs:
         around = ad.get("DAGManJobId")
-        # one that says it is in itself is in no other
-        inside = around in dags and around != ad["ClusterId"]
+        # which is its submitter's word: one that says it is in itself, or in another's, is in none
+        inside = isinstance(around, int) and around != ad["ClusterId"] and dags.get(around) == ad["Owner"]
         nodes.setdefault(around if inside else None, []).append(ad)
     left = [(ad, 0) for ad in reversed(nodes.pop(None, []))]
     while left:

@@ -13,6 +13,8 @@ import pytest
 
 from fetchwork.cli import dag as dag_command
 from fetchwork.cli import dagview
+from fetchwork.queue import Queue
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
 from tests.waiting import PATIENCE_S
@@ -34,7 +36,7 @@ COUNTS = {
 class Dag:
     """A DAG that runs at an access point."""
 
-    def __init__(self, slots: DirectQueue, around: int | None = None) -> None:
+    def __init__(self, slots: DirectQueue, around: int | None = None, **more: Any) -> None:
         self.slots = slots
         inside = {} if around is None else {"DAGManJobId": around, "DAGNodeName": "inner"}
         self.cluster = self._submit(
@@ -43,6 +45,7 @@ class Dag:
             Cmd="/usr/bin/condor_dagman",
             Arguments="-f -Dag 'my x.dag' -Lockfile x.lock",
             **inside,
+            **more,
         )
         point = {"access_point": "here", "max_each": 9, "lease_s": 600}
         (claim,) = slots.call("claim_scheduler_job", **point)
@@ -86,6 +89,22 @@ def test_a_line_for_each_change_until_the_dag_has_ended(fetchwork: Run, dag: Dag
         told.out.partition(" ")[2]
         == f"DAG {dag.cluster} failed, exit 1: 4 of 9 nodes done, 1 failed, 1 futile\n"
     )
+
+
+def test_one_that_has_ended_and_stays_in_the_queue_has_ended(
+    fetchwork: Run, slots: DirectQueue, queue: Queue
+) -> None:
+    stays: dict[str, Any] = {"LeaveJobInQueue": "/Expr(JobStatus == 4)/"}
+    dag = Dag(slots, **stays)
+    node = slots.submit({**stays, "DAGManJobId": dag.cluster})
+    slots.finish(slots.started())
+    assert slots.status(node) == 4
+    (view,) = dagview.look(session_of(queue), dag.cluster)
+    assert (view["ended"], view["running"]) == (False, 0)
+    dag.end(0)
+    told = fetchwork("watch", str(dag.cluster))
+    assert told.status == 0
+    assert f"DAG {dag.cluster} successful: " in told.out
 
 
 def test_the_jobs_of_its_nodes_and_the_dags_in_it_are_shown_to_programs(
@@ -184,6 +203,15 @@ def test_q_shows_the_jobs_of_a_dag_below_it(fetchwork: Run, slots: DirectQueue, 
         (alone, "alice"),
     ]
     assert lines[1].endswith("my x.dag: 4 of 9 nodes done, 1 failed, 1 futile")
+
+
+@pytest.mark.parametrize("said", ["its number", [1], "/Expr(1)/"])
+def test_a_job_of_another_owner_is_in_no_dag(
+    fetchwork: Run, slots: DirectQueue, dag: Dag, said: object
+) -> None:
+    around = dag.cluster if said == "its number" else said
+    slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "bob", "DAGManJobId": around, "DAGNodeName": "A"})
+    assert fetchwork("q", "-dag").out.splitlines()[-3].split()[1] == "bob"
 
 
 def test_jobs_that_say_they_are_in_each_other_are_shown_too(fetchwork: Run, slots: DirectQueue) -> None:
