@@ -90,13 +90,14 @@ def _page_of(name: str) -> Json:
     )
 
 
-def _after(numbers: int) -> tuple[str, str, Json]:
-    """The cursor of a view whose key has so many numbers."""
+def _after(*digits: int) -> tuple[str, str, Json]:
+    """The cursor of a view whose key has numbers of so many digits at most."""
+    key = "\\.".join(f"[0-9]{{1,{most}}}" for most in digits)
     return (
         "after",
         "What the page before gave. A page may be short, or empty, and give one: a search that would take"
         " long answers with what it has.",
-        {"type": "string", "pattern": "^[0-9]{1,9}" + "\\.[0-9]{1,9}" * (numbers - 1) + "(~[0-9]{1,9})?$"},
+        {"type": "string", "pattern": f"^{key}(~[0-9]{{1,9}})?$"},
     )
 
 
@@ -110,7 +111,7 @@ def document() -> Json:
             "get": _operation(
                 "Jobs in the queue, a page at a time.",
                 _page_of("jobs"),
-                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(2)),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(9, 9)),
             ),
             "post": _operation(
                 "Submit jobs as one cluster: all of them, or none.",
@@ -171,14 +172,14 @@ def document() -> Json:
             "get": _operation(
                 "The jobs that left the queue, the last first, a page at a time.",
                 _page_of("jobs"),
-                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(3)),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(16, 9, 9)),
             )
         },
         "/runs": {
             "get": _operation(
                 "Runs of jobs, the last first, a page at a time.",
                 _page_of("runs"),
-                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(1)),
+                query=(_CONSTRAINT, _PROJECTION, _LIMIT, _after(16)),
             )
         },
         "/events": {

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from fetchwork.queue.ask import Ask, Found, Memory, Steps
 from fetchwork.queue.reading import stretches
+from fetchwork.queue.selecting import MAX_ID
 from fetchwork.queue.session import Session
 from fetchwork.queue.views import Json, Key, View
 
@@ -107,7 +108,8 @@ def _read(view: View, after: str | None) -> tuple[Key | None, int]:
         return None, 0
     words, _, looked_at = after.partition("~")
     numbers = [*words.split("."), looked_at or "0"]
-    if len(numbers) != len(view.order) + 1 or not all(map(_is_number, numbers)):
+    names = [*view.order, "looked_at"]
+    if len(numbers) != len(names) or not all(map(_is_number, names, numbers)):
         raise ValueError(f"after is '{after[:100]}'; allowed: what the page before gave")
     *key, seen = map(int, numbers)
     # only history's key begins with a time
@@ -116,6 +118,8 @@ def _read(view: View, after: str | None) -> tuple[Key | None, int]:
     return tuple(key), seen
 
 
-def _is_number(text: str) -> bool:
-    # what PostgreSQL and Python's times can hold
-    return text.isascii() and text.isdigit() and len(text) <= 16
+def _is_number(name: str, text: str) -> bool:
+    # what PostgreSQL's columns and Python's times can hold
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        return False
+    return name not in ("clusterid", "procid") or int(text) <= MAX_ID

@@ -1,6 +1,7 @@
 """The API: what it answers, and what it refuses."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -44,6 +45,20 @@ def test_jobs_with_attributes_of_their_own_are_one_cluster(page: TestClient, que
     body = {"ad": AD, "jobs": [{"Args": str(number)} for number in range(5)]}
     cluster = page.post(f"{API}/jobs", json=body).json()["cluster"]
     assert [ad["Args"] for ad in queue.query(f"ClusterId == {cluster}")] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/history", "/runs"])
+def test_a_cursor_is_of_the_form_that_the_description_gives(
+    page: TestClient, busy: DirectQueue, path: str
+) -> None:
+    parameters = document()["paths"][path]["get"]["parameters"]
+    (pattern,) = (one["schema"]["pattern"] for one in parameters if one["name"] == "after")
+    for job in busy.submit_many([{}] * 2):
+        busy.act("remove", job)
+    busy.submit_many([{}] * 2)
+    after = get(page, path, limit="1")["after"]
+    assert re.search(pattern, after), after
+    assert get(page, path, limit="1", after=after)
 
 
 def test_pages_of_jobs_follow_each_other(page: TestClient, queue: Queue) -> None:

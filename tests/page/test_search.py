@@ -143,3 +143,18 @@ def test_a_cursor_that_is_none_is_refused(page: TestClient, after: str) -> None:
     for path in ("/jobs", "/api/v1/jobs"):
         answer = page.get(path, params={"after": after})
         assert answer.status_code == (200 if after == "1.2~" else 400), answer.text
+
+
+@pytest.mark.parametrize(
+    ("view", "after"),
+    [
+        (JOBS, "9999999999.0"),
+        (JOBS, "1.9999999999"),
+        (HISTORY, "9999999999999999.1.9999999999"),
+        (HISTORY, "1.9999999999.1"),
+        (RUNS, "9" * 17),
+    ],
+)
+def test_a_cursor_beyond_every_number_is_refused(session: ActingSession, view: View, after: str) -> None:
+    with pytest.raises(ValueError, match="allowed: what the page before gave"):
+        search(session, view, 'regexp("x", Owner)', after=after)
