@@ -236,10 +236,7 @@ class Agent:
         return answer
 
     async def _handle(self, task: Task, gone: asyncio.Event) -> Answer:
-        if task.request.name == "read_input":
-            # it waits for a file, over connections of its own; no other job of its account may wait
-            return await handlers.handle(task)
-        async with self._turns.of(task.caller):
+        async with self._turns.of(task.caller, task.request.name):
             return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
 
     def _task(self, request: Request, who: peer.Peer, context: KeywordContext, end: float) -> Task:

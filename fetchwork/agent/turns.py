@@ -1,7 +1,8 @@
 """Accounts take turns: the requests of one account are worked on one after the other.
 
 A job's account may have many hooks at once, and each may wait for the database, behind a lock that this very
-account holds. Working on one of them at a time, the agent has connections left for everybody else.
+account holds. Working on one of them at a time, the agent has connections left for everybody else. What waits
+for files waits without a turn: they have connections of their own, and are moved for minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from fetchwork.handlers.context import Caller
+
+#: requests that wait for files: no other job of their account may wait for them
+WITHOUT = frozenset(("read_input", "save_checkpoint"))
 
 
 @dataclass(slots=True)
@@ -29,9 +33,9 @@ class Turns:
         self._turns: dict[int, _Turn] = {}
 
     @asynccontextmanager
-    async def of(self, caller: Caller) -> AsyncIterator[None]:
-        """Wait for the caller's turn, and have it; one that is trusted waits for nobody."""
-        if caller.trusted:
+    async def of(self, caller: Caller, request: str) -> AsyncIterator[None]:
+        """Wait for the caller's turn for a request of this name; one that is trusted waits for nobody."""
+        if caller.trusted or request in WITHOUT:
             yield
             return
         turn = self._turns.setdefault(caller.uid, _Turn())
