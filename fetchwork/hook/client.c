@@ -872,6 +872,7 @@ static struct text write_ads(struct text body)
     struct text rest = body, changes = next_ad(&rest);
     for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES && rest.length; n++) {
         struct text ad = next_ad(&rest);
+        errno = 0;
         int fd = unlink(NAMES[n]) < 0 ? -1 : open(NAMES[n], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
         while (fd >= 0 && ad.length) {
             ssize_t put = write(fd, ad.at, ad.length);

@@ -100,6 +100,17 @@ def test_prepare_job_writes_the_ads_behind_the_changes_over_the_starters(
     assert (tmp_path / ".machine.ad").stat().st_mode & 0o777 == 0o644
 
 
+def test_the_ads_can_be_read_whatever_the_umask_and_whichever_is_missing(
+    hooks: Hooks, agent: StartAgent, tmp_path: Path
+) -> None:
+    agent(Reply(b"A = 1\n-----\nCpus = 2\n-----\nB = 1\n"))
+    (tmp_path / ".job.ad").touch()
+    done = hooks.run("prepare_job", stdin=READY, cwd=tmp_path, umask=0o077)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"A = 1\n", b"")
+    assert [path.name for path in tmp_path.iterdir()] == [".job.ad"]
+    assert (tmp_path / ".job.ad").stat().st_mode & 0o777 == 0o644
+
+
 def test_prepare_job_makes_no_file_where_the_starter_has_none(
     hooks: Hooks, agent: StartAgent, tmp_path: Path
 ) -> None:
