@@ -19,6 +19,8 @@ from fetchwork.hook.wire import Reply
 
 #: seconds for a call: the job of one that has to wait longer is started another time
 DATABASE_S = 8.0
+#: seconds for what HTCondor says of the slot, behind which other starts may ask
+SLOT_S = 8.0
 
 
 async def prepare_job(task: Task) -> Answer:
@@ -39,7 +41,7 @@ async def prepare_job(task: Task) -> Answer:
     try:
         if wants_devices(task.request.body):
             # no job starts without the devices that it is to have, for it would take another's
-            await gift
+            await _in_time(task, gift)
         refusal = await session.reports.start(
             run_id=key.run_id,
             token=key.token,
@@ -80,10 +82,19 @@ async def _could_not_start(
 async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes]) -> bytes:
     """What the job is given of its slot; nothing where that is not known, which stops no job."""
     try:
-        return await gift
+        return await _in_time(task, gift)
     except SlotUnknown as error:
         task.context.slot_ads.complain(error, slot=task.request.slot)
         return b""
+
+
+async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:
+    """What the job is given of its slot, while the hook waits for it; raises SlotUnknown, NotProvided."""
+    try:
+        async with asyncio.timeout(task.left(SLOT_S, reserve_s=1.0)):
+            return await gift
+    except TimeoutError:
+        raise SlotUnknown("HTCondor's commands did not say in time what the slot has") from None
 
 
 def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> calls.Call[bool]:

@@ -1,11 +1,13 @@
 """What PREPARE_JOB gives a job of its slot, and what it does where the slot is not known."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetchwork.classad.ads import parse_old
+from fetchwork.handlers import start
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.unit.test_slotad import tool
 
@@ -103,3 +105,21 @@ async def test_the_startd_is_asked_about_a_slot_that_was_carved_for_the_job(
         "_CONDOR_AssignedGPUs=10000",
         "NVIDIA_VISIBLE_DEVICES=none",
     }
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+async def test_a_startd_that_does_not_answer_keeps_back_jobs_with_devices_only(
+    hooks: Hooks, submit: Submit, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    async def never(*_: object) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(start, "SLOT_S", 0.1)
+    monkeypatch.setattr(hooks.context.slot_ads, "of", never)
+    submit(request_gpus=gpus)
+    answer = await hooks.start(await hooks.fetch(slot_ad(**GPU_SLOT)))
+    if gpus:
+        assert (answer.reply.code, "did not say in time" in answer.reply.message) == ("failed", True)
+    else:
+        assert (answer.outcome, answer.reply.body) == ("started", b"")
