@@ -8,8 +8,8 @@ looks first.
 import os
 import subprocess
 
-#: seconds for a program to answer
-ANSWER_S = 20.0
+#: seconds for a program to answer; three are asked, and PREPARE_JOB has 20
+ANSWER_S = 5.0
 #: HTCondor's default
 _RUNTIME = "/usr/bin/singularity"
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from fetchwork.classad.ads import parse_expr, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.handlers.starterlog import fault_of
-from fetchwork.hook import jobcheck
+from fetchwork.hook import client, jobcheck
 from fetchwork.hook.jobcheck import find_problem
+from fetchwork.sandbox import container
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 
@@ -157,6 +158,11 @@ def test_a_container_needs_a_runtime_that_works_and_brings_its_cmd(
     assert problem_of(**job) == f"{none} --version ends with 3"
     tool(place, "runtime", '[ "$1" = --version ]')
     assert problem_of(**job) == ""
+
+
+def test_programs_that_do_not_answer_leave_prepare_job_time_to_say_so() -> None:
+    # SINGULARITY_JOB, SINGULARITY and the runtime
+    assert client._DEADLINES["prepare_job"][0] > 3 * container.ANSWER_S
 
 
 def test_an_image_that_is_not_there_is_htcondor_s_failed_test(
