@@ -61,9 +61,14 @@ class Rights:
         """
         assert self._part is not None
         found: dict[int, int] = {}
-        for stream in (1, 2):
-            with contextlib.suppress(PermissionError, ProcessLookupError, FileNotFoundError):
-                found[stream] = await asyncio.to_thread(self._part.open_output, process.key, uid, stream)
+        try:
+            for stream in (1, 2):
+                with contextlib.suppress(PermissionError, ProcessLookupError, FileNotFoundError):
+                    found[stream] = await asyncio.to_thread(self._part.open_output, process.key, uid, stream)
+        except BaseException:
+            for fd in found.values():
+                os.close(fd)
+            raise
         return found
 
     async def until_lost(self) -> None:

@@ -1,6 +1,7 @@
 """What the agent ships of running jobs' output: from a real process's files to the database."""
 
 import asyncio
+import errno
 import os
 import pwd
 import signal
@@ -10,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -281,3 +283,22 @@ async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
 
 def _command(job: Process) -> bytes:
     return Path(f"/proc/{job.pid}/comm").read_bytes()
+
+
+async def test_one_file_that_does_not_answer_leaves_no_other_open(folder: Path) -> None:
+    (folder / "out").touch()
+    opened = []
+
+    class Part:
+        def open_output(self, key: str, uid: int, stream: int) -> int:
+            if stream == 2:
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            opened.append(os.open(folder / "out", os.O_RDONLY))
+            return opened[0]
+
+    me = Process.find(os.getpid())
+    assert me is not None
+    with pytest.raises(TimeoutError):
+        await Rights(cast(RootPart, Part())).open_output(me, 1)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
