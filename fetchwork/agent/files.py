@@ -47,7 +47,7 @@ class AgentFiles:
         self._contents = Contents(
             spool.with_name(f"{spool.name}.cache"), config.files.cache_mib * 1024 * 1024
         )
-        self._spool = OutputSpool(spool.with_name(spool.name + SUFFIX))
+        self._spool = OutputSpool(spool.with_name(spool.name + SUFFIX), config.files.parked_mib << 20)
         self.outputs = Outputs(self._spool, contexts, runs, trusted, self._databases)
         self._parked_mib = config.files.parked_mib
         self._plans: OrderedDict[tuple[HostSession, int], dict[int, Content]] = OrderedDict()

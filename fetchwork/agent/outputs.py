@@ -48,6 +48,8 @@ AT_ONCE_EACH = 2
 #: directories whose contents are known; the others wait unread
 MOST_KNOWN = 1000
 MOST_KNOWN_EACH = 200
+#: of one account with those that others of it come after, as a manifest may say of any
+MOST_AWAITED_EACH = 1000
 REPORT_S = 10.0
 #: what another directory has to wait for is looked for again at this interval
 AGAIN_S = 0.1
@@ -72,6 +74,8 @@ class Outputs:
         self._trusted = trusted
         self._databases = databases
         self._deliveries: dict[str, asyncio.Task[None]] = {}
+        #: those of them that others come after: they take no room of other accounts
+        self._awaited: set[str] = set()
         #: whose run's it is, and whether that is over with it
         self._keys: dict[str, tuple[HostSession, int, bool]] = {}
         #: bytes of each that are delivered
@@ -103,13 +107,14 @@ class Outputs:
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
         """Begin to deliver one directory; ``awaited``: others that are known come after it."""
-        if name in self._deliveries or (len(self._deliveries) >= MOST_KNOWN and not awaited):
+        others = len(self._deliveries) - len(self._awaited)
+        if name in self._deliveries or (others >= MOST_KNOWN and not awaited):
             return
         # before anything waits: once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
         try:
             known = self._known[await asyncio.to_thread(self.spool.account, name)]
-            if known >= MOST_KNOWN_EACH and not awaited:
+            if known >= (MOST_AWAITED_EACH if awaited else MOST_KNOWN_EACH):
                 self._deliveries.pop(name)
                 return
             parked = await asyncio.to_thread(self.spool.read, name)
@@ -118,6 +123,10 @@ class Outputs:
                 raise ProtocolError("its keyword is not in the host file")
             key = run_key(read_starter_ad(parked.request.body))
             size = await asyncio.to_thread(self.spool.size, name)
+        except FileNotFoundError:
+            # somebody has delivered it meanwhile
+            self._deliveries.pop(name)
+            return
         except (FetchworkError, OSError) as error:
             await self._set_aside(name, str(error))
             self._deliveries.pop(name)
@@ -125,6 +134,8 @@ class Outputs:
         self._keys[name] = (context.session, key.run_id, parked.use != CHECKPOINT)
         self._known[parked.uid] += 1
         self._bytes[parked.uid] += size
+        if awaited:
+            self._awaited.add(name)
         self.mark()
         self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, size, context, key))
 
@@ -180,6 +191,7 @@ class Outputs:
                 run.saving = False
             run.changed.set()
         del self._sent[parked.name]
+        self._awaited.discard(parked.name)
         self._deliveries.pop(parked.name, None)
 
     async def _until_delivered(self, name: str, uid: int) -> None:

@@ -8,10 +8,12 @@ are checked again. What is not as it should be is moved aside, to ``bad/``, as w
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,10 +69,11 @@ class Parked:
 
 
 class OutputSpool:
-    """The directory in which jobs' accounts park."""
+    """The directory in which jobs' accounts park; no file of it is read that has more than ``most_bytes``."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, most_bytes: int = sys.maxsize) -> None:
         self.directory = directory
+        self.most_bytes = most_bytes
 
     def make(self) -> None:
         """Make it, for the agent's account; raises FetchworkError."""
@@ -133,7 +136,7 @@ class OutputSpool:
             use, failure = manifest["use"], _failure(manifest.get("failure"))
             seconds = float(manifest.get("seconds", 0.0))
             number, after = _number(manifest.get("number")), tuple(map(str, manifest.get("after", ())))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise ProtocolError(f"its manifest is not one: {type(error).__name__}") from None
         if use not in _REPORTS[request.name] or (use == "checkpoint" and number is None):
             raise ProtocolError("its manifest names no use")
@@ -142,8 +145,15 @@ class OutputSpool:
         return Parked(name, status.st_uid, request, use, files, failure, seconds, number, earlier)
 
     def open(self, parked: Parked, number: int) -> int:
-        """A descriptor of one of the files; raises ProtocolError where it is not one, and OSError."""
-        return self._open(parked.name, str(number), parked.uid)
+        """A descriptor of one of the files; raises ProtocolError where it is not one, and OSError.
+
+        One that is too large is not read to find out what it is: a file without blocks may have any size.
+        """
+        fd = self._open(parked.name, str(number), parked.uid)
+        if os.fstat(fd).st_size > self.most_bytes:
+            os.close(fd)
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        return fd
 
     def _open(self, directory: str, name: str, uid: int) -> int:
         fd = os.open(

@@ -69,7 +69,7 @@ async def _entry(
             sha256, size = hashlib.sha256(small).hexdigest(), len(small)
         else:
             small = None
-            sha256, size = await _in_chunks(database, key, fd)
+            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes)
     finally:
         os.close(fd)
     return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}, small
@@ -84,9 +84,9 @@ async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None
         raise RunOver
 
 
-async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int) -> tuple[str, int]:
+async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int) -> tuple[str, int]:
     """Store a file chunk by chunk, those that are not there yet; its hash and size."""
-    sha256, size = await asyncio.to_thread(_hash, fd)
+    sha256, size = await asyncio.to_thread(_hash, fd, most)
     begun = await database.run(
         calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
     )
@@ -108,9 +108,10 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int) -> tuple[str
     return sha256, size
 
 
-def _hash(fd: int) -> tuple[str, int]:
+def _hash(fd: int, most: int) -> tuple[str, int]:
+    # somebody may write to it as fast as it is read
     digest, size = hashlib.sha256(), 0
-    while data := os.pread(fd, CHUNK_BYTES, size):
+    while data := os.pread(fd, min(CHUNK_BYTES, most - size), size):
         digest.update(data)
         size += len(data)
     return digest.hexdigest(), size

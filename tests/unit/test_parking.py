@@ -18,6 +18,7 @@ import pytest
 from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.sending import _hash
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, ProtocolError
 from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request, encode_request
@@ -156,6 +157,8 @@ def forged(spool: OutputSpool, manifest: object = None, report: bytes = REPORT) 
         {"use": "output", "files": [{"name": "a", "mode": 420, "size": -1}]},
         {"use": "output", "files": [], "failure": {"code": 3, "subcode": 0, "reason": ""}},
         {"use": "output", "files": [], "failure": {}},
+        {"use": "output", "files": [{"name": "a", "mode": float("inf"), "file": 0}]},
+        {"use": "output", "files": [], "seconds": 10**400},
     ],
 )
 def test_a_manifest_that_is_none_is_refused(spool: OutputSpool, manifest: object) -> None:
@@ -343,16 +346,27 @@ def test_what_an_evicted_job_saves_is_given_up_where_too_much_waits(
     assert (left(tmp_path, spool, evicted=True, full=full) is not None) is parked
 
 
-async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, tmp_path: Path) -> None:
-    class Away:
-        async def run(self, *_: object, **__: object) -> Never:
-            raise DatabaseUnavailable("away")
+class Away:
+    """A database that is away."""
 
-    key = f'FetchWorkRunId = 7\nFetchWorkToken = "{UUID(int=7)}"\n'.encode()
+    async def run(self, *_: object, **__: object) -> Never:
+        raise DatabaseUnavailable("away")
+
+    host_runs = run
+
+
+def without_database(spool: OutputSpool) -> Outputs:
     session = cast(Any, Away())
-    session.host_runs = session.run
     context = SimpleNamespace(session=session)
-    outputs = Outputs(spool, cast(Any, {"k": context}), Runs(), frozenset(), {session: session})
+    return Outputs(spool, cast(Any, {"k": context}), Runs(), frozenset(), {session: session})
+
+
+KEY = f'FetchWorkRunId = 7\nFetchWorkToken = "{UUID(int=7)}"\n'.encode()
+OF_A_RUN = encode_request(Request("job_exit", KEY, keyword="K", arg="exit"))
+
+
+async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, tmp_path: Path) -> None:
+    outputs = without_database(spool)
     files = object.__new__(AgentFiles)
     files.outputs, files._parked_mib = outputs, 1
     for number in range(2):
@@ -360,10 +374,53 @@ async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, t
         parking = Parking(str(spool.directory))
         (tmp_path / f"f{number}").write_bytes(b"x" * (1 << 19))
         assert parking.take([output(tmp_path / f"f{number}")]) is None
-        report = encode_request(Request("job_exit", key, keyword="K", arg="exit"))
-        await outputs.deliver(parking.finish(report, "output", None, seconds=0.1))
+        await outputs.deliver(parking.finish(OF_A_RUN, "output", None, seconds=0.1))
     problem = files.full(os.geteuid())
     assert problem is not None and "allowed: 1 MiB (setting [files] parked_mib)" in problem
     # another account's jobs may
     assert files.full(os.geteuid() + 1) is None
     await outputs.close()
+
+
+async def test_what_others_come_after_has_a_bound_and_takes_no_room_of_other_accounts(
+    spool: OutputSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.agent.outputs.MOST_AWAITED_EACH", 3)
+    monkeypatch.setattr("fetchwork.agent.outputs.MOST_KNOWN", 1)
+    outputs = without_database(spool)
+    for _ in range(5):
+        await outputs.deliver(
+            Parking(str(spool.directory)).finish(OF_A_RUN, "nothing", None, seconds=0.1), awaited=True
+        )
+    assert outputs.waiting == 3
+    for _ in range(2):
+        await outputs.deliver(Parking(str(spool.directory)).finish(OF_A_RUN, "nothing", None, seconds=0.1))
+    assert outputs.waiting == 4
+    await outputs.close()
+
+
+async def test_a_directory_that_was_delivered_before_the_news_of_it_is_no_problem(
+    spool: OutputSpool, caplog: pytest.LogCaptureFixture
+) -> None:
+    outputs = without_database(spool)
+    name = Parking(str(spool.directory)).finish(OF_A_RUN, "nothing", None, seconds=0.1)
+    spool.delete(name)
+    await outputs.deliver(name)
+    assert (outputs.waiting, caplog.messages) == (0, [])
+
+
+def test_a_file_of_any_size_is_not_read_to_its_end(tmp_path: Path) -> None:
+    spool = OutputSpool(tmp_path / "spool.outputs", most_bytes=1 << 21)
+    spool.make()
+    (tmp_path / "fits").write_bytes(b"x" * (1 << 21))
+    with (tmp_path / "without-blocks").open("wb") as stream:
+        stream.truncate(1 << 40)
+    found = spool.read(parked(spool, output(tmp_path / "fits"), output(tmp_path / "without-blocks")))
+    with pytest.raises(OSError, match="quota") as caught:
+        spool.open(found, 1)
+    assert caught.value.errno == errno.EDQUOT
+    fd = spool.open(found, 0)
+    # somebody may have it open, and write to it
+    os.truncate(spool.directory / found.name / "0", 1 << 40)
+    assert _hash(fd, spool.most_bytes)[1] == spool.most_bytes
+    os.close(fd)
