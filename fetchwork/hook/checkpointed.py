@@ -17,7 +17,7 @@ from time import monotonic, sleep
 
 from fetchwork.errors import FetchworkError, one_line
 from fetchwork.hook.client import read_conf
-from fetchwork.hook.sandboxed import Files
+from fetchwork.hook.sandboxed import QUESTION_S, Files, full_of
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox import checkpoint
 from fetchwork.sandbox.failure import FileFailure, TransferFailure
@@ -32,6 +32,7 @@ AGAIN_S = 1.0
 #: what the starter itself gives a job as its first argument
 _NAME = "condor_exec.exe"
 _CANNOT_EXECUTE = 6
+_EDQUOT = 122
 # Python ignores these, and what it becomes would; of HTCondor's, the first is ignored in jobs
 _SIGPIPE, _SIGXFSZ = 13, 25
 
@@ -68,16 +69,27 @@ def _save(sandbox: str, progress: checkpoint.Progress, directories: tuple[str, .
     body = progress.key.encode()
     report = encode_request(Request("save_checkpoint", body, keyword=conf["keyword"], slot=slot))
     directory = conf["spool"] + SUFFIX
-    name = checkpoint.park(sandbox, notes, directory, progress, report)
-    progress.pending = [*progress.parked(directory), name]
-    progress.number += 1
-    progress.saving = False
-    progress.write(sandbox)
     files = Files(conf, body, slot)
     try:
+        full = _why_full(files)
+        if full:
+            raise checkpoint.failure_of(FileFailure(_EDQUOT, full))
+        name = checkpoint.park(sandbox, notes, directory, progress, report)
+        progress.pending = [*progress.parked(directory), name]
+        progress.number += 1
+        progress.saving = False
+        progress.write(sandbox)
         _until_delivered(files, name)
     finally:
         files.close()
+
+
+def _why_full(files: Files) -> str:
+    """Why the job's account may park no more; empty if it may, or nobody says."""
+    try:
+        return full_of(files.ask("output_plan", "", timeout_s=QUESTION_S).split(b"\n"))
+    except FetchworkError:
+        return ""
 
 
 def _until_delivered(files: Files, name: str) -> None:
@@ -95,7 +107,7 @@ def _until_delivered(files: Files, name: str) -> None:
         if answer == b"saved\n":
             return
         if answer.startswith(b"refused "):
-            raise checkpoint.failure_of(FileFailure(122, answer[8:].decode("utf-8", "replace").strip()))
+            raise checkpoint.failure_of(FileFailure(_EDQUOT, answer[8:].decode("utf-8", "replace").strip()))
         if answer != before:
             before, end = answer, monotonic() + PATIENCE_S
 

@@ -173,7 +173,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     """
     from fetchwork.sandbox.checkpoint import read
     from fetchwork.sandbox.failure import of_output
-    from fetchwork.sandbox.leave import Ended, leave
+    from fetchwork.sandbox.leave import Ended, leave, park_report
     from fetchwork.sandbox.parking import SUFFIX
 
     end = start + float(conf.get("job_exit_timeout_s", "30")) - RESERVE_S
@@ -188,7 +188,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         how = files.ask("output_plan", "", timeout_s=QUESTION_S).split(b"\n")
         evicted = evicted or b"vacated" in how
         unwanted = unwanted or b"unwanted" in how
-        full = next((line[5:].decode() for line in how if line.startswith(b"full ")), "")
+        full = full_of(how)
     except FetchworkError:
         # without an agent: as the starter says it
         pass
@@ -199,7 +199,10 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         directory = conf["spool"] + SUFFIX
         progress = read(posix.getcwd())
         if progress is not None and progress.failed is not None and not evicted:
-            raise TransferFailure(*progress.failed)
+            held = _with_failure(body, TransferFailure(*progress.failed))
+            # what it saved before is to be there before its run ends
+            more = {"how": "failure", "after": progress.parked(directory)}
+            return park_report(directory, encode_request(_with_body(report, held)), more) or held
         return leave(posix.getcwd(), directory, ended, encode_request(report), end) or body
     except TransferFailure as exc:
         failure = exc
@@ -207,6 +210,21 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         number = exc.errno if isinstance(exc, OSError) and exc.errno else 5
         failure = of_output(one_line(str(exc), 400), number)
     # a job is not complete whose output is lost
+    return _with_failure(body, failure)
+
+
+def full_of(how: list[bytes]) -> str:
+    """Why the job's account may park no more, from the lines that answer ``output_plan``; empty if it may."""
+    return next((line[5:].decode("utf-8", "replace") for line in how if line.startswith(b"full ")), "")
+
+
+def _with_body(report: Request, body: bytes) -> Request:
+    return Request(
+        report.name, body, keyword=report.keyword, arg=report.arg, slot=report.slot, written=report.written
+    )
+
+
+def _with_failure(body: bytes, failure: TransferFailure) -> bytes:
     text = one_line(failure.reason, 800).replace("\\", "/").replace('"', "'")
     line = f'FetchWorkTransferFailure = "{failure.code} {failure.subcode} {text}"\n'
     return body + (b"" if body.endswith(b"\n") else b"\n") + line.encode("utf-8", "replace")

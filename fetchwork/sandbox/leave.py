@@ -83,7 +83,7 @@ def leave(
     elif use is not None:
         choice.choose(how)
     if use is None or (ended.full and use == "spool"):
-        return _nothing(directory, report, more)
+        return park_report(directory, report, more)
     failure = _failure_of(choice.failure)
     if ended.full and any(not one.url for one in choice.files.values()):
         # EDQUOT
@@ -104,7 +104,7 @@ def leave(
         if lost is not None and is_checkpoint:
             # half of one is of no use, and the one before is whole
             parking.drop()
-            return _nothing(directory, report, more)
+            return park_report(directory, report, more)
         failure = failure or _failure_of(lost)
         return parking.finish(report, use, failure, seconds=round(time.monotonic() - began, 3), **more)
     except BaseException:
@@ -112,11 +112,20 @@ def leave(
         raise
 
 
-def _nothing(directory: str, report: bytes, more: Mapping[str, object]) -> str | None:
-    """Park the report by itself, where it has to come after checkpoints that are not delivered yet."""
+def park_report(directory: str, report: bytes, more: Mapping[str, object]) -> str | None:
+    """Park the report by itself, where it has to come after checkpoints that are not delivered yet.
+
+    ``more``: "how" it ended, and "after", the names of these; the name of the directory, None where there is
+    none of them. Raises TransferFailure.
+    """
     if not more["after"]:
         return None
-    return Parking(directory).finish(report, "nothing", None, how=more["how"], after=more["after"])
+    parking = Parking(directory)
+    try:
+        return parking.finish(report, "nothing", None, how=more["how"], after=more["after"])
+    except BaseException:
+        parking.drop()
+        raise
 
 
 def _failure_of(failure: FileFailure | None) -> TransferFailure | None:

@@ -1,18 +1,21 @@
 """Self-checkpointing: what is saved, when, and what is remembered from one execution to the next."""
 
+import errno
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, cast
 
 import pytest
 
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.errors import AgentUnavailable, FetchworkError
-from fetchwork.hook import checkpointed
+from fetchwork.hook import checkpointed, sandboxed
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox import checkpoint, names, outputs
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.jsontext import to_json
 from fetchwork.sandbox.leave import Ended, leave, read_notes
+from fetchwork.sandbox.parking import SUFFIX
 
 AD: dict[str, Any] = {
     "Out": "out",
@@ -218,6 +221,9 @@ class Asked:
             raise AgentUnavailable("nobody there")
         return answer
 
+    def close(self) -> None:
+        """End the connection."""
+
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,3 +260,53 @@ def test_the_job_s_environment_is_the_starter_s() -> None:
     found = checkpointed._environment()
     with open("/proc/self/environ", "rb") as stream:
         assert b"".join(name + b"=" + value + b"\0" for name, value in found.items()) == stream.read()
+
+
+# ---- what too many checkpoints, and one that can't be saved, come to
+
+
+@pytest.fixture
+def home(tmp_path: Path, spool: OutputSpool) -> Path:
+    """The directory of the hooks."""
+    made = tmp_path / "hooks"
+    made.mkdir()
+    directory = str(spool.directory).removesuffix(SUFFIX)
+    (made / "hook.conf").write_text(f"keyword = K\nsocket = /none\nspool = {directory}\n")
+    return made
+
+
+def test_a_checkpoint_is_not_parked_where_too_much_waits(
+    sandbox: Path, spool: OutputSpool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(b"full 2 bytes wait; allowed: 1\n")
+    monkeypatch.setattr(checkpointed, "Files", lambda *_: asked)
+    with pytest.raises(TransferFailure, match="Failed to checkpoint: 2 bytes wait; allowed: 1") as failure:
+        checkpointed._save(str(sandbox), progress_of(sandbox), (str(home),))
+    assert (failure.value.code, failure.value.subcode) == (36, errno.EDQUOT)
+    assert spool.names() == []
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_a_job_that_is_held_for_one_keeps_those_that_wait_to_be_delivered(
+    sandbox: Path, spool: OutputSpool, monkeypatch: pytest.MonkeyPatch, pending: bool
+) -> None:
+    before = saved(sandbox, spool, progress_of(sandbox))
+    progress_of(sandbox, pending=[before] if pending else [], failed=(36, 2, "no file"))
+    monkeypatch.chdir(sandbox)
+    monkeypatch.setattr(sandboxed, "_set_timer", lambda seconds: None)
+    body = b"FetchWorkRunId = 7\nJobPid = 5\nExitCode = 1\n"
+    found = sandboxed.park(
+        cast(sandboxed.Files, Asked(b"")),
+        {"spool": str(spool.directory).removesuffix(SUFFIX)},
+        body,
+        Request("job_exit", body, keyword="K", arg="exit", slot="slot1"),
+        monotonic(),
+    )
+    held = body + b'FetchWorkTransferFailure = "36 2 no file"\n'
+    if not pending:
+        assert found == held
+        return
+    assert isinstance(found, str)
+    parked = spool.read(found)
+    assert (parked.use, parked.after, parked.files) == ("nothing", (before,), ())
+    assert (parked.request.body, parked.request.arg, parked.request.slot) == (held, "exit", "slot1")
