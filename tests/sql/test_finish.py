@@ -42,6 +42,11 @@ def test_an_exit_code_is_in_the_history(queue: DirectQueue, run: Claimed) -> Non
     }
 
 
+def test_a_job_of_a_moment_has_a_cpu_usage(queue: DirectQueue, run: Claimed) -> None:
+    queue.finish(run, JobPid=1, ExitCode=0, JobDuration=0.004, RemoteUserCpu=0.0, RemoteSysCpu=0.01)
+    assert queue.value("SELECT info -> 'CpusUsage' FROM fetchwork.events WHERE EventTypeNumber = 5") == 1
+
+
 def test_a_signal_is_in_the_history(queue: DirectQueue, run: Claimed) -> None:
     assert queue.finish(run, **KILLED) == "completed"
     assert queue.rows("SELECT ExitBySignal, ExitCode, ExitSignal FROM fetchwork.history") == [

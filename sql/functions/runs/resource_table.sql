@@ -21,7 +21,7 @@ RETURN provisioned || jsonb_strip_nulls(jsonb_build_object(
         (
             fetchwork.number_of(used -> 'RemoteUserCpu')
             + fetchwork.number_of(used -> 'RemoteSysCpu')
-        )::numeric / nullif(greatest(run_s, 0.01), 0.01)::numeric,
+        )::numeric / greatest(run_s, 0.01)::numeric,
         2
     )
 ));
