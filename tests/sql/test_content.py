@@ -737,3 +737,18 @@ def test_a_lost_run_that_reports_late_waits_for_its_files_too(queue: DirectQueue
     assert bring(queue, run)
     assert (queue.status(run.job), queue.events(run.job).count(5)) == (4, 1)
     queue.check()
+
+
+def test_a_lost_run_that_reports_late_ends_a_job_that_waits_for_its_next_try(queue: DirectQueue) -> None:
+    submit(queue, **BY_ACCESS_POINT)
+    run = queue.started()
+    leave(queue, run, out=b"result")
+    queue.of(run, "starter_gone")
+    in_an_hour = int(queue.value("SELECT extract(epoch FROM now())::bigint")) + 3600
+    assert queue.call("edit", jobs=[run.job], changes={"DeferralTime": in_an_hour})
+    assert queue.value("SELECT not_before FROM fetchwork.job") is not None
+    assert queue.finish(run) == "completed"
+    assert queue.status(run.job) == 6
+    queue.check()
+    assert bring(queue, run)
+    assert queue.status(run.job) == 4

@@ -22,6 +22,8 @@ BEGIN
     UPDATE fetchwork.job AS j
     SET job_status = 6,
         run_id = NULL,
+        -- one that was given up may wait for its next try
+        not_before = NULL,
         status_at = clock_timestamp(),
         facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status)
     WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
