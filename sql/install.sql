@@ -63,6 +63,7 @@
 \ir functions/checks/value_problem.sql
 \ir functions/checks/checked_ad.sql
 \ir functions/checks/container_problem.sql
+\ir functions/checks/checked_names.sql
 \ir functions/checks/checked_job.sql
 \ir functions/checks/check_submission.sql
 \ir functions/checks/check_owner.sql

@@ -456,3 +456,12 @@ def test_cluster_ids_begin_anew_after_the_last_and_step_over_what_is_known(queue
     # 1 waits or has ended, as has 2, and 3 is somebody's: the next one is nobody's
     assert queue.submit_many([{}]) == ["4.0"]
     assert queue.scalar("reserve_cluster") == 5
+
+
+def test_container_of_every_job_of_a_cluster_is_looked_at(queue: DirectQueue) -> None:
+    with pytest.raises(psycopg.Error, match="do not agree"):
+        queue.submit_many([{}, {"WantContainer": True}], JOB)
+    bare, _ = queue.submit_many([{}, {"ContainerImage": "x.sif", "WantSIF": True}], JOB)
+    # the bare one would have been the one that is looked at
+    with pytest.raises(psycopg.Error, match="do not agree"):
+        queue.call("edit", jobs=[bare.removesuffix(".0")], changes={"WantSIF": None})

@@ -120,15 +120,15 @@ BEGIN
     -- one job for all with the same rights and form, and each that may have become too large
     PERFORM fetchwork.checked_job(w.whole, role)
     FROM (
-        SELECT DISTINCT ON (
-            c.cluster_id,
-            j.ad -> 'Cmd', j.ad -> 'Iwd', j.ad -> 'JobUniverse', j.ad -> 'Owner', j.ad -> 'AccountingGroup',
-            j.ad -> 'FetchWorkQueue'
-        )
-            jsonb_strip_nulls(c.ad || j.ad) AS whole
+        SELECT DISTINCT ON (c.cluster_id, m.part) jsonb_strip_nulls(c.ad || j.ad) AS whole
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
         JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
         JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+        CROSS JOIN LATERAL (
+            SELECT jsonb_object_agg(e.key, e.value) AS part
+            FROM jsonb_each(j.ad) AS e
+            WHERE e.key = ANY (fetchwork.checked_names())
+        ) AS m
     ) AS w;
     SELECT max(octet_length(c.ad::text))
     INTO shared_bytes

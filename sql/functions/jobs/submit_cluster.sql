@@ -195,9 +195,7 @@ BEGIN
             timed_procs := timed_procs || n;
         END IF;
         -- rights and form of the whole: asked again only where this job's own part could change the answer
-        IF n = first_proc OR own ?| ARRAY[
-            'Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup'
-        ] THEN
+        IF n = first_proc OR own ?| fetchwork.checked_names() THEN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
