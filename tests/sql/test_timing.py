@@ -93,6 +93,13 @@ def next_time(queue: DirectQueue, after: str, zone: str = "UTC", **fields: str) 
         ({"CronMinute": "x"}, "2026-11-22 10:00", None),
         ({"CronMinute": "*/0"}, "2026-11-22 10:00", None),
         ({"CronHour": "25-30"}, "2026-11-22 10:00", None),
+        # a list of every minute, and one that is no field but a burden
+        (
+            {"CronMinute": ", ".join(map(str, range(60)))},
+            "2026-11-22 10:00",
+            "2026-11-22 10:01",
+        ),
+        ({"CronMinute": ",".join(["*"] * 251)}, "2026-11-22 10:00", None),
     ],
 )
 def test_schedule_names_its_next_time(
@@ -246,6 +253,7 @@ def test_report_can_not_make_a_job_late_that_has_no_time(queue: DirectQueue) -> 
         ({"DeferralPrepTime": 10**15}, "allowed: seconds"),
         ({"CronMinute": "x"}, "allowed: a field of a cron schedule"),
         ({"CronMinute": 5}, "allowed: a field of a cron schedule"),
+        ({"CronMinute": "*" * 501}, "of at most 500 characters"),
         ({"CronHour": "25-30"}, "allowed: a field of a cron schedule"),
         ({"CronHour": "1", "FetchWorkTimeZone": "Nowhere/City"}, "allowed: a time zone"),
         ({"CronMonth": "2", "CronDayOfMonth": "30"}, "the cron schedule never comes"),
@@ -255,3 +263,40 @@ def test_time_that_never_is_is_refused(queue: DirectQueue, ad: dict[str, Any], m
     with pytest.raises(psycopg.Error, match=message) as caught:
         queue.submit_many([{}], {**JOB, **ad})
     assert caught.value.sqlstate == "FWINV"
+
+
+NEVER = {"CronMonth": "2", "CronDayOfMonth": "30"}
+
+
+@pytest.mark.parametrize("common", [{}, {"CronMonth": "2"}])
+def test_every_job_of_a_cluster_is_asked_whether_its_time_comes(
+    queue: DirectQueue, common: dict[str, str]
+) -> None:
+    with pytest.raises(psycopg.Error, match="the cron schedule never comes"):
+        queue.submit_many([{"CronDayOfMonth": "1"}, {**NEVER}], {**JOB, **common})
+
+
+def test_every_job_that_is_edited_is_asked_whether_its_time_comes(queue: DirectQueue) -> None:
+    queue.submit_many([{"CronDayOfMonth": "1"}, {"CronDayOfMonth": "30"}], JOB)
+    with pytest.raises(psycopg.Error, match="the cron schedule never comes"):
+        queue.call("edit", jobs=["1"], changes={"CronMonth": "2"})
+
+
+@pytest.mark.parametrize("changes", [{"CronMinute": None}, {"CronMinute": None, "DeferralTime": None}])
+def test_schedule_that_was_removed_is_none(queue: DirectQueue, changes: dict[str, None]) -> None:
+    queue.submit_many([{}], {**DEFERRED, "CronMinute": "*", "OnExitRemove": False})
+    # too late by the time of the edit, as far as the queue knows
+    queue.connection.execute("UPDATE fetchwork.job SET late_at = now()")
+    queue.call("edit", jobs=["1.0"], changes=changes)
+    position = queue.value("SELECT position FROM fetchwork.job")
+    assert queue.scalar("wake") == 0
+    assert queue.value("SELECT position FROM fetchwork.job") == position
+    run = queue.started()
+    queue.finish(run, verdict={"action": "requeue"})
+    assert queue.value("SELECT ad ->> 'DeferralTime' FROM fetchwork.job") is None
+    assert (waits(queue), delay_s(queue)) == (1, None)
+
+
+def test_schedule_that_is_undefined_is_none(queue: DirectQueue) -> None:
+    queue.submit_many([{}], {**JOB, "CronMinute": None})
+    assert queue.value("SELECT ad ->> 'DeferralTime' FROM fetchwork.job") is None

@@ -140,7 +140,9 @@ BEGIN
                     ) IS NULL
                 )
             THEN format(
-                'attribute "%s" is %s; allowed: a field of a cron schedule, such as "*", "0-59/15" or "5,20"',
+                'attribute "%s" is %s; '
+                'allowed: a field of a cron schedule, such as "*", "0-59/15" or "5,20", '
+                'of at most 500 characters',
                 a.name, left(e.value::text, 60)
             )
         WHEN a.key = 'fetchworktimezone'

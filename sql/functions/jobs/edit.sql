@@ -208,7 +208,7 @@ BEGIN
         JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
         WHERE j.cluster_id = k.cluster_id
             AND j.proc_id = k.proc_id
-            AND fetchwork.has_cron(jsonb_strip_nulls(c.ad || j.ad))
+            AND fetchwork.has_cron(c.ad || j.ad)
             AND NOT known ? 'DeferralTime';
         PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
         FROM (

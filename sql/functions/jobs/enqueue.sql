@@ -24,7 +24,7 @@ BEGIN
         RETURN;
     END IF;
     UPDATE fetchwork.job AS j
-    SET position = nextval('fetchwork.position'), not_before = NULL
+    SET position = nextval('fetchwork.position'), not_before = NULL, late_at = NULL
     WHERE j.cluster_id = cluster AND j.proc_id = proc
     RETURNING j.* INTO queued;
     SELECT c.ad || queued.ad

@@ -1,5 +1,6 @@
 -- The values that a field of a cron schedule stands for, in order; NULL where HTCondor finds the field
--- invalid. '*' as the day of the week is no value: then the day of the month decides alone.
+-- invalid, or it has more than 500 characters (a list of all minutes has 170). '*' as the day of the week is
+-- no value: then the day of the month decides alone.
 --
 -- The rules are those of HTCondor's CronTab (condor_utils/condor_crontab.cpp), the odd ones too: a step keeps
 -- the values that it divides, a single value out of range stands for all of them, and 7 is Sunday.
@@ -18,7 +19,8 @@ DECLARE
     last integer;
     chosen integer[] := '{}';
 BEGIN
-    IF field !~ '^[-0-9,/* ]*$' THEN
+    -- each item costs up to sixty values, here and whenever the job gets its next time
+    IF length(field) > 500 OR field !~ '^[-0-9,/* ]*$' THEN
         RETURN NULL;
     END IF;
     FOREACH item IN ARRAY string_to_array(replace(field, ' ', ''), ',') LOOP

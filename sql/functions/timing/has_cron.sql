@@ -1,8 +1,11 @@
--- Has a job a cron schedule?
+-- Has a job a cron schedule? An attribute that an edit has removed is null in the job's own ad.
 CREATE OR REPLACE FUNCTION fetchwork.has_cron(ad jsonb)
 RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
-RETURN ad ?| ARRAY['CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek'];
+RETURN coalesce(
+    ad ->> 'CronMinute', ad ->> 'CronHour', ad ->> 'CronDayOfMonth', ad ->> 'CronMonth',
+    ad ->> 'CronDayOfWeek'
+) IS NOT NULL;
