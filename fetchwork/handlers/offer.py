@@ -11,7 +11,7 @@ from fetchwork.classad.ads import plain_text
 from fetchwork.codes import HoldCode
 from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
-from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError
+from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
 from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.memory import limit_of
@@ -212,10 +212,16 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
     if printed.remembered:
-        await session.database.run(
-            calls.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
-            timeout_s=DATABASE_S,
-        )
+        try:
+            await session.database.run(
+                calls.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
+                timeout_s=DATABASE_S,
+            )
+        except (DatabaseRefused, SubmitError) as error:
+            # it would be offered and refused again, and its slot would get nothing
+            problem = f"what the job's ad is to keep of its slot is refused: {error}"
+            await _withdraw(task, run, problem, problem)
+            return None
     run.memory_mib = limit_of(printed.text, task.request.body)
     run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
     task.runs.offered(run)

@@ -82,6 +82,19 @@ async def test_job_with_a_macro_without_a_value_is_held_and_the_next_one_offered
     assert held["holdreason"] == "Cannot expand $$ expression (Nope)."
 
 
+async def test_job_that_may_not_remember_its_slot_is_held_and_the_next_one_offered(
+    hooks: Hooks, submit: Submit, job_of: JobOf, database: Database
+) -> None:
+    bad = submit(arguments="$$(OpSys)" * 1000)
+    good = submit(priority=-5, ad={"RequestMemory": 2})
+    call(database, "set_setting", name="max_job_bytes", value=4096)
+    ad = attributes_of(await hooks.fetch())
+    assert f"{ad['ClusterId']}.{ad['ProcId']}" == good
+    held = job_of(bad)
+    assert (held["jobstatus"], held["holdreasoncode"]) == (5, 6)
+    assert "allowed: MATCH_..., and 4096 bytes (setting max_job_bytes)" in held["holdreason"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("case", "offered"),
