@@ -155,6 +155,8 @@ def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
         yield f"It is held: {_sentence(job.hold_reason)}"
     elif job.status == JobStatus.REMOVED:
         yield "It has been removed; its run is still ending."
+    elif job.status == JobStatus.COMPLETED:
+        yield "It has ended, and its leave_in_queue keeps it in the queue."
     elif job.status == JobStatus.TRANSFERRING_OUTPUT:
         yield "It has ended, and its access point has yet to bring back its output files."
     elif job.status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
