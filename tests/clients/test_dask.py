@@ -8,6 +8,8 @@ pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
 #: a cluster, what it is to do with a client, and its end
 CLUSTER = """
+import os
+import subprocess
 import time
 from dask.distributed import Client
 from dask_jobqueue import HTCondorCluster
@@ -29,9 +31,12 @@ COMPUTE = """client.wait_for_workers({jobs}, timeout=120)
             while client.scheduler_info()["workers"]:
                 time.sleep(0.2)
 """
-FAIL = """time.sleep(1)
+#: the worker is a job that has ended, whenever that is
+FAIL = """ended = ["condor_history", "-constraint", f'Iwd == "{{os.getcwd()}}"', "-af", "ExitCode"]
+            while not subprocess.run(ended, check=True, capture_output=True).stdout:
+                time.sleep(0.2)
             try:
-                client.wait_for_workers(1, timeout=8)
+                client.wait_for_workers(1, timeout=1)
             except TimeoutError:
                 print("no worker came")
 """
