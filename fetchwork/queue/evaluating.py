@@ -54,7 +54,9 @@ class Evaluation:
         # a text in quotes may look like a call, which does no harm
         if all(name.lower() in _OF_ARGUMENTS for name in _CALL.findall(selection.text)):
             names = names_in(selection.text) - {"mytype"}
-            yield from made._narrow(sorted(names), memory)
+            # what an ad within the ad says comes with the whole ad alone
+            if not any("." in name for name in names):
+                yield from made._narrow(sorted(names), memory)
         return made
 
     @property

@@ -24,7 +24,8 @@ CONSTRAINTS = (
     'regexp("x", Args)',
     # what an expression of the ad comes to
     "Twice == 14",
-    # neither may be asked of the named attributes alone
+    # none of these may be asked of the named attributes alone
+    'Info.Name == "x"',
     'eval("JobPrio") == 7',
     'random(1) == 0 && Args == "x"',
 )
@@ -48,6 +49,7 @@ def jobs_among_others(queue: Queue) -> list[str]:
     for _ in range(3):
         queue.submit("executable = /bin/true\narguments = y\n", count=30, owner="alice")
         ad = {"Cmd": "/bin/true", "Args": "x", "Owner": "bob", "JobPrio": 7, "Twice": "/Expr(JobPrio * 2)/"}
+        ad["Info"] = {"Name": "x"}
         wanted.append(f"{queue.submit(ad).cluster()}.0")
     return wanted
 
