@@ -223,6 +223,8 @@ def test_job_that_came_too_late_is_held_as_by_a_schedd(queue: DirectQueue) -> No
     assert queue.rows(
         "SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode FROM fetchwork.jobs"
     ) == [(5, "Job missed deferred execution time", 20, 0)]
+    # which says nothing about the host
+    assert queue.value("SELECT bad_starts FROM fetchwork.host") == 0
 
 
 def test_job_that_was_prepared_in_time_did_not_miss_it(queue: DirectQueue) -> None:

@@ -22,7 +22,10 @@ DECLARE
     longest_delay double precision := fetchwork.setting_value('max_retry_delay');
 BEGIN
     PERFORM fetchwork.close_run(live, 'could_not_start', could_not_start.reason, report);
-    PERFORM fetchwork.note_start(live, false, could_not_start.reason);
+    -- a job that missed its time (20) says nothing about the host
+    IF code <> 20 THEN
+        PERFORM fetchwork.note_start(live, false, could_not_start.reason);
+    END IF;
     UPDATE fetchwork.job AS j
     SET num_not_started = j.num_not_started + 1, last_reason = could_not_start.reason
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
