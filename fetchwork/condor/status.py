@@ -76,6 +76,10 @@ def main(run: Invocation) -> int:
                 by = words.take()
                 if by is None:
                     raise Usage(f"{run.name}: -sort requires another argument{selection.help}")
+                try:
+                    expression(octets(by))
+                except NotAnExpression:
+                    raise Usage(f"Error:  Parse error of: {by}") from None
                 sort_by.append(by)
             elif (form := is_colon_option(word, "ads", 2))[0]:
                 file = words.take()

@@ -92,6 +92,7 @@ def main(run: Invocation) -> int:
 def _submit(run: Invocation, options: _Options, text: str) -> None:
     from fetchwork.queue.remote import RemoteSession
 
+    key = _key(run, options)
     # with @= a line that begins so may be part of a text
     plain = "@=" not in text and options.dry_run is None and options.most is None and options.queue is None
     # a dry run needs no queue
@@ -103,7 +104,6 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 
             text = with_commands(text, options.lines)
         whole = "\n".join([*options.macros, text])
-        key = _key(run, options)
         answer = patiently(run.environment, lambda: session.submit_text(whole, key=key))
         _say_submitted(run, options, answer["cluster"], answer["count"])
         _say_unmet(run, whole, served=True)
@@ -131,7 +131,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     if options.queue is not None:
         text = f"{text}\nqueue {options.queue}\n"
     # an access point knows who asks
-    made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=run.key)
+    made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=key)
     _say_submitted(run, options, made.cluster(), made.num_procs())
     _say_unmet(run, text, served=isinstance(run.session, RemoteSession))
 

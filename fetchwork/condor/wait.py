@@ -39,14 +39,18 @@ def _read(text: str) -> _Event | None:
             return None
         id = [numbers.get(name, 0) for name in ("Cluster", "Proc", "Subproc")]
         host = _HOST_IN_XML.search(text)
-        shown = host[1].replace("&lt;", "<").replace("&gt;", ">") if host else ""
-        return _Event(numbers["EventTypeNumber"], id, shown, text)
+        return _Event(numbers["EventTypeNumber"], id, _unescaped(host[1]) if host else "", f"{text}</c>\n")
     found = _EVENT.match(text.lstrip("\n"))
     if found is None:
         return None
     number, *id = (int(part) for part in found.groups())
     host = re.search(r"on host: (\S+)", text)
-    return _Event(number, id, host[1] if host else "", text)
+    return _Event(number, id, host[1] if host else "", f"{text}...\n")
+
+
+def _unescaped(text: str) -> str:
+    # what the standard library has for it takes longer to import than the command runs
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 class _Log:
@@ -104,7 +108,7 @@ def _wait(run: Invocation, options: _Options, log: _Log) -> int:
                 continue
             key = ".".join(map(str, id))
             if options.echo:
-                run.say(f"{text.lstrip(chr(10))}...\n")
+                run.say(text.lstrip("\n"))
             said = {_SUBMIT: "submitted", _TERMINATED: "completed", _ABORTED: "aborted"}.get(event)
             if event == _SUBMIT:
                 live.add(key)

@@ -7,6 +7,7 @@ import getpass
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 from fetchwork.classad import bindings
@@ -105,6 +106,8 @@ def put(
             queue=queue,
         )
         if key is not None:
+            # they are looked at twice
+            jobs = replace(jobs, own=list(jobs.own))
             before = database.run(calls.submitted_as(owner=_owner_of(jobs), key=key))
             if before is not None:
                 return SubmitResult(before, sum(1 for _ in jobs.own), {})

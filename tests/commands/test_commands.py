@@ -1,5 +1,6 @@
 """The commands on a queue: HTCondor's words, statuses and streams, and what programs read of them."""
 
+import io
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
+from fetchwork.dag import dagrun
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import expectations
 from fetchwork.queue.session import Session
@@ -43,7 +45,6 @@ def slots(connection: psycopg.Connection) -> DirectQueue:
 @pytest.fixture
 def condor(session: Session, utc: None, tmp_path: Path) -> Callable[..., Answer]:
     """Runs a command on the test's own database, as alice."""
-    import io
 
     def run(*words: str, stdin: str = "", user: str = "alice") -> Answer:
         out, err = io.BytesIO(), io.BytesIO()
@@ -115,6 +116,32 @@ def test_what_submit_refuses_leaves_nothing_in_the_queue(
     answer = condor("condor_submit", *words, stdin=text)
     assert answer.status == 1 and answer.err == said
     assert condor("condor_q", "-allusers", "-af", "ClusterId").out == ""
+
+
+@pytest.mark.parametrize("more", ["", "arguments @=end\n1\n@end\n"])
+def test_one_try_of_a_node_is_submitted_once_whatever_its_description(
+    session: Session, tmp_path: Path, more: str
+) -> None:
+    """As when DAGMan goes on after a crash."""
+
+    def submit(retry: int) -> str:
+        out, err = io.BytesIO(), io.BytesIO()
+        words = ("condor_submit", "-terse", "JOB=A", f"RETRY={retry}")
+        invocation = Invocation(
+            words,
+            io.BytesIO(f"executable = /bin/sleep\n{more}queue\n".encode()),
+            out,
+            err,
+            lambda: session,
+            environment={"PATH": "", dagrun.VARIABLE: "812"},
+            directory=tmp_path,
+            user="alice",
+        )
+        assert commands.run(invocation) == 0, err.getvalue()
+        return out.getvalue().decode()
+
+    first = submit(0)
+    assert submit(0) == first != submit(1)
 
 
 def test_a_dry_run_writes_ads_and_submits_nothing(condor: Callable[..., Answer], tmp_path: Path) -> None:
@@ -369,6 +396,12 @@ def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) 
     assert condor("condor_wait", "-status", "job.log", "7").out == (
         "7.0.0 submitted\n7.0.0 completed\nAll jobs done.\n"
     )
+    assert condor("condor_wait", "-echo", "job.log").out == log.read_text() + "All jobs done.\n"
+    host = '1\t1\t1\t7\t0\t-1\t1795225768\t{"ExecuteHost": "<10.0.0.1:9618?addrs=10.0.0.1-9618&noUDP>"}'
+    log.write_text(events[0].entry(xml=True) + JobEvent(host).entry(xml=True))
+    assert "executing on host <10.0.0.1:9618?addrs=10.0.0.1-9618&noUDP>\n" in (
+        condor("condor_wait", "-status", "-wait", "0", "job.log").out
+    )
 
 
 def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots: DirectQueue) -> None:
@@ -388,6 +421,8 @@ def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots:
     assert lines[0].split()[:5] == ["Name", "OpSys", "Arch", "State", "Activity"]
     assert lines[2].startswith("slot1@h1 ") and lines[-1].split()[:2] == ["Total", "1"]
     assert condor("condor_status", "nosuch").out == ""
+    answer = condor("condor_status", "-sort", "((")
+    assert (answer.status, answer.err) == (1, "Error:  Parse error of: ((\n")
     assert condor("condor_status", "-schedd", "-af", "TotalRunningJobs").out == "1\n"
 
 
