@@ -40,20 +40,20 @@ class Command:
         """Does a description follow?"""
         return self.name in _DESCRIBED and (self.words[-1] == "{" or self.words[-1].startswith("@="))
 
-    def folder(self, base: Path) -> Path:
-        """The directory that its DIR names, for a command in a DAG whose paths begin at ``base``."""
-        words = [word.upper() for word in self.words]
-        return base / self.words[words.index("DIR") + 1] if "DIR" in words[:-1] else base
+    def _folder(self, base: Path, behind: int) -> Path:
+        """The directory that a DIR behind so many words names, in a DAG whose paths begin at ``base``."""
+        words = [word.upper() for word in self.words[behind:-1]]
+        return base / self.words[behind + words.index("DIR") + 1] if "DIR" in words else base
 
     def inner(self, base: Path) -> tuple[Path, Path] | None:
         """The DAG file that it brings in, if it does, and where that one's paths begin."""
         if self.name == "INCLUDE" and len(self.words) > 1:
             return base / self.words[1], base
         if self.name == "SPLICE" and len(self.words) > 2:
-            folder = self.folder(base)
+            folder = self._folder(base, 3)
             return folder / self.words[2], folder
         if self.name == "SUBDAG" and len(self.words) > 3:
-            folder = self.folder(base)
+            folder = self._folder(base, 4)
             return folder / self.words[3], folder
         return None
 

@@ -93,6 +93,14 @@ def test_it_is_named_wherever_the_dag_takes_it_from(tmp_path: Path, monkeypatch:
     assert len(submitdag.refusals(["d/x.dag"], {}, tmp_path)) == 1
 
 
+def test_a_node_may_have_the_name_of_an_option(tmp_path: Path) -> None:
+    (tmp_path / "q.dag").write_text("PROVISIONER P p.sub\n")
+    dag = tmp_path / "x.dag"
+    for line in ("SPLICE dir q.dag", "SUBDAG EXTERNAL Dir q.dag"):
+        dag.write_text(f"{line}\n")
+        assert len(check.problems(dag, tmp_path, 25)) == 1, line
+
+
 def test_a_brace_is_a_word_where_no_description_follows(tmp_path: Path) -> None:
     dag = tmp_path / "x.dag"
     dag.write_text("JOB A a.sub\nSCRIPT PRE A say {\nPROVISIONER P p.sub\n")
