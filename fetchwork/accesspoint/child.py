@@ -20,7 +20,7 @@ from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.matchmaker import policy
-from fetchwork.queue import contents, inputs, submission
+from fetchwork.queue import contents, inputs, logentry, submission
 from fetchwork.queue.ask import Evaluate
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
@@ -182,6 +182,18 @@ def _judge(request: Json) -> Iterator[Json]:
     yield {"verdict": None if verdict is None else verdict.to_json()}
 
 
+def _look(request: Json) -> Iterator[Json]:
+    """Whether there is no such file; one that can't be looked at may be there."""
+    try:
+        os.stat(request["path"])  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        yield {"missing": True}
+    except OSError:
+        yield {"missing": False}
+    else:
+        yield {"missing": False}
+
+
 def _append(request: Json) -> Iterator[Json]:
     """Append entries to a log; with "check" those that its end does not have."""
     try:
@@ -197,7 +209,7 @@ def _append(request: Json) -> Iterator[Json]:
     try:
         entries = [text.encode() for text in request["entries"]]
         if request["check"]:
-            present = _present(descriptor, request["end"].encode())
+            present = _present(descriptor)
             fresh = []
             for text in entries:
                 if present[text]:
@@ -235,16 +247,16 @@ def _opened(path: str) -> int:
     return descriptor
 
 
-def _present(descriptor: int, last: bytes) -> Counter[bytes]:
-    """The entries at the end of a log, each with this last line; one that was cut off is taken away."""
+def _present(descriptor: int) -> Counter[bytes]:
+    """The entries at the end of a log; one that was cut off is taken away."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - TAIL_BYTES)
     tail = os.pread(descriptor, TAIL_BYTES, start)
-    whole, end, cut = tail.rpartition(last)
-    if cut and (end or not start):
+    entries, cut = logentry.split(tail)
+    if cut and (entries or not start):
         # a write that a full disk or a kill cut
         os.ftruncate(descriptor, size - len(cut))
-    return Counter(part + last for part in whole.split(last)) if end else Counter()
+    return Counter(entries)
 
 
 _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
@@ -252,6 +264,7 @@ _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
     "read": (READ_S, _read_input),
     "bring": (BRING_S, _bring),
     "evaluate": (EVALUATE_S, _evaluate),
+    "look": (READ_S, _look),
     "judge": (EVALUATE_S, _judge),
     "append": (APPEND_S, _append),
 }

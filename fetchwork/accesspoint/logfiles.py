@@ -12,7 +12,6 @@ from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.joblogs import Log
 from fetchwork.log import event
 from fetchwork.queue.events import JobEvent
-from fetchwork.queue.logentry import TEXT_END, XML_END
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +75,7 @@ class LogFiles:
 
     async def append(self, found: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
         """Append to a log; the problem, if it is for ever. Raises Behind."""
-        end = XML_END if found.xml else TEXT_END
-        request = {"do": "append", "path": found.path, "entries": entries, "check": check, "end": end}
+        request = {"do": "append", "path": found.path, "entries": entries, "check": check}
         try:
             answer = await self._children.ask(account, request, APPEND_S)
         except (TimeoutError, ChildEnded):

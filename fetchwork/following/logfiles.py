@@ -25,8 +25,8 @@ from pathlib import Path
 
 from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
+from fetchwork.queue import logentry
 from fetchwork.queue.events import JobEvent
-from fetchwork.queue.logentry import TEXT_END, XML_END
 from fetchwork.queue.session import Session
 
 _LOGS_IN = """
@@ -148,7 +148,7 @@ class LogWriter:
 
     def _already_written(self, log: Log, descriptor: int) -> Counter[bytes]:
         """The entries behind the length that the state remembers: once after a start, then nothing."""
-        path, last = log.path, (XML_END if log.xml else TEXT_END).encode()
+        path = log.path
         if path in self._written:
             return self._written[path]
         known = self._sizes.get(path)
@@ -156,12 +156,11 @@ class LogWriter:
         entries: Counter[bytes] = Counter()
         if known is not None and size > known:
             tail = os.pread(descriptor, size - known, known)
-            whole, end, cut = tail.rpartition(last)
+            found, cut = logentry.split(tail)
             if cut:
                 # this writer's own, cut by a full disk
                 os.ftruncate(descriptor, size - len(cut))
-            if end:
-                entries.update(part + last for part in (whole + last).split(last)[:-1])
+            entries.update(found)
         self._written[path] = entries
         return entries
 

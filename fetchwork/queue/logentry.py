@@ -6,6 +6,7 @@ The format is HTCondor's own text form with ISO dates in local time, which condo
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -17,11 +18,23 @@ from fetchwork.codes import EventType
 Event: TypeAlias = Mapping[str, Any]
 
 
-#: the last line of an entry, in HTCondor's text form and in XML
-TEXT_END = "...\n"
-XML_END = "</c>\n"
+#: the last line of an entry, in HTCondor's text form or in XML
+_END = re.compile(rb"^(?:\.\.\.|</c>)\n", re.MULTILINE)
+#: what an entry begins with, or what there is of that
+_BEGINS = re.compile(rb"\d{1,3}\Z|\d{3} (?:\Z|\()|<(?:\Z|c)")
 #: what the database keeps, from which attributes of HTCondor's are derived
 _OURS = frozenset({"RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunSeconds"})
+
+
+def split(data: bytes) -> tuple[list[bytes], bytes]:
+    """The entries in a piece of a log, which may be of both forms, and one that was cut off behind them."""
+    found = []
+    at = 0
+    for end in _END.finditer(data):
+        found.append(data[at : end.end()])
+        at = end.end()
+    cut = data[at:]
+    return found, cut if _BEGINS.match(cut) else b""
 
 
 def derived(type_number: int, info: Event) -> dict[str, object]:

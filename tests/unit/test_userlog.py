@@ -1,13 +1,20 @@
 """HTCondor's own reader of event logs reads back what was written."""
 
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import htcondor2
 import pytest
 
+from fetchwork.accesspoint import child
+from fetchwork.client import wire
+from fetchwork.queue import logentry
 from fetchwork.queue.events import Cursor, JobEvent
+from tests.waiting import PATIENCE_S
 
 
 def event(type_number: int, **info: Any) -> JobEvent:
@@ -236,3 +243,50 @@ def test_a_terminated_job_s_entry_has_the_table_of_resources(tmp_path: Path) -> 
     assert "Job terminated of its own accord at" in str(ended)
     (read,) = read_back(tmp_path, ended)
     assert (read["RequestMemory"], read["MemoryUsage"], read["RequestCpus"]) == (128, 3, 1)
+
+
+def test_entries_of_both_forms_are_found_and_what_was_cut_behind_them() -> None:
+    """Also where a text in an entry ends as an entry does; what is no entry of a log is never one cut off."""
+    one, other = event(0, LogNotes="and so on..."), event(9, Reason="enough")
+    entries = [one.entry(xml=False), other.entry(xml=True), other.entry(xml=False), one.entry(xml=True)]
+    data = [entry.encode() for entry in entries]
+    assert logentry.split(b"".join(data)) == (data, b"")
+    for entry in data:
+        for length in range(1, len(entry)):
+            assert logentry.split(data[0] + entry[:length]) == (data[:1], entry[:length])
+    for foreign in (b"my notes\nof 2026\n", b"2026 was good\n", b"<html>\n", b"0042"):
+        assert logentry.split(foreign) == ([], b"")
+
+
+def test_a_log_keeps_what_is_in_it_when_entries_are_looked_for_at_its_end(tmp_path: Path) -> None:
+    """As after a start of the access point; two jobs may share a log, one with log_xml."""
+    log = tmp_path / "job.log"
+    text, xml = event(0, LogNotes="so on...").entry(xml=False), event(9).entry(xml=True)
+
+    def append(entries: list[str]) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            program = (
+                "import socket, sys; from fetchwork.accesspoint import child;"
+                " child.serve(socket.socket(fileno=int(sys.argv[1])))"
+            )
+            with subprocess.Popen(
+                [sys.executable, "-c", program, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+            ) as process:
+                theirs.close()
+                request = {"do": "append", "path": str(log), "entries": entries, "check": True}
+                ours.sendall(wire.encode(request))
+                answer = child.receive(ours)
+                ours.shutdown(socket.SHUT_RDWR)
+                assert process.wait(timeout=PATIENCE_S) == 0
+        assert answer is not None and "written" in answer, answer
+
+    log.write_text("what I did today\n")
+    append([text])
+    append([xml])
+    assert log.read_text() == f"what I did today\n{text}{xml}"
+    log.write_text(f"{text}{xml}{text[:20]}")
+    append([text, xml])
+    assert log.read_text() == f"{text}{xml}"
+    append([text, text])
+    assert log.read_text() == f"{text}{xml}{text}"
