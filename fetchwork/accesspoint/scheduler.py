@@ -63,6 +63,8 @@ IDLE_S = 5.0
 PATIENCE_S = 15.0
 #: for the policy of a job at its end
 JUDGE_S = 30.0
+#: seconds to find out whether a program is there
+LOOK_S = 30.0
 #: hold codes of what can't be started
 FAILED_TO_START = 6
 
@@ -118,6 +120,7 @@ class SchedulerJobs:
         self._runs: dict[int, _Run] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._restarts = Restarts()
+        self._making = asyncio.Lock()
         self._work = asyncio.Event()
         self._reached_at = time.monotonic()
         self._stopping = False
@@ -261,6 +264,8 @@ class SchedulerJobs:
             if isinstance(problem, NOT_NOW):
                 raise
             raise _Refused(str(problem)) from None
+        if request["dagman"]:
+            await self._for_dagman(account, request)
         run = self._runs[claim.run_id] = _Run(claim)
         if request["dagman"]:
             await self._quiet(claim.owner)
@@ -319,6 +324,22 @@ class SchedulerJobs:
                     calls.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report=beat)
                 )
 
+    async def _for_dagman(self, account: Account, request: Json) -> None:
+        """Add to a request what a condor_dagman needs; raises _Refused where there is none.
+
+        Its path is the owner's word, and may be on a file system that does not answer.
+        """
+        found = await self._children.ask(account, {"do": "look", "path": request["executable"]}, LOOK_S)
+        if found["missing"]:
+            raise _Refused(programs.missing(request["executable"]))
+        try:
+            async with self._making:
+                # which may compile
+                commands = await asyncio.to_thread(directory.made)
+        except FetchworkError as problem:
+            raise _Refused(str(problem)) from None
+        request["env"] = environment.of_dagman(request["env"], commands, request["cwd"])
+
     def _request(self, claim: SchedulerClaim) -> Json:
         """What the supervisor starts; raises FetchworkError for an ad that says nothing that can be."""
         ad = claim.ad
@@ -327,10 +348,6 @@ class SchedulerJobs:
         arguments = jobargs.arguments(ad)
         asked = jobargs.environment(ad)
         dagman = environment.is_dagman(command)
-        if dagman:
-            if not os.path.exists(command):  # noqa: PTH110
-                raise _Refused(programs.missing(command))
-            asked = environment.of_dagman(asked, directory.made(), cwd)
         starts = ad.get("NumJobStarts")
         return {
             "executable": os.path.join(cwd, command),  # noqa: PTH118 - unlike Path it keeps ".."
