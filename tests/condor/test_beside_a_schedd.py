@@ -144,8 +144,8 @@ def test_an_event_log_in_xml_is_that_of_a_schedd(sides: Sides) -> None:
     assert our_shapes.keys() == their_shapes.keys() - {6}
     for number, shape in our_shapes.items():
         more = {name for name, _ in shape - their_shapes[number]}
-        # what the bindings give as the reason does not reach the events of that schedd, and it says nothing of
-        # the CPUs of a job that begins and ends within one second of its clock
+        # what the bindings give as the reason does not reach the events of that schedd; and it says nothing
+        # of the CPUs of a job that begins and ends within one second of its clock
         assert more <= {"Reason", "HoldReason", "CpusUsage"}, number
         lacking = {name for name, _ in their_shapes[number] - shape}
         assert lacking <= NOT_IN_OUR_EVENTS, number
