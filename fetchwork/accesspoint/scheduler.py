@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import signal
 import socket
 import time
@@ -32,14 +31,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from fetchwork.accesspoint import jobargs
+from fetchwork.accesspoint import jobargs, supervised
 from fetchwork.accesspoint.children import Account, ChildEnded, Children, received
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.restarts import Restarts
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.condor import directory
-from fetchwork.dag import environment, programs, status
+from fetchwork.dag import environment, programs
 from fetchwork.db import calls
 from fetchwork.db.calls import SchedulerClaim, SchedulerRun
 from fetchwork.db.pool import AsyncDatabase
@@ -259,7 +258,7 @@ class SchedulerJobs:
     async def _started(self, claim: SchedulerClaim) -> None:
         try:
             account = await self._logs.account(claim.owner)
-            request = self._request(claim)
+            request = supervised.request(claim, self._socket)
         except FetchworkError as problem:
             if isinstance(problem, NOT_NOW):
                 raise
@@ -339,36 +338,6 @@ class SchedulerJobs:
         except FetchworkError as problem:
             raise _Refused(str(problem)) from None
         request["env"] = environment.of_dagman(request["env"], commands, request["cwd"])
-
-    def _request(self, claim: SchedulerClaim) -> Json:
-        """What the supervisor starts; raises FetchworkError for an ad that says nothing that can be."""
-        ad = claim.ad
-        cwd = str(ad.get("Iwd") or "/")
-        command = str(ad.get("Cmd"))
-        arguments = jobargs.arguments(ad)
-        asked = jobargs.environment(ad)
-        dagman = environment.is_dagman(command)
-        starts = ad.get("NumJobStarts")
-        return {
-            "executable": os.path.join(cwd, command),  # noqa: PTH118 - unlike Path it keeps ".."
-            "name": os.path.basename(command),  # noqa: PTH119
-            "arguments": arguments,
-            "env": {
-                **asked,
-                "CONDOR_ID": f"{claim.cluster_id}.{claim.proc_id}",
-                "FETCHWORK_ACCESS_POINT": str(self._socket),
-            },
-            "cwd": cwd,
-            "in": str(ad.get("In") or os.devnull),
-            "out": str(ad.get("Out") or os.devnull),
-            "err": str(ad.get("Err") or os.devnull),
-            "fresh": not isinstance(starts, int) or starts == 0,
-            "kill_signal": jobargs.signal_number(ad.get("KillSig"), signal.SIGTERM),
-            "dagman": dagman,
-            "lock": environment.lock_file(arguments) if dagman else None,
-            "run": str(claim.run_id),
-            "dag_log": status.log_file(asked) if dagman else None,
-        }
 
     async def _end(self, run: _Run, requested: str) -> None:
         """Send a job the signal for an end that was asked for."""

@@ -44,6 +44,8 @@ MAX_REQUEST = 8192
 #: a job's processes are hardly nested deeper
 _MAX_DEPTH = 128
 _NOBODY = 65534
+#: by which a daemon is told to end
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _STARTER = "condor_starter"
 #: what HTCondor gives each job, and nothing else has
@@ -106,14 +108,19 @@ def split(account: str) -> RootPart:
     if entry.pw_uid == 0:
         raise LookupError(f"account '{account}' is root")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            _serve(theirs)
-            status = 0
-        finally:
-            os._exit(status)
+    # the part that keeps root heeds none of these, from its first moment on
+    heeded = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                _serve(theirs)
+                status = 0
+            finally:
+                os._exit(status)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heeded)
     theirs.close()
     os.initgroups(entry.pw_name, entry.pw_gid)
     os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
@@ -132,8 +139,9 @@ def split(account: str) -> RootPart:
 
 def _serve(connection: socket.socket) -> None:
     """Answer requests until the agent has ended, which is told by the end of the socket alone."""
-    for ending in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    for ending in _ENDINGS:
         signal.signal(ending, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
     # nothing waits for the processes that do what was asked
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.chdir("/")

@@ -97,6 +97,7 @@ FIRING: dict[str, dict[str, str]] = {
     "FetchworkSpoolRejects": once("spool_rejected"),
     "FetchworkOutputsLate": once("outputs_late"),
     "FetchworkCacheNotWritten": once("cache_not_written"),
+    "FetchworkSlotUnknown": once("slot_unknown"),
     "FetchworkSpoolDiskFull": {f"SpoolFree_ratio{{{AGENT}}}": "0.04x200"},
 }
 

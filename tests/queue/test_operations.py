@@ -15,6 +15,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "act": {"action": "Hold", "spec": ["1.0", "9.9"]},
     "change": {"action": "Hold", "spec": ["1.0", "1.0", "9.9"]},
     "change_jobs": {"action": "Release", "spec": "1.0"},
+    "dag": {"cluster": 1},
     "edit": {"spec": "1.0", "changes": {"JobPrio": 3}},
     "ended": {"cluster": 1},
     "events": {"stop_after": 0},
