@@ -8,6 +8,7 @@ that is asked for by its own name runs without it. ``--load 4`` runs the tests b
 import contextlib
 import itertools
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,6 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a shell has what it starts in the background ignore them, and so would what tests start and end by them
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     in_ci = os.environ.get("CI") == "true"
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "ci" if in_ci else "test")
     # one load for all workers
@@ -64,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """For ``-n auto``: as many as what was asked for can use; none for a single file, which so begins sooner.
 
-    Three workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
+    Four workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
     """
     tests = Path(__file__).parent
     asked = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
@@ -102,18 +106,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.line(reason, red=True)
 
 
-# tests/condor by thirds of its time; what shares the fixture "pool" is in the first, the rest in the last
-CONDOR_THIRDS = (
+# tests/condor by parts of its time; what shares the fixture "pool" is in the first, the rest in the last
+CONDOR_PARTS = (
     ("test_jobs.py", "test_pool_condor.py", "test_tracking.py"),
     ("test_scheduling.py", "test_worst_day.py"),
+    (
+        *("test_files.py", "test_files_dav.py", "test_files_there_and_back.py"),
+        *("test_checkpoints.py", "test_containers.py", "test_same_job.py"),
+    ),
     (),
 )
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to three.
+    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to four.
 
-    Three pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
+    Four pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
     but xdist 3.8 finds no groups under pytest 9.2.
     """
 
@@ -122,8 +130,8 @@ class ByFile(LoadScopeScheduling):
         folder, _, name = file.rpartition("/")
         if folder != "tests/condor":
             return file
-        third = next((names for names in CONDOR_THIRDS if name in names), CONDOR_THIRDS[-1])
-        return f"tests/condor, third {CONDOR_THIRDS.index(third)}"
+        part = next((names for names in CONDOR_PARTS if name in names), CONDOR_PARTS[-1])
+        return f"tests/condor, part {CONDOR_PARTS.index(part)}"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:

@@ -86,8 +86,7 @@ def start(programs: Path, point: AccessPoint) -> Iterator[Callable[..., subproce
         named = {"PATH": "/usr/bin:/bin", "FETCHWORK_ACCESS_POINT": str(point.socket), **(environment or {})}
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         process = subprocess.Popen(
-            # who runs the tests may ignore some signals, as a shell does for what it starts in the background
-            ["/usr/bin/env", "--default-signal", programs / words[0], *words[1:]],
+            [programs / words[0], *words[1:]],
             **{**streams, "cwd": "/", **how, **identity(account, gid)},
             env=named,
             text=True,
