@@ -438,7 +438,7 @@ def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(j
 
 def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_again(jobs: FileJobs) -> None:
     agent = agent_of(jobs.pool)
-    ended = "SELECT FROM fetchwork.history WHERE jobid = %s"
+    ended = "SELECT 1 FROM fetchwork.history WHERE jobid = %s"
     job = ""
     killed: list[int] = []
 
