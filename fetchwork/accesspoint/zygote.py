@@ -53,7 +53,13 @@ def main(control: socket.socket, min_uid: int) -> None:
         if not message or not descriptors:
             return
         zygote = os.getpid()
-        if os.fork() == 0:
+        try:
+            forked = os.fork()
+        except OSError:
+            # no more processes for now: who asked sees its socket's end, and the children of others live on
+            traceback.print_exc()
+            forked = -1
+        if forked == 0:
             status = 1
             try:
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,54 @@
+"""The process that forks an access point's children."""
+
+import pwd
+import socket
+import subprocess
+import sys
+
+from fetchwork.accesspoint import child
+from fetchwork.client import wire
+from tests.waiting import PATIENCE_S
+
+#: a zygote whose first fork fails, as in a control group that has no more processes
+PROGRAM = """\
+import errno, os, socket, sys
+from fetchwork.accesspoint import zygote
+
+fork, tried = os.fork, []
+
+def failing():
+    tried.append(1)
+    if len(tried) == 1:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+
+os.fork = failing
+zygote.main(socket.socket(fileno=int(sys.argv[1])), 1)
+"""
+
+
+def test_a_fork_that_fails_is_the_end_of_that_request_alone() -> None:
+    account = pwd.getpwnam("nobody")
+    message = f"{account.pw_uid} {account.pw_gid} - for request".encode()
+    control, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.settimeout(PATIENCE_S)
+
+    def asked() -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(PATIENCE_S)
+        with theirs:
+            socket.send_fds(control, [message], [theirs.fileno()])
+        return ours
+
+    with control, its:
+        arguments = [sys.executable, "-c", PROGRAM, str(its.fileno())]
+        with subprocess.Popen(arguments, pass_fds=[its.fileno()]) as process:
+            its.close()
+            # its end is the zygote's, which is waited for
+            with control, asked() as first, asked() as second:
+                assert first.recv(1) == b""
+                second.sendall(wire.encode({"do": "look", "path": "/no/such/file"}))
+                assert child.receive(second) == {"missing": True}
+                second.sendall(wire.encode({"do": "look", "path": "/"}))
+                assert child.receive(second) == {"missing": False}
+            assert process.wait(timeout=PATIENCE_S) == 0
