@@ -2,9 +2,9 @@
 
 The program (``fetchwork/client/command.c``) says what it was called with, and sends its standard streams and
 its directory; from then on the command is this process's, with the rights that the program has. The program
-is told: ``b`` it begins; ``u`` it is about to use a stream, so that it can't be begun anew afterwards;
-``p`` it is for Python, in a process of its own; ``s`` and the status. Where the program goes away, the kernel
-ends this process.
+is told: ``b`` it begins; ``u`` it is about to use a stream, or to do what must not be done twice, so that it
+can't be begun anew afterwards; ``p`` it is for Python, in a process of its own; ``s`` and the status. Where
+the program goes away, the kernel ends this process.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ def _run(link: socket.socket, user: str) -> int:
     # it ends soon; what it makes is mostly what it prints
     gc.set_threshold(100_000, 50, 100)
     run = invocation.of_process([name, *words[1:]], process.connect, user=user, key=key, stream=Stream)
+    run.once = use
     try:
         return process.finish(run, commands.run)
     except Exception:
@@ -162,8 +163,11 @@ def _received(link: socket.socket) -> tuple[list[str], dict[str, str], str]:
     where = int(space), int(root_device), int(root_inode)
     if version != __version__ or where != _HERE:
         raise _ForPython
-    words = [os.fsdecode(word) for word in fields[7 : 7 + int(count)]]
-    variables = (os.fsdecode(variable).partition("=") for variable in fields[7 + int(count) : -1])
+    end = 7 + int(count)
+    if not 7 < end < len(fields):
+        raise _ForPython
+    words = [os.fsdecode(word) for word in fields[7:end]]
+    variables = (os.fsdecode(variable).partition("=") for variable in fields[end:-1])
     environment = {name: value for name, equals, value in variables if name and equals}
     os.umask(int(mask) & 0o777)
     *streams, directory = descriptors

@@ -37,6 +37,8 @@ class Invocation:
     user: str = ""
     #: by which its submission is known, if somebody gave it a name
     key: str | None = None
+    #: called before what must not be done twice: from then on the command is not begun anew
+    once: Callable[[], None] = lambda: None
     #: columns of the terminal; -1: the output goes elsewhere
     columns: int = -1
     _session: AnySession | None = field(default=None, init=False)

@@ -76,6 +76,8 @@ def _change(run: Invocation, word: str, absolute: int | None, relative: int) -> 
     for job in found:
         priority = absolute if absolute is not None else int(job.get("JobPrio") or 0) + relative
         new.setdefault(priority, []).append(f"{job['ClusterId']}.{job['ProcId']}")
+    if new and absolute is None:
+        run.once()
     for priority, ids in new.items():
         try:
             session.perform("edit", spec=ids, changes={"JobPrio": priority})

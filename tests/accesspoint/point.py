@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import signal
 import subprocess
 import sys
 import traceback
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fetchwork.client.link import Link
+from fetchwork.process import Process
 from tests.waiting import PATIENCE_S, until
 
 
@@ -64,6 +66,16 @@ class AccessPoint:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def kill_children(self, account: str) -> None:
+        """kill -9 of what the zygote has forked for an account."""
+        assert self.process is not None
+        point = Process.find(self.process.pid)
+        assert point is not None
+        uid = pwd.getpwnam(account).pw_uid
+        for child in [one for zygote in point.children() for one in zygote.children()]:
+            if Path(f"/proc/{child.pid}").stat().st_uid == uid:
+                os.kill(child.pid, signal.SIGKILL)
 
     def stop(self) -> int:
         """SIGTERM; its exit status."""

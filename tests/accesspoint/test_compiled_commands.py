@@ -29,7 +29,7 @@ from fetchwork.accesspoint import command, commanding
 from fetchwork.condor import directory as commands_directory
 from tests.accesspoint.point import AccessPoint, as_account
 from tests.accesspoint.test_condor_commands import SLEEP, condor
-from tests.conftest import WITHOUT_COMPILER
+from tests.conftest import WITHOUT_COMPILER, Connect
 from tests.hooks.conftest import SANITIZED
 from tests.waiting import PATIENCE_S, until
 
@@ -47,6 +47,7 @@ NAMES = (
     "condor_history",
     "condor_wait",
     "condor_qedit",
+    "condor_prio",
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -292,6 +293,23 @@ def test_a_command_whose_access_point_dies_is_not_begun_anew_where_it_has_read(
     assert condor(point.start(), "nobody", "condor_q", "-allusers", "-af", "ClusterId")[1] == ""
 
 
+def test_a_relative_change_whose_process_dies_is_not_done_twice(
+    point: AccessPoint, run: Run, start: Callable[..., subprocess.Popen[str]], connect: Connect
+) -> None:
+    run("nobody", "condor_submit", stdin=SLEEP.format(1))
+    holder, looker = connect(autocommit=False), connect()
+    # the change waits for somebody
+    holder.execute("SELECT FROM fetchwork.job FOR UPDATE")
+    process = start("nobody", "condor_prio", "+5", "1.0")
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    until(lambda: looker.execute(waits).fetchone() == (1,), "the change")
+    point.kill_children("nobody")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("condor_prio: the access point ended before the command did")
+    holder.rollback()
+
+
 def test_a_submission_whose_access_point_dies_goes_on_in_python_under_its_key(
     point: AccessPoint, programs: Path, start: Callable[..., subprocess.Popen[str]], directory: Path
 ) -> None:
@@ -453,6 +471,27 @@ def test_no_bytes_that_the_child_gets_do_it_harm(point: AccessPoint, run: Run) -
 
     assert set(as_account("nobody", ask)) <= {"", "p"}
     assert run("nobody", "condor_q", "1", "-af", "ClusterId").returncode == 0
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "99"])
+def test_a_request_with_another_number_of_words_than_it_has_is_for_python(
+    point: AccessPoint, count: str
+) -> None:
+    root = Path("/").stat()
+    where = (Path("/proc/self/ns/mnt").stat().st_ino, root.st_dev, root.st_ino)
+    fields = [__version__, "k" * 32, "18", *map(str, where), count, "condor_q", "A=1", ""]
+    body = "\0".join(fields).encode()
+
+    def ask() -> str:
+        with socket.socket(socket.AF_UNIX) as link, open(os.devnull, "r+b") as null:
+            link.settimeout(PATIENCE_S)
+            link.connect(f"{point.socket}{commanding.SUFFIX}")
+            head = command.MAGIC + struct.pack(">I", len(body))
+            root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+            socket.send_fds(link, [head + body], [null.fileno()] * 3 + [root])
+            return link.recv(10).decode()
+
+    assert as_account("nobody", ask) == "p"
 
 
 def test_no_answer_does_the_program_harm(programs: Path, directory: Path) -> None:
