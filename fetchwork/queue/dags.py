@@ -60,9 +60,10 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
     found = [first]
     level = {cluster: first}
     while level and not first["ended"]:
-        clusters: list[DagCluster] = yield calls.dag_clusters(dags=list(level), live=True)
+        owner = first["ad"]["Owner"]
+        clusters: list[DagCluster] = yield calls.dag_clusters(dags=list(level), owner=owner)
         ids = [one.cluster_id for one in clusters]
-        rows = yield Ask(_JOBS_OF_NODES, [[one.dag for one in clusters], ids, ids, first["ad"]["Owner"]])
+        rows = yield Ask(_JOBS_OF_NODES, [[one.dag for one in clusters], ids, ids, owner])
         parents: dict[int, int] = {}
         for row in rows:
             _count(level[row["dag"]], row["status"], row["jobs"])

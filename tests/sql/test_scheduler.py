@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.direct_queue import DirectQueue
 
 POINT = {"access_point": "here", "max_each": 2, "lease_s": 600}
@@ -50,15 +48,14 @@ def test_a_job_that_says_it_is_in_a_dag_counts_as_others_do_unless_that_dag_runs
     assert claimed(queue) == said[:2]
 
 
-@pytest.mark.parametrize("live", [True, False])
-def test_the_clusters_of_a_dag_are_found_by_what_they_say(queue: DirectQueue, live: bool) -> None:
+def test_the_clusters_of_a_dag_are_found_by_what_its_owner_s_say(queue: DirectQueue) -> None:
     outer = dag(queue)
-    nodes = [submitted(queue, DAGManJobId=outer) for _ in range(2)]
+    gone, node = (submitted(queue, DAGManJobId=outer) for _ in range(2))
     submitted(queue, DAGManJobId=outer + 1000)
-    queue.act("remove", f"{nodes[0]}.0")
-    rows = queue.call("dag_clusters", dags=[outer, 99], live=live)
-    found = sorted((row["dag"], row["cluster_id"]) for row in rows)
-    assert found == [(outer, node) for node in nodes[int(live) :]]
+    submitted(queue, DAGManJobId=outer, Owner="bob")
+    queue.act("remove", f"{gone}.0")
+    rows = queue.call("dag_clusters", dags=[outer, 99], owner="alice")
+    assert [(row["dag"], row["cluster_id"]) for row in rows] == [(outer, node)]
 
 
 def test_the_clusters_of_the_scheduler_universe_in_the_queue_are_found(queue: DirectQueue) -> None:

@@ -60,9 +60,9 @@ class DagCluster(Record):
     cluster_id: int
 
 
-def dag_clusters(*, dags: Sequence[int], live: bool) -> Call[list[DagCluster]]:
-    """The clusters of the nodes of some DAGs, of all owners; ``live``: those with jobs in the queue."""
-    return records_of(DagCluster, "dag_clusters", {"dags": list(dags), "live": live})
+def dag_clusters(*, dags: Sequence[int], owner: str) -> Call[list[DagCluster]]:
+    """The clusters of the nodes of some DAGs that have jobs of an Owner in the queue."""
+    return records_of(DagCluster, "dag_clusters", {"dags": list(dags), "owner": owner})
 
 
 @dataclass(frozen=True, slots=True)
