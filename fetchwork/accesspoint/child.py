@@ -204,8 +204,6 @@ def _append(request: Json) -> Iterator[Json]:
     except FetchworkError as error:
         yield {"problem": str(error), "errno": 0}
         return
-    size = os.fstat(descriptor).st_size
-    written = 0
     try:
         entries = [text.encode() for text in request["entries"]]
         if request["check"]:
@@ -217,17 +215,10 @@ def _append(request: Json) -> Iterator[Json]:
                 else:
                     fresh.append(text)
             entries = fresh
-            size = os.fstat(descriptor).st_size
-        data = b"".join(entries)
-        while written < len(data):
-            written += os.write(descriptor, data[written:])
-        # before the cursor passes them: nobody writes them again
-        os.fdatasync(descriptor)
+        # to the disk, before the cursor passes them: nobody writes them again
+        logentry.append(descriptor, b"".join(entries))
         yield {"written": len(entries)}
     except OSError as error:
-        # all of it or nothing, so that another attempt knows what is there
-        if written and os.fstat(descriptor).st_size == size + written:
-            os.ftruncate(descriptor, size)
         yield _problem(error)
     finally:
         os.close(descriptor)

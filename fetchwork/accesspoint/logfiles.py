@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections import Counter
 from collections.abc import Iterable
@@ -11,17 +10,13 @@ from collections.abc import Iterable
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.joblogs import Log
 from fetchwork.log import event
+from fetchwork.queue import logentry
 from fetchwork.queue.events import JobEvent
 
 log = logging.getLogger(__name__)
 
 #: seconds for a log to take its entries
 APPEND_S = 15.0
-
-#: what may be better soon; any other error is for ever
-_FOR_NOW = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENFILE}
-)
 
 
 class Behind(Exception):
@@ -88,6 +83,6 @@ class LogFiles:
         if self._refused.get(found) != problem:
             self._refused[found] = problem
             event(log, logging.WARNING, "log_not_written", owner=found.owner, problem=problem)
-        if answer["errno"] in _FOR_NOW:
+        if answer["errno"] in logentry.FOR_NOW:
             raise Behind(problem, sure=True)
         return problem

@@ -7,6 +7,9 @@ several writers do no harm. A state file keeps the cursor of the last event that
 each log; it is written after each batch. A writer that was killed between the two finds entries behind that
 length: it has written these already, and does not write them again. So every event is in its log once.
 
+A log that can't be written for now (a full disk, a failed fdatasync) is owed its entries: they go first into
+its next write, and the other logs go on. Meanwhile the state file stays at the last event that all logs have.
+
 A path is the submitter's choice, so it is written with the rights of the job's owner and never with more:
 root takes on the owner's identity for each file, all others write the logs of their own jobs only.
 """
@@ -35,6 +38,9 @@ FROM fetchwork.{}
 WHERE clusterid = ANY(%s)
     AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
 """
+#: entries that are owed in all; with more a log is given up
+MOST_OWED = 100_000
+
 _LOGS = f"{_LOGS_IN.format('jobs')} UNION ALL {_LOGS_IN.format('history')}"
 
 
@@ -64,11 +70,15 @@ class LogWriter:
         self._output = output
         self._me = pwd.getpwuid(os.geteuid()).pw_name
         self._logs: dict[tuple[int, int], Log | None] = {}
+        #: of each log, its length now, and as the state file has it: where ``_saved`` was the last event
+        self._lengths: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
         self._written: dict[str, Counter[bytes]] = {}
         # by whose rights, too: somebody may name another's log, and is refused
         self._refused: set[Log] = set()
-        self.cursor = self._load()
+        self._owed: dict[Log, list[bytes]] = {}
+        self._saved = self._load()
+        self.cursor = self._saved
 
     def write(self, events: Iterable[JobEvent]) -> Written:
         """Append events, in their order, and save the position; the problem of a log is reported once."""
@@ -88,16 +98,27 @@ class LogWriter:
                 self._logs.pop((event.cluster, event.proc), None)
         number = 0
         problems = []
-        for log, entries in texts.items():
+        for log in [*texts, *(self._owed.keys() - texts.keys())]:
             if log in self._refused:
                 continue
+            owed = self._owed.pop(log, [])
+            entries = owed + texts.get(log, [])
             try:
                 number += self._append(log, entries)
             except (OSError, FetchworkError) as error:
-                self._refused.add(log)
+                passes = isinstance(error, OSError) and error.errno in logentry.FOR_NOW
+                if passes and sum(map(len, self._owed.values())) + len(entries) <= MOST_OWED:
+                    self._owed[log] = entries
+                    if owed:
+                        continue
+                else:
+                    self._refused.add(log)
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
         self.cursor = batch[-1].cursor
+        if not self._owed:
+            self._saved = self.cursor
+            self._sizes |= self._lengths
         self._save()
         return Written(number, tuple(problems))
 
@@ -128,7 +149,7 @@ class LogWriter:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise FetchworkError("it is not a regular file")
-            already = self._already_written(log, descriptor)
+            already = self._already_written(log, descriptor).copy()
             fresh = []
             for text in entries:
                 if already[text]:
@@ -136,12 +157,10 @@ class LogWriter:
                 else:
                     fresh.append(text)
             if fresh:
-                data = b"".join(fresh)
-                if os.write(descriptor, data) != len(data):
-                    raise FetchworkError("disk full: an entry was cut")
-                # before the state says that they are there
-                os.fdatasync(descriptor)
-            self._sizes[log.path] = os.fstat(descriptor).st_size
+                # to the disk, before the state says that they are there
+                logentry.append(descriptor, b"".join(fresh))
+            self._written[log.path] = already
+            self._lengths[log.path] = os.fstat(descriptor).st_size
             return len(fresh)
         finally:
             os.close(descriptor)
@@ -162,13 +181,15 @@ class LogWriter:
                 os.ftruncate(descriptor, size - len(cut))
             entries.update(found)
         self._written[path] = entries
+        # of a log that is new the state knows what was there before
+        self._sizes.setdefault(path, os.fstat(descriptor).st_size)
         return entries
 
     def _load(self) -> str | None:
         try:
             state = json.loads(self._state.read_text())
             self._sizes = {str(path): int(size) for path, size in state["sizes"].items()}
-            return str(state["cursor"])
+            return None if state["cursor"] is None else str(state["cursor"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -177,7 +198,7 @@ class LogWriter:
     def _save(self) -> None:
         temporary = self._state.with_name(self._state.name + ".new")
         self._state.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps({"cursor": self.cursor, "sizes": self._sizes}))
+        temporary.write_text(json.dumps({"cursor": self._saved, "sizes": self._sizes}))
         temporary.replace(self._state)
 
 

@@ -1,4 +1,4 @@
-"""Entries of HTCondor's job event log, made from events.
+"""Entries of HTCondor's job event log, made from events, and a log that gets them.
 
 The format is HTCondor's own text form with ISO dates in local time, which condor_wait, condor_watch_q and
 ``JobEventLog`` read.
@@ -6,6 +6,8 @@ The format is HTCondor's own text form with ISO dates in local time, which condo
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -24,6 +26,27 @@ _END = re.compile(rb"^(?:\.\.\.|</c>)\n", re.MULTILINE)
 _BEGINS = re.compile(rb"\d{1,3}\Z|\d{3} (?:\Z|\()|<(?:\Z|c)")
 #: what the database keeps, from which attributes of HTCondor's are derived
 _OURS = frozenset({"RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunSeconds"})
+
+
+#: what may be better soon where a log can't be written; any other error is for ever
+FOR_NOW = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENFILE}
+)
+
+
+def append(descriptor: int, data: bytes) -> None:
+    """Append entries to a log, to its disk: all of them, or, where it raises OSError, none."""
+    size = os.fstat(descriptor).st_size
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+        os.fdatasync(descriptor)
+    except OSError:
+        # nobody else has appended meanwhile
+        if written and os.fstat(descriptor).st_size == size + written:
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def split(data: bytes) -> tuple[list[bytes], bytes]:

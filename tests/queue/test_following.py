@@ -1,5 +1,6 @@
 """wait, watch, events, userlog, tail: what people and old programs follow jobs with."""
 
+import errno
 import os
 import pwd
 import shlex
@@ -263,6 +264,39 @@ def test_a_writer_killed_before_it_remembers_does_not_write_twice(
     assert again.write(queue.events(after=again.cursor, stop_after=0)).entries == 1
     assert types_in(log) == [0, 0, 12, 12, 13, 13]
     assert log.read_text().count("...\n") == 6
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_log_that_cannot_be_written_for_now_gets_its_entries_later(
+    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    bad, good, state = public / "bad.log", public / "good.log", public / "state.json"
+    both = [{"UserLog": str(bad)}, {"UserLog": str(good)}]
+    slots.submit_many(both, {"Cmd": "/bin/true", "Owner": WRITER})
+    writer = LogWriter(session_of(queue), state)
+    synced = os.fdatasync
+
+    def failing(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), bad.stat()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        synced(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    written = writer.write(queue.events(stop_after=0))
+    assert written.entries == 1
+    assert written.problems == (f"cannot write event log '{bad}' as {WRITER}: Input/output error",)
+    slots.act("hold", "1")
+    # once is enough
+    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).problems == ()
+    assert (types_in(bad), types_in(good)) == ([], [0, 12])
+    monkeypatch.setattr(os, "fdatasync", synced)
+    if restarted:
+        writer = LogWriter(session_of(queue), state)
+    slots.act("release", "1")
+    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 4
+    assert (types_in(bad), types_in(good)) == ([0, 12, 13], [0, 12, 13])
+    again = LogWriter(session_of(queue), state)
+    assert list(queue.events(after=again.cursor, stop_after=0)) == []
 
 
 def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
