@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fetchwork import handlers
 from fetchwork.agent.parked import OutputSpool, Parked
@@ -28,6 +29,7 @@ from fetchwork.errors import (
     DatabaseUnavailable,
     FetchworkError,
     ProtocolError,
+    SubmitError,
     one_line,
 )
 from fetchwork.handlers.context import Caller, Task
@@ -37,7 +39,7 @@ from fetchwork.handlers.runs import Runs
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 from fetchwork.sandbox.checkpoint import USE as CHECKPOINT
-from fetchwork.sandbox.failure import of_output
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +55,23 @@ MOST_AWAITED_EACH = 1000
 REPORT_S = 10.0
 #: what another directory has to wait for is looked for again at this interval
 AGAIN_S = 0.1
-#: a delivery that fails over our own fault so often is put aside
+#: a file that changes while it is sent is sent so often
+MAX_CHANGES = 3
+#: a delivery that fails otherwise, so often: then the end of the run is delivered without the files
 MAX_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A directory that waits for its turn: what is in it is read then, as it may be much."""
+
+    name: str
+    uid: int
+    use: str
+    after: tuple[str, ...]
+    size: int
+    context: KeywordContext
+    key: RunKey
 
 
 class Outputs:
@@ -85,14 +102,26 @@ class Outputs:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._turns: dict[int, asyncio.Semaphore] = {}
         self._known: Counter[int] = Counter()
-        #: bytes that wait to be delivered, by account
+        #: bytes that wait to be delivered, by account, and of which directories that are not known they are
         self._bytes: Counter[int] = Counter()
+        self._unknown: dict[str, tuple[int, int]] = {}
 
     async def look(self) -> None:
         """Begin to deliver what is parked and is not being delivered."""
-        for name in await asyncio.to_thread(self.spool.names):
+        names = await asyncio.to_thread(self.spool.names)
+        for name in names:
             await self.deliver(name)
+        for name in self._unknown.keys() - set(names):
+            self._count_unknown(name, None)
         self.mark()
+
+    def _count_unknown(self, name: str, of: tuple[int, int] | None) -> None:
+        """Count a directory that waits unread as this account's bytes; None: not any more."""
+        if before := self._unknown.pop(name, None):
+            self._bytes[before[0]] -= before[1]
+        if of is not None:
+            self._unknown[name] = of
+            self._bytes[of[0]] += of[1]
 
     def mark(self) -> None:
         """Mark the runs, as far as they are known by now, whose files are being delivered."""
@@ -107,45 +136,58 @@ class Outputs:
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
         """Begin to deliver one directory; ``awaited``: others that are known come after it."""
-        others = len(self._deliveries) - len(self._awaited)
-        if name in self._deliveries or (others >= MOST_KNOWN and not awaited):
+        if name in self._deliveries:
             return
         # before anything waits: once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
         try:
-            known = self._known[await asyncio.to_thread(self.spool.account, name)]
-            if known >= (MOST_AWAITED_EACH if awaited else MOST_KNOWN_EACH):
-                self._deliveries.pop(name)
-                return
-            parked = await asyncio.to_thread(self.spool.read, name)
-            context = self._contexts.get(parked.request.keyword.lower())
-            if context is None:
-                raise ProtocolError("its keyword is not in the host file")
-            key = run_key(read_starter_ad(parked.request.body))
-            size = await asyncio.to_thread(self.spool.size, name)
+            waiting = await self._waiting(name, awaited)
         except FileNotFoundError:
             # somebody has delivered it meanwhile
-            self._deliveries.pop(name)
-            return
+            waiting = None
         except (FetchworkError, OSError) as error:
             await self._set_aside(name, str(error))
+            waiting = None
+        if waiting is None:
             self._deliveries.pop(name)
             return
-        self._keys[name] = (context.session, key.run_id, parked.use != CHECKPOINT)
-        self._known[parked.uid] += 1
-        self._bytes[parked.uid] += size
+        self._count_unknown(name, None)
+        self._keys[name] = (waiting.context.session, waiting.key.run_id, waiting.use != CHECKPOINT)
+        self._known[waiting.uid] += 1
+        self._bytes[waiting.uid] += waiting.size
         if awaited:
             self._awaited.add(name)
         self.mark()
-        self._deliveries[name] = asyncio.ensure_future(self._deliver(parked, size, context, key))
+        self._deliveries[name] = asyncio.ensure_future(self._deliver(waiting))
+
+    async def _waiting(self, name: str, awaited: bool) -> _Waiting | None:
+        """What is known of a directory until its turn; None if it has to wait unread."""
+        known = self._unknown.get(name)
+        uid, size = known if known is not None else await asyncio.to_thread(self.spool.weigh, name)
+        others = len(self._deliveries) - len(self._awaited) - 1
+        if (others >= MOST_KNOWN and not awaited) or self._known[uid] >= (
+            MOST_AWAITED_EACH if awaited else MOST_KNOWN_EACH
+        ):
+            self._count_unknown(name, (uid, size))
+            return None
+        parked = await asyncio.to_thread(self.spool.read, name)
+        context = self._context(parked)
+        key = run_key(read_starter_ad(parked.request.body))
+        return _Waiting(name, parked.uid, parked.use, parked.after, size, context, key)
+
+    def _context(self, parked: Parked) -> KeywordContext:
+        context = self._contexts.get(parked.request.keyword.lower())
+        if context is None:
+            raise ProtocolError("its keyword is not in the host file")
+        return context
 
     def bytes_of(self, uid: int) -> int:
-        """Bytes of an account's files that are known to wait to be delivered."""
+        """Bytes of an account's files that wait to be delivered."""
         return self._bytes[uid]
 
     @property
     def waiting(self) -> int:
-        """Directories that are not delivered yet."""
+        """Directories that are known, and not delivered yet."""
         return len(self._deliveries)
 
     async def close(self) -> None:
@@ -157,32 +199,38 @@ class Outputs:
 
     # -- one directory
 
-    async def _deliver(self, parked: Parked, size: int, context: KeywordContext, key: RunKey) -> None:
-        failures = 0
-        for earlier in parked.after:
-            await self._until_delivered(earlier, parked.uid)
+    async def _deliver(self, one: _Waiting) -> None:
+        failures, given_up = 0, ""
+        for earlier in one.after:
+            await self._until_delivered(earlier, one.uid)
         while True:
             try:
-                turn = self._turns.setdefault(parked.uid, asyncio.Semaphore(AT_ONCE_EACH))
+                turn = self._turns.setdefault(one.uid, asyncio.Semaphore(AT_ONCE_EACH))
                 async with turn, self._turn:
-                    await self._deliver_once(parked, context, key)
+                    await self._deliver_once(one, given_up)
                 break
             except DatabaseUnavailable:
-                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+                pause_s = random.uniform(0.5, 1.5)  # noqa: S311
             except (ProtocolError, DatabaseRefused, handlers.context.Denied) as error:
-                self._refuse(parked, str(error))
-                await self._set_aside(parked.name, str(error))
+                await self._refuse(one, str(error))
                 break
             except Exception as error:
                 failures += 1
-                log.exception("delivery of %s failed", parked.name)
-                if failures >= MAX_FAILURES:
-                    await self._set_aside(parked.name, f"{type(error).__name__}: {error}")
-                    break
-                await asyncio.sleep(failures)
-        self._known[parked.uid] -= 1
-        self._bytes[parked.uid] -= size
-        session, run_id, ends = of_run = self._keys.pop(parked.name)
+                pause_s = failures
+                changed = isinstance(error, FileFailure | SubmitError)
+                problem = str(error) if changed else f"{type(error).__name__}: {error}"
+                if not changed:
+                    log.exception("delivery of %s failed", one.name)
+                if failures >= (MAX_CHANGES if changed else MAX_FAILURES):
+                    if given_up or one.use == CHECKPOINT:
+                        await self._refuse(one, problem)
+                        break
+                    given_up = one_line(problem, 400)
+            # not where the error is handled, which keeps all that was read
+            await asyncio.sleep(pause_s)
+        self._known[one.uid] -= 1
+        self._bytes[one.uid] -= one.size
+        session, run_id, ends = of_run = self._keys.pop(one.name)
         run = self._runs.get(session, run_id)
         if run is not None and of_run not in self._keys.values():
             if ends:
@@ -190,9 +238,9 @@ class Outputs:
             else:
                 run.saving = False
             run.changed.set()
-        del self._sent[parked.name]
-        self._awaited.discard(parked.name)
-        self._deliveries.pop(parked.name, None)
+        del self._sent[one.name]
+        self._awaited.discard(one.name)
+        self._deliveries.pop(one.name, None)
 
     async def _until_delivered(self, name: str, uid: int) -> None:
         """Wait until an earlier directory of an account is delivered, or put aside."""
@@ -200,11 +248,12 @@ class Outputs:
             await self.deliver(name, awaited=True)
             await asyncio.sleep(AGAIN_S)
 
-    def _refuse(self, parked: Parked, problem: str) -> None:
-        if parked.use == CHECKPOINT:
-            self._refused[parked.name] = problem
+    async def _refuse(self, one: _Waiting, problem: str) -> None:
+        if one.use == CHECKPOINT:
+            self._refused[one.name] = problem
             while len(self._refused) > MOST_KNOWN:
                 self._refused.popitem(last=False)
+        await self._set_aside(one.name, problem)
 
     async def saved(self, name: str, uid: int, end: float) -> str:
         """What became of a checkpoint that was parked: "saved", "refused" and why, "saving" and the bytes.
@@ -269,9 +318,30 @@ class Outputs:
             raise DatabaseUnavailable("the run is being ended")
         return kept
 
-    async def _deliver_once(self, parked: Parked, context: KeywordContext, key: RunKey) -> None:
+    async def _keep_or_why_not(
+        self, database: AsyncDatabase, key: RunKey, parked: Parked, failure: TransferFailure | None
+    ) -> TransferFailure | None:
+        """Bring the files into the database; why the job is held if they can't be had, or for ``failure``."""
+        try:
+            if await self._keep(database, key, parked) == "late":
+                raise RunOver
+        except DatabaseRefused as error:
+            return failure or of_output(str(error), errno.EDQUOT)
+        except ProtocolError as error:
+            # what the job has left may give a parked file another name: its end is told all the same
+            return failure or of_output(f"reading what was parked: {error}", errno.EIO)
+        except OSError as error:
+            return failure or of_output(
+                f"reading what was parked: {error.strerror}", error.errno or errno.EIO
+            )
+        return failure
+
+    async def _deliver_once(self, one: _Waiting, given_up: str) -> None:
+        """Deliver a directory; ``given_up``: why without its files, which could not be had."""
         began = time.monotonic()
-        caller = Caller(parked.uid, parked.uid in self._trusted)
+        parked = replace(await asyncio.to_thread(self.spool.read, one.name), after=one.after, use=one.use)
+        context, key = one.context, one.key
+        caller = Caller(one.uid, one.uid in self._trusted)
         task = Task(parked.request, caller, context, self._runs, time.monotonic() + REPORT_S)
         await task.own_run(key)
         database = self._databases[context.session]
@@ -281,13 +351,10 @@ class Outputs:
         failure = parked.failure
         try:
             await _note(database, key, "output")
-            try:
-                if parked.use != "nothing" and await self._keep(database, key, parked) == "late":
-                    raise RunOver
-            except DatabaseRefused as error:
-                failure = failure or of_output(str(error), 122)
-            except OSError as error:
-                failure = failure or of_output(f"reading what was parked: {error.strerror}", error.errno or 5)
+            if given_up:
+                failure = failure or of_output(given_up, errno.EIO)
+            elif parked.use != "nothing":
+                failure = await self._keep_or_why_not(database, key, parked, failure)
         except RunOver:
             event(log, logging.WARNING, "outputs_late", run=key.run_id, directory=parked.name)
             await asyncio.to_thread(self.spool.delete, parked.name)

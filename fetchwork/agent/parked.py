@@ -105,10 +105,15 @@ class OutputSpool:
         """Whose directory it is."""
         return (self.directory / name).lstat().st_uid
 
-    def size(self, name: str) -> int:
-        """Bytes of what is in a directory, whatever its manifest says."""
-        with os.scandir(self.directory / name) as entries:
-            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+    def weigh(self, name: str) -> tuple[int, int]:
+        """Whose directory it is, and the bytes of what is in it, whatever its manifest says."""
+        uid = self.account(name)
+        try:
+            with os.scandir(self.directory / name) as entries:
+                return uid, sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+        except NotADirectoryError:
+            # read() will say so
+            return uid, 0
 
     def is_there(self, name: str, uid: int) -> bool:
         """Whether there is a directory of this account that waits to be delivered."""

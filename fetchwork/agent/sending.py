@@ -6,6 +6,7 @@ Small files travel together, larger ones in chunks; a content that was begun goe
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
+from fetchwork.sandbox.failure import FileFailure
 
 #: small files that travel in one call
 MOST_TOGETHER = 500
@@ -32,7 +34,8 @@ async def send(
 ) -> list[JsonObject]:
     """Bring what is parked into the database; the list of it. ``told`` gets the bytes of each file.
 
-    Raises RunOver, OSError for a file that can't be read, and the errors of the database.
+    Raises RunOver, OSError for a file that can't be read, FileFailure for one that changes meanwhile, and the
+    errors of the database.
     """
     manifest: list[JsonObject] = []
     small: list[bytes] = []
@@ -69,7 +72,7 @@ async def _entry(
             sha256, size = hashlib.sha256(small).hexdigest(), len(small)
         else:
             small = None
-            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes)
+            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes, one.name)
     finally:
         os.close(fd)
     return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}, small
@@ -84,19 +87,27 @@ async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None
         raise RunOver
 
 
-async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int) -> tuple[str, int]:
-    """Store a file chunk by chunk, those that are not there yet; its hash and size."""
-    sha256, size = await asyncio.to_thread(_hash, fd, most)
+async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, name: str) -> tuple[str, int]:
+    """Store a file chunk by chunk, those that are not there yet; its hash and size.
+
+    A process that the job has left may go on writing to it. Only what was read at first is stored: a content
+    is begun again by its hash, and what is there of it then has to be right.
+    """
+    sha256, size, of_chunks = await asyncio.to_thread(_hash, fd, most)
     begun = await database.run(
         calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
     )
     if begun is None:
         raise RunOver
     there = frozenset(begun.chunks)
-    for number in range(-(-size // CHUNK_BYTES)):
+    for number, expected in enumerate(of_chunks):
         if number in there:
             continue
-        data = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, number * CHUNK_BYTES)
+        data = await asyncio.to_thread(_read_chunk, fd, number * CHUNK_BYTES, CHUNK_BYTES)
+        # what was appended is not of the content
+        data = data[: size - number * CHUNK_BYTES]
+        if hashlib.sha256(data).digest() != expected:
+            raise FileFailure(errno.EBUSY, f"file '{name}' changed while it was sent")
         wanted = await database.carry(
             calls.put_output_chunk(
                 run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
@@ -108,10 +119,23 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int) -
     return sha256, size
 
 
-def _hash(fd: int, most: int) -> tuple[str, int]:
+def _hash(fd: int, most: int) -> tuple[str, int, list[bytes]]:
+    """The hash of a file, of at most so many bytes, its size, and the hashes of its chunks."""
     # somebody may write to it as fast as it is read
-    digest, size = hashlib.sha256(), 0
-    while data := os.pread(fd, min(CHUNK_BYTES, most - size), size):
+    digest, size, of_chunks = hashlib.sha256(), 0, []
+    while size < most and (data := _read_chunk(fd, size, min(CHUNK_BYTES, most - size))):
         digest.update(data)
+        of_chunks.append(hashlib.sha256(data).digest())
         size += len(data)
-    return digest.hexdigest(), size
+        if len(data) < CHUNK_BYTES:
+            # what comes behind it is not of its end
+            break
+    return digest.hexdigest(), size, of_chunks
+
+
+def _read_chunk(fd: int, at: int, most: int) -> bytes:
+    """So many bytes of a file, fewer only at its end."""
+    data = b""
+    while len(data) < most and (more := os.pread(fd, most - len(data), at + len(data))):
+        data += more
+    return data

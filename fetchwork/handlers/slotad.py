@@ -20,11 +20,12 @@ from pathlib import Path
 from fetchwork.errors import FetchworkError, one_line
 from fetchwork.handlers.jobenvironment import StarterSettings
 from fetchwork.log import event
+from fetchwork.sandbox import hostsettings
 
 log = logging.getLogger(__name__)
 
-#: seconds for an answer of the startd, and for HTCondor's configuration
-ANSWER_S = 5.0
+#: seconds for an answer of the startd
+ANSWER_S = hostsettings.ANSWER_S
 #: the configuration is read again after this
 SETTINGS_S = 300.0
 #: that the startd does not answer is logged so often
@@ -41,7 +42,6 @@ _PRIVATE = re.compile(
 )
 # of the daemon that runs us: not for others
 _INHERITED = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
-_BETWEEN = "\x1f"
 _NAMES = (
     "CONDOR_VERSION",
     "STARTER_NUM_THREADS_ENV_VARS",
@@ -100,11 +100,11 @@ class SlotAds:
             *(f"ENVIRONMENT_FOR_Assigned{name}" for name in resources),
             *(f"ENVIRONMENT_VALUE_FOR_UnAssigned{name}" for name in resources),
         ]
-        macro = _BETWEEN.join(f"$({name})" for name in names)
-        text = (await self._run("condor_config_val", "-subsystem", "STARTER", "-macro", macro)).decode()
-        values = text.rstrip("\n").split(_BETWEEN)
-        if len(values) != len(names):
-            raise SlotUnknown(f"condor_config_val does not say what {', '.join(names)} are")
+        printed = await self._run(*hostsettings.command(names))
+        try:
+            values = hostsettings.read(printed, names)
+        except hostsettings.SettingsUnknown as problem:
+            raise SlotUnknown(str(problem)) from None
         version, threads, sets_nvidia, address_file, *of_resources = values
         settings = StarterSettings(
             version=tuple(map(int, re.findall(r"\d+", version))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
@@ -16,6 +17,8 @@ from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.slotad import SlotUnknown
 from fetchwork.handlers.starterlog import MOST_CHARACTERS, Fault, fault_of
 from fetchwork.hook.wire import Reply
+
+log = logging.getLogger(__name__)
 
 #: seconds for a call: the job of one that has to wait longer is started another time
 DATABASE_S = 8.0
@@ -85,7 +88,13 @@ async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes]) -> bytes:
         return await _in_time(task, gift)
     except SlotUnknown as error:
         task.context.slot_ads.complain(error, slot=task.request.slot)
-        return b""
+    except NotProvided:
+        raise
+    except Exception as error:
+        # a defect of ours: what asks for devices has failed over it before it was started
+        log.exception("what a slot gives its job can't be told")
+        task.context.slot_ads.complain(f"{type(error).__name__}: {error}", slot=task.request.slot)
+    return b""
 
 
 async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:

@@ -34,15 +34,19 @@ _WANTED = frozenset(
 _ENOENT, _EACCES, _ENOTDIR, _EISDIR = 2, 13, 20, 21
 
 
-def find_problem(ad: bytes) -> str:
-    """Return the problem of the job of an old-syntax ad, in one line; empty where there is none."""
+def find_problem(ad: bytes, *, is_filled: bool = False) -> str:
+    """Return the problem of the job of an old-syntax ad, in one line; empty where there is none.
+
+    ``is_filled``: it has a sandbox, in which its inputs are by now; what they have no part in was looked at
+    before they came.
+    """
     job = read_literals(ad, _WANTED)
     iwd = job.get("iwd", ".")
     problem = ""
     # into a sandbox everything comes later
     if iwd is not None and job.get("fetchworksandbox") != "true":
         problem = _check_directory(iwd) or _check_files(job, iwd)
-    return problem or _check_quoting(job) or _check_container(job)
+    return problem or _check_quoting(job) or _check_container(job, is_filled)
 
 
 def read_literals(ad: bytes, wanted: frozenset[str]) -> dict[str, str | None]:
@@ -229,10 +233,10 @@ def _characters(text: str) -> list[str]:
     return parts
 
 
-def _check_container(job: dict[str, str | None]) -> str:
+def _check_container(job: dict[str, str | None], is_filled: bool) -> str:
     if not _in_container(job):
         return ""
-    from fetchwork.sandbox.container import problem_of
+    from fetchwork.sandbox.container import problem_of, problem_of_image
 
     image = job.get("containerimage") or ""
     if "://" not in image and job.get("fetchworksandbox") != "true":
@@ -240,6 +244,9 @@ def _check_container(job: dict[str, str | None]) -> str:
     elif "://" not in image:
         # it comes later
         image = ""
+    if is_filled:
+        # the runtime was looked at before the inputs came
+        return problem_of_image(image)
     return problem_of(image, by_configuration=job.get("containerimage") is None)
 
 

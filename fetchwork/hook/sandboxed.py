@@ -137,7 +137,9 @@ def _problem_of(body: bytes, changes: bytes) -> str:
 
     lines = [line for line in body.split(b"\n") if not (changes and line.startswith(b"Cmd = "))]
     return one_line(
-        find_problem(b"\n".join(line for line in lines if not line.startswith(MARK)) + b"\n" + changes)
+        find_problem(
+            b"\n".join(line for line in lines if not line.startswith(MARK)) + b"\n" + changes, is_filled=True
+        )
     )
 
 

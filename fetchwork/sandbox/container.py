@@ -8,7 +8,9 @@ looks first.
 import os
 import subprocess
 
-#: seconds for a program to answer; three are asked, and PREPARE_JOB has 20
+from fetchwork.sandbox import hostsettings
+
+#: seconds for the runtime to answer; condor_config_val has as many, and PREPARE_JOB 20
 ANSWER_S = 5.0
 #: HTCondor's default
 _RUNTIME = "/usr/bin/singularity"
@@ -20,13 +22,22 @@ def problem_of(image: str, *, by_configuration: bool = False) -> str:
     ``image`` is a path, or a URL, or empty: it is not looked at then. ``by_configuration``: it is the host's
     configuration that makes a container (SINGULARITY_JOB). The words of an image's problem are HTCondor's.
     """
-    if by_configuration and _setting("SINGULARITY_JOB").lower() in ("", "false"):
+    try:
+        runtime, makes_containers = hostsettings.ask("SINGULARITY", "SINGULARITY_JOB")
+    except hostsettings.SettingsUnknown as error:
+        return f"nobody knows this host's container runtime: {error}"
+    if by_configuration and makes_containers.strip().lower() in ("", "false"):
         return "this host makes no containers for SingularityImage (SINGULARITY_JOB is not set)"
-    runtime = _setting("SINGULARITY") or _RUNTIME
+    runtime = runtime.strip() or _RUNTIME
     problem = _problem_of_runtime(runtime)
     if problem:
         return f"this host has no container runtime that works: '{runtime}' {problem}"
-    if image and not by_configuration and "://" not in image:
+    return "" if by_configuration else problem_of_image(image)
+
+
+def problem_of_image(image: str) -> str:
+    """Why an image can't be used, in HTCondor's words; empty where it can, or where that is not known yet."""
+    if image and "://" not in image:
         try:
             # a directory is entered, a file is read
             os.close(os.open(image, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -50,19 +61,3 @@ def _problem_of_runtime(runtime: str) -> str:
     except subprocess.TimeoutExpired:
         return f"does not answer within {ANSWER_S:.0f} s"
     return f"--version ends with {done.returncode}" if done.returncode else ""
-
-
-def _setting(name: str) -> str:
-    """HTCondor's setting on this host; empty where it is not set, or nobody says so."""
-    try:
-        done = subprocess.run(
-            ["condor_config_val", name],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fetchwork.sandbox import names
+from fetchwork.sandbox import hostsettings, names
 from fetchwork.sandbox.failure import FileFailure
 from fetchwork.sandbox.remaps import unescaped
 
@@ -24,7 +24,6 @@ TIMED_OUT = 62
 NO_PLUGIN, NOT_EXECUTABLE, NO_RESULT = -1001, -1003, -1004
 #: bytes of what a plugin answers
 _MAX_ANSWER = 1 << 20
-_SETTING = ("condor_config_val", "FILETRANSFER_PLUGINS")
 _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 
 
@@ -75,11 +74,11 @@ def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
 def find() -> dict[str, Plugin]:
     """This host's plugins by scheme: those of FILETRANSFER_PLUGINS that answer; the last one for a scheme."""
     try:
-        done = subprocess.run(_SETTING, capture_output=True, text=True, timeout=QUERY_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        (listed,) = hostsettings.ask("FILETRANSFER_PLUGINS")
+    except hostsettings.SettingsUnknown:
         return {}
     known: dict[str, Plugin] = {}
-    for path in names.words_of(done.stdout.replace("\n", ",")):
+    for path in names.words_of(listed.replace("\n", ",")):
         plugin = ask(path) if path.startswith("/") else None
         if plugin is not None:
             known.update(dict.fromkeys(plugin.schemes, plugin))

@@ -53,6 +53,19 @@ async def test_a_job_without_devices_starts_all_the_same(hooks: Hooks, submit: S
     assert (answer.outcome, answer.reply.body) == ("started", b"")
 
 
+async def test_a_fault_of_our_own_stops_no_job_without_devices(
+    hooks: Hooks, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> bytes:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(start, "provided", fail)
+    for gpus, outcome in ((0, "started"), (1, "failed")):
+        submit(request_gpus=gpus)
+        answer = await hooks.start(await hooks.fetch(slot_ad(**GPU_SLOT, Name=f"slot{gpus}@vm")))
+        assert (answer.outcome, answer.reply.body) == (outcome, b"")
+
+
 async def test_a_job_is_told_its_devices_its_threads_and_both_ads(
     hooks: Hooks, submit: Submit, tools: Path
 ) -> None:

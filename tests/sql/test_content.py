@@ -595,6 +595,16 @@ def test_a_content_is_not_deleted_while_a_submission_is_about_to_name_it(
     assert read(queue, run, plan(queue, run)["a"]) == b"1"
 
 
+def test_a_content_that_was_given_up_half_way_stops_none_that_is_whole(queue: DirectQueue) -> None:
+    submit(queue)
+    run = queue.started()
+    half = {"sha256": sha256(b"changed meanwhile"), "size": 17}
+    assert queue.call("begin_output", run_id=run.run_id, token=run.token, **half)
+    leave(queue, run, out=b"1")
+    assert queue.finish(run) == "completed"
+    assert [row["run_id"] for row in queue.call("job_outputs", jobs=None)] == [run.run_id]
+
+
 # What an access point brings back before the job's end counts
 
 
@@ -722,6 +732,17 @@ def test_an_access_point_that_does_not_come_holds_the_job_in_the_end(queue: Dire
     assert queue.status(run.job) == 5
     assert queue.column("hold_subcode", run.job) == 110
     assert "access point ap has not brought them" in queue.column("hold_reason", run.job)
+    queue.check()
+
+
+def test_what_an_end_still_waits_for_is_not_forgotten(queue: DirectQueue) -> None:
+    run = ended_with_files(queue)
+    queue.connection.execute("UPDATE fetchwork.run_history SET ended_at = ended_at - interval '400 days'")
+    queue.call("maintain_tables")
+    assert awaited(queue) == [run.job]
+    assert contents(queue) == 1
+    assert bring(queue, run)
+    assert (queue.status(run.job), queue.events(run.job).count(5)) == (4, 1)
     queue.check()
 
 

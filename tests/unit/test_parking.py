@@ -1,6 +1,7 @@
 """Parking: files are moved out of a sandbox as they are, and the agent reads only what it should."""
 
 import errno
+import gc
 import itertools
 import json
 import os
@@ -16,8 +17,8 @@ from uuid import UUID
 import pytest
 
 from fetchwork.agent.files import AgentFiles
-from fetchwork.agent.outputs import Outputs
-from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.outputs import AT_ONCE, Outputs
+from fetchwork.agent.parked import OutputSpool, ParkedFile
 from fetchwork.agent.sending import _hash
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, ProtocolError
 from fetchwork.handlers.runs import Runs
@@ -354,6 +355,10 @@ class Away:
 
     host_runs = run
 
+    @property
+    def database(self) -> "Away":
+        return self
+
 
 def without_database(spool: OutputSpool) -> Outputs:
     session = cast(Any, Away())
@@ -379,6 +384,41 @@ async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, t
     assert problem is not None and "allowed: 1 MiB (setting [files] parked_mib)" in problem
     # another account's jobs may
     assert files.full(os.geteuid() + 1) is None
+    await outputs.close()
+
+
+async def test_what_is_not_known_counts_too_until_it_is_gone(
+    spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.agent.outputs.MOST_KNOWN_EACH", 1)
+    outputs = without_database(spool)
+    for number in range(3):
+        parking = Parking(str(spool.directory))
+        (tmp_path / f"f{number}").write_bytes(b"x" * 100_000)
+        assert parking.take([output(tmp_path / f"f{number}")]) is None
+        parking.finish(OF_A_RUN, "output", None, seconds=0.1)
+    for _ in range(2):
+        await outputs.look()
+        assert outputs.waiting == 1
+        assert 300_000 < outputs.bytes_of(os.geteuid()) < 310_000
+    spool.delete(spool.names()[-1])
+    await outputs.look()
+    assert 200_000 < outputs.bytes_of(os.geteuid()) < 210_000
+    await outputs.close()
+
+
+async def test_what_waits_is_read_when_its_turn_comes(spool: OutputSpool, tmp_path: Path) -> None:
+    outputs = without_database(spool)
+    (tmp_path / "f").write_bytes(b"x")
+    for _ in range(20):
+        parking = Parking(str(spool.directory), copy=True)
+        assert parking.take([output(tmp_path / "f", f"f{number}") for number in range(50)]) is None
+        parking.finish(OF_A_RUN, "output", None, seconds=0.1)
+    await outputs.look()
+    assert outputs.waiting == 20
+    gc.collect()
+    known = sum(isinstance(one, ParkedFile) for one in gc.get_objects())
+    assert known <= AT_ONCE * 50
     await outputs.close()
 
 

@@ -1,6 +1,7 @@
--- Forgets outputs that nobody has brought back for long (setting output_days), and contents that were begun a
--- while ago and that no job names (setting unused_content): of submissions and runs that ended half way. At
--- most 1000 of each a call; maintain_tables calls it.
+-- Forgets outputs that nobody has brought back for long (setting output_days), but for those that a job's end
+-- still waits for (bring_wait), and contents that were begun a while ago and that no job names (setting
+-- unused_content): of submissions and runs that ended half way. At most 1000 of each a call; maintain_tables
+-- calls it.
 CREATE OR REPLACE FUNCTION fetchwork.forget_files()
 RETURNS void
 LANGUAGE plpgsql
@@ -20,6 +21,7 @@ BEGIN
                     AND h.ended_at < now() - make_interval(
                         secs => 86400 * fetchwork.setting_value('output_days')::double precision
                     )
+                    AND NOT EXISTS (SELECT FROM fetchwork.bringing AS b WHERE b.run_id = o.run_id)
                 LIMIT 1000
             )
         RETURNING f.content_id

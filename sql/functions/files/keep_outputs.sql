@@ -67,9 +67,15 @@ BEGIN
                 'the job leaves %s bytes of files; allowed: %s (setting max_job_file_bytes)', bytes, allowed
             );
     END IF;
+    -- one that no file of the manifest has was given up half way, as its file changed
     PERFORM fetchwork.complete_content(c.content_id)
     FROM fetchwork.content AS c
-    WHERE c.run_id = live.run_id AND NOT c.complete;
+    WHERE c.run_id = live.run_id
+        AND NOT c.complete
+        AND (encode(c.sha256, 'hex'), c.size) IN (
+            SELECT f.file ->> 'sha256', (f.file ->> 'size')::bigint
+            FROM jsonb_array_elements(manifest) AS f (file)
+        );
 
     DELETE FROM fetchwork.job_file AS f
     WHERE f.cluster_id = live.cluster_id

@@ -24,6 +24,11 @@ BEGIN
     IF NOT fetchwork.take_turn('tables') THEN
         RETURN;
     END IF;
+    -- a job whose files are yet to be brought back ends by what its run's row says (brought)
+    SELECT least(history_limit, min(h.ended_at))
+    INTO history_limit
+    FROM fetchwork.bringing AS b
+    JOIN fetchwork.run_history AS h ON h.run_id = b.run_id;
     IF EXISTS (SELECT FROM fetchwork.event_default AS e WHERE e.at < event_limit) THEN
         UPDATE fetchwork.event_floor AS f
         SET xid = last.xid, event_id = last.event_id
