@@ -104,6 +104,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.end_content,
     fetchwork.add_job_files,
     fetchwork.job_outputs,
+    fetchwork.awaited_owners,
+    fetchwork.awaited_outputs,
     fetchwork.read_output_chunk,
     fetchwork.drop_outputs,
     fetchwork.not_brought,

@@ -125,7 +125,10 @@
 \ir functions/files/leaves_for_access_point.sql
 \ir functions/files/await_files.sql
 \ir functions/files/forget_bringing.sql
+\ir functions/files/left_outputs.sql
 \ir functions/files/job_outputs.sql
+\ir functions/files/awaited_owners.sql
+\ir functions/files/awaited_outputs.sql
 \ir functions/files/read_output_chunk.sql
 \ir functions/files/not_brought.sql
 \ir functions/files/give_up_bringing.sql

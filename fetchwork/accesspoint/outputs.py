@@ -1,10 +1,11 @@
 """Brings what jobs of this access point left to where they were submitted, as a schedd does.
 
-It looks in the database for jobs that have ended by themselves and whose end waits for their outputs
-(TransferringOutput). Each is brought by a child of its owner, which alone touches the owner's files; of one
-owner one job after the other, so that a file system that does not answer is in nobody else's way. What can't
-be written holds its job, as with a schedd, and stays in the database; what failed for another reason is tried
-again.
+It looks in the database for owners of jobs that have ended by themselves and whose end waits for their
+outputs (TransferringOutput); for each it goes through that owner's jobs alone, so that nobody waits behind
+another's hundred thousand. Each job's are brought by a child of its owner, which alone touches the owner's
+files; of one owner one job after the other, so that a file system that does not answer is in nobody else's
+way. What can't be written holds its job, as with a schedd, and stays in the database; what failed for another
+reason is tried again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import base64
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.client.wire import Json
@@ -26,12 +28,18 @@ from fetchwork.queue.destinations import TransferFailed
 
 log = logging.getLogger(__name__)
 
-#: between two looks, which cost what there is to bring: a job's end waits for them
+#: between two looks for owners, which cost what these are many: a job's end waits for them
 LOOK_S = 0.2
+#: the same when the last one found nobody
+IDLE_S = 0.5
+#: an owner's jobs are looked through again after so many times what it took to find none to bring
+REST = 20.0
+#: seconds before the database is asked again that was away
+AWAY_S = 1.0
 #: seconds for a job's outputs; a child that brings chunk after chunk lives longer
 BRING_S = 3600.0
-#: so many jobs are asked for at once
-PAGE = 200
+#: so many jobs of an owner are asked for at once
+PAGE = 50
 #: owners whose outputs are brought at the same time
 MOST = 8
 #: pauses before a job is tried again that neither came through nor was held
@@ -39,6 +47,23 @@ FIRST_RETRY_S = 10.0
 LONGEST_RETRY_S = 3600.0
 
 _Job = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Passes:
+    """How far an owner's jobs have been gone through."""
+
+    #: when they are gone through again
+    next_at: float = 0.0
+    #: those that are tried again: when, and the pause before
+    later: dict[_Job, tuple[float, float]] = field(default_factory=dict)
+
+    def is_due(self, job: _Job) -> bool:
+        return job not in self.later or self.later[job][0] <= time.monotonic()
+
+    def postpone(self, job: _Job) -> None:
+        pause = min(LONGEST_RETRY_S, 2 * self.later.get(job, (0.0, FIRST_RETRY_S / 2))[1])
+        self.later[job] = (time.monotonic() + pause, pause)
 
 
 class Outputs:
@@ -59,71 +84,96 @@ class Outputs:
         self._acts = acts
         self._room = asyncio.Semaphore(MOST)
         self._turns: dict[str, asyncio.Lock] = {}
-        #: jobs that are tried again: when, and the pause before
-        self._later: dict[_Job, tuple[float, float]] = {}
+        #: of those owners of whom something waits
+        self._passes: dict[str, _Passes] = {}
         #: jobs whose files were brought since the start
         self.brought = 0
 
     async def keep(self) -> None:
         """Bring what jobs leave for as long as the access point lives."""
         under_way: dict[str, asyncio.Task[None]] = {}
-        while True:
-            began = time.monotonic()
-            try:
-                found = await self._found(None, awaited=True)
-            except NOT_NOW as error:
-                event(log, logging.WARNING, "outputs_wait", problem=error)
-                found = []
-            now = time.monotonic()
-            # many make a look longer: then there are fewer
-            pause = max(LOOK_S, 20 * (now - began))
-            by_owner: dict[str, list[JobOutputs]] = {}
-            for one in found:
-                if self._later.get((one.cluster_id, one.proc_id), (0.0, 0.0))[0] <= now:
-                    by_owner.setdefault(one.owner, []).append(one)
-            there = {(one.cluster_id, one.proc_id) for one in found}
-            self._later = {job: when for job, when in self._later.items() if job in there}
-            under_way = {owner: task for owner, task in under_way.items() if not task.done()}
-            for owner, jobs in by_owner.items():
-                if owner not in under_way:
-                    under_way[owner] = asyncio.ensure_future(self._bring_all(jobs))
-            await asyncio.sleep(pause)
+        try:
+            while True:
+                try:
+                    waiting = await self._database.run(calls.awaited_owners(access_point=self._name))
+                except NOT_NOW as error:
+                    event(log, logging.WARNING, "outputs_wait", problem=error)
+                    waiting = []
+                under_way = {owner: task for owner, task in under_way.items() if not task.done()}
+                self._passes = {owner: self._passes[owner] for owner in waiting if owner in self._passes}
+                now = time.monotonic()
+                for owner in waiting:
+                    of_owner = self._passes.setdefault(owner, _Passes())
+                    if owner not in under_way and of_owner.next_at <= now:
+                        under_way[owner] = asyncio.ensure_future(self._pass(owner, of_owner))
+                await asyncio.sleep(LOOK_S if waiting else IDLE_S)
+        finally:
+            for task in under_way.values():
+                task.cancel()
+            await asyncio.gather(*under_way.values(), return_exceptions=True)
 
     async def retrieve(self, owner: str, jobs: Sequence[str] | None) -> list[Json]:
         """Bring outputs of an owner's jobs now, of all with None: a report for each."""
         reports: list[Json] = []
-        for one in await self._found(jobs):
-            if one.owner == owner and (report := await self._bring(one)) is not None:
-                reports.append(report)
-        return reports
-
-    async def _found(self, jobs: Sequence[str] | None, *, awaited: bool = False) -> list[JobOutputs]:
-        found: list[JobOutputs] = []
         after = (-1, -1)
         while True:
             page = await self._database.run(
                 calls.job_outputs(
                     jobs=jobs,
                     access_point=self._name,
+                    owner=owner,
                     after_cluster=after[0],
                     after_proc=after[1],
                     most_jobs=PAGE,
-                    awaited=awaited,
                 )
             )
-            found += page
+            for one in page:
+                if (report := await self._bring(one)) is not None:
+                    reports.append(report)
             if len(page) < PAGE:
-                return found
+                return reports
             after = (page[-1].cluster_id, page[-1].proc_id)
 
-    async def _bring_all(self, jobs: Sequence[JobOutputs]) -> None:
-        for one in jobs:
-            await self._bring(one)
+    async def _pass(self, owner: str, of_owner: _Passes) -> None:
+        """Bring what waits of one owner, but for what failed a moment ago."""
+        after = (-1, -1)
+        there: set[_Job] = set()
+        in_vain_s = 0.0
+        try:
+            while True:
+                began = time.monotonic()
+                page = await self._database.run(
+                    calls.awaited_outputs(
+                        access_point=self._name,
+                        owner=owner,
+                        after_cluster=after[0],
+                        after_proc=after[1],
+                        most_jobs=PAGE,
+                    )
+                )
+                due = [one for one in page if of_owner.is_due(_job(one))]
+                if not due:
+                    in_vain_s += time.monotonic() - began
+                for one in due:
+                    await self._bring(one)
+                there.update(map(_job, page))
+                if len(page) < PAGE:
+                    break
+                after = _job(page[-1])
+            of_owner.later = {job: when for job, when in of_owner.later.items() if job in there}
+        except NOT_NOW as error:
+            event(log, logging.WARNING, "outputs_wait", owner=owner, problem=error)
+            in_vain_s = AWAY_S / REST
+        except Exception:
+            # it is this owner's, and tried again
+            log.exception("outputs of %s are not looked for", owner)
+            in_vain_s = FIRST_RETRY_S / REST
+        of_owner.next_at = time.monotonic() + REST * in_vain_s
 
     async def _bring(self, outputs: JobOutputs) -> Json | None:
-        """Bring a job's outputs; None where somebody else did, or the database is away."""
-        job = (outputs.cluster_id, outputs.proc_id)
-        acting = outputs.owner if await self._acts() else None
+        """Bring a job's outputs; None where somebody else did. Raises what says that the database is away."""
+        job = _job(outputs)
+        of_owner = self._passes.get(outputs.owner, _Passes())
         report: Json = {
             "job": f"{job[0]}.{job[1]}",
             "files": len(outputs.files),
@@ -132,6 +182,7 @@ class Outputs:
             "errno": 0,
         }
         async with self._turns.setdefault(outputs.owner, asyncio.Lock()), self._room:
+            acting = outputs.owner if await self._acts() else None
             try:
                 try:
                     account = await self._account(outputs.owner)
@@ -143,15 +194,16 @@ class Outputs:
                     calls.drop_outputs(cluster=job[0], proc=job[1], run_id=outputs.run_id),
                     acting_for=acting,
                 )
-            except NOT_NOW as error:
-                event(log, logging.WARNING, "outputs_wait", job=report["job"], problem=error)
-                return None
-            except (FetchworkError, TimeoutError) as error:
-                pause = min(LONGEST_RETRY_S, 2 * self._later.get(job, (0.0, FIRST_RETRY_S / 2))[1])
-                self._later[job] = (time.monotonic() + pause, pause)
-                event(log, logging.WARNING, "outputs_not_brought", job=report["job"], problem=error)
-                return {**report, "files": 0, "problem": str(error) or "it took too long"}
-        self._later.pop(job, None)
+            except NOT_NOW:
+                raise
+            except Exception as error:
+                # whatever it is, it is this job's alone
+                of_owner.postpone(job)
+                known = isinstance(error, FetchworkError | TimeoutError | OSError)
+                problem = str(error) or "it took too long" if known else f"{type(error).__name__}: {error}"
+                event(log, logging.WARNING, "outputs_not_brought", job=report["job"], problem=problem)
+                return {**report, "files": 0, "problem": problem}
+        of_owner.later.pop(job, None)
         if not dropped:
             return None
         self.brought += 1
@@ -192,3 +244,7 @@ class Outputs:
                 raise TransferFailed(str(answer["problem"]), int(answer["errno"]))
             return int(answer["bytes"])
         return 0
+
+
+def _job(outputs: JobOutputs) -> _Job:
+    return outputs.cluster_id, outputs.proc_id

@@ -753,6 +753,7 @@ CREATE TABLE fetchwork.job_file (
         direction IN ('input', 'output', 'spool')
     ),
     run_id bigint NOT NULL,                     -- that left it; 0: an input
+    owner text NOT NULL,                        -- the job's
     name text NOT NULL,                         -- in the sandbox; of a directory with "/" at its end
     permissions integer NOT NULL DEFAULT 420,   -- the bits of chmod: 0644
     size bigint NOT NULL DEFAULT 0,             -- bytes
@@ -765,7 +766,8 @@ CREATE TABLE fetchwork.job_file (
 COMMENT ON TABLE fetchwork.job_file IS 'the files of jobs: inputs, what runs left, and where it is';
 
 CREATE INDEX job_file_content ON fetchwork.job_file (content_id) WHERE content_id IS NOT NULL;
-CREATE INDEX job_file_output ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'output';
+CREATE INDEX job_file_output ON fetchwork.job_file (owner, cluster_id, proc_id, run_id)
+WHERE direction = 'output';
 CREATE INDEX job_file_spool ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'spool';
 
 -- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
@@ -774,6 +776,7 @@ CREATE TABLE fetchwork.bringing (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
     access_point text NOT NULL,
+    owner text NOT NULL,                        -- the job's
     run_id bigint NOT NULL,                     -- that left it; it has ended
     verdict jsonb,                              -- what becomes of the job then: finish
     run_s double precision NOT NULL,            -- how long it ran
@@ -783,7 +786,7 @@ CREATE TABLE fetchwork.bringing (
 
 COMMENT ON TABLE fetchwork.bringing IS 'jobs whose access point has yet to bring back what they left';
 
-CREATE INDEX bringing_access_point ON fetchwork.bringing (access_point, cluster_id, proc_id);
+CREATE INDEX bringing_access_point ON fetchwork.bringing (access_point, owner, cluster_id, proc_id);
 CREATE INDEX bringing_since ON fetchwork.bringing (since);
 
 CREATE TABLE fetchwork.files_over (

@@ -1,19 +1,24 @@
 """Files by way of an access point: read by a child of who submits, outputs brought back as their owner."""
 
+import asyncio
 import hashlib
 import os
 import pwd
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
 
+from fetchwork.accesspoint.children import Account, Children
+from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.client.link import Link
 from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.pool import AsyncDatabase
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.direct_queue import DirectQueue
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 LARGE = os.urandom(2 * CHUNK_BYTES + 3)
 WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"
@@ -165,6 +170,95 @@ def test_one_whose_files_cannot_be_written_is_held_and_in_nobody_s_way(
     brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
     assert [(one["files"], one["problem"]) for one in brought] == [(1, None)]
     assert (home / "now").read_bytes() == b"hello"
+
+
+def many_ends(slots: DirectQueue, owner: str, count: int) -> None:
+    """So many jobs of an owner have ended and left a file for the access point, as plain rows."""
+    made = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
+    slots.value(made, Jsonb({"Cmd": "/bin/true", "Owner": owner, "FetchWorkAccessPoint": "point"}))
+    run = slots.started()
+    cluster, _ = map(int, run.job.split("."))
+    assert slots.of(run, "keep_outputs", manifest=Jsonb([{"name": "a", "size": 1, "url": "x:a"}])) == "kept"
+    assert slots.finish(run) == "completed"
+    rows = f"generate_series(1, {count - 1}) AS n WHERE cluster_id = {cluster} AND proc_id = 0"
+    for table in ("job", "job_file", "bringing"):
+        names = [
+            name
+            for (name,) in slots.rows(
+                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+                " AND NOT attisdropped AND attgenerated = '' AND attidentity = ''",
+                f"fetchwork.{table}",
+            )
+        ]
+        listed = ", ".join(names)
+        values = ", ".join("n" if name == "proc_id" else f"o.{name}" for name in names)
+        slots.connection.execute(
+            f"INSERT INTO fetchwork.{table} ({listed}) SELECT {values} FROM fetchwork.{table} AS o, {rows}"
+        )
+    slots.connection.execute("ANALYZE fetchwork.job, fetchwork.job_file, fetchwork.bringing")
+
+
+def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    point.kill()
+    # it has no account here: each of them is in vain, and tried again later
+    many_ends(slots, "nosuchaccount", 100_000)
+    submitted = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
+    ad = {"Cmd": "/bin/true", "Owner": "nobody", "FetchWorkAccessPoint": "point", "Iwd": str(home)}
+    slots.value(submitted, Jsonb(ad))
+    waiting = "SELECT count(*) FROM fetchwork.bringing WHERE owner = 'nosuchaccount'"
+    point.start()
+    until(lambda: "nosuchaccount" in point.log(), "the look at the many")
+    job = leave(slots, {"fine": b"1"})
+    until(lambda: slots.status(job) == 4, "the other's outputs")
+    assert (home / "fine").read_bytes() == b"1"
+    # and nothing of theirs is lost
+    assert slots.value(waiting) == 100_000
+
+
+@pytest.mark.parametrize("strange", [OSError(24, "Too many open files"), KeyError("problem")])
+def test_what_fails_in_a_strange_way_is_in_no_other_job_s_way(
+    slots: DirectQueue, conninfo: str, home: Path, strange: Exception
+) -> None:
+    for _ in range(2):
+        ad = {"Cmd": "/bin/true", "Owner": "nobody", "FetchWorkAccessPoint": "point", "Iwd": str(home)}
+        slots.value("SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])", Jsonb(ad))
+    first, second = leave(slots, {"first": b"1"}), leave(slots, {"second": b"2"})
+    tried: list[int] = []
+
+    class OfTheTest(Children):
+        def answers(self, account: Account, request: Any, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+            return self._answers(request["ad"]["ClusterId"])
+
+        async def _answers(self, cluster: int) -> AsyncGenerator[Any, None]:
+            tried.append(cluster)
+            if f"{cluster}.0" == first:
+                raise strange
+            yield {"bytes": 1}
+
+    async def account(name: str) -> Account:
+        return Account(name, 65534, 65534, ())
+
+    async def acts() -> bool:
+        return False
+
+    async def brought() -> None:
+        database = AsyncDatabase(conninfo)
+        outputs = Outputs(database, OfTheTest(1), "point", account, acts)
+        keeping = asyncio.ensure_future(outputs.keep())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not outputs.brought:
+                    await asyncio.sleep(0.02)
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await database.close()
+
+    asyncio.run(brought())
+    assert tried[:2] == [int(job.split(".")[0]) for job in (first, second)]
+    assert (slots.status(first), slots.status(second)) == (6, 4)
 
 
 def test_an_access_point_that_is_killed_over_it_brings_the_same(

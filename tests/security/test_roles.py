@@ -191,6 +191,8 @@ OF_SUBMITTERS = {
     "end_content",
     "add_job_files",
     "job_outputs",
+    "awaited_owners",
+    "awaited_outputs",
     "read_output_chunk",
     "drop_outputs",
     "not_brought",
@@ -618,8 +620,8 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     run = busy.value("SELECT run_id FROM fetchwork.run_history WHERE owner = 'bob' AND outcome = 'completed'")
     busy.connection.execute("UPDATE fetchwork.content SET run_id = %s", [run])
     busy.connection.execute(
-        "INSERT INTO fetchwork.job_file (cluster_id, proc_id, direction, run_id, name, size, content_id)"
-        " SELECT cluster_id, proc_id, 'output', run_id, 'out', 6, %s FROM fetchwork.run_history WHERE run_id = %s",
+        "INSERT INTO fetchwork.job_file (cluster_id, proc_id, direction, run_id, owner, name, size, content_id)"
+        " SELECT cluster_id, proc_id, 'output', run_id, owner, 'out', 6, %s FROM fetchwork.run_history WHERE run_id = %s",
         [his, run],
     )
     (left,) = bob.call("job_outputs", jobs=None)

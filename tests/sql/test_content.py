@@ -621,7 +621,13 @@ def ended_with_files(queue: DirectQueue, verdict: dict[str, Any] | None = None, 
 
 
 def awaited(queue: DirectQueue, access_point: str = "ap") -> list[str]:
-    rows = queue.call("job_outputs", jobs=None, access_point=access_point, awaited=True)
+    owners = queue.scalar("awaited_owners", access_point=access_point)
+    rows = [
+        row
+        for owner in owners
+        for row in queue.call("awaited_outputs", access_point=access_point, of_owner=owner)
+    ]
+    assert all(row["owner"] in owners for row in rows)
     return [f"{row['cluster_id']}.{row['proc_id']}" for row in rows]
 
 

@@ -200,14 +200,14 @@ def job_outputs(
     *,
     jobs: Sequence[str] | None,
     access_point: str | None = None,
+    owner: str | None = None,
     after_cluster: int = -1,
     after_proc: int = -1,
     most_jobs: int = 100,
-    awaited: bool = False,
 ) -> Call[list[JobOutputs]]:
     """What jobs, given as "42.0" or "42", or all have left and nobody has brought back.
 
-    ``awaited``: only of jobs whose end waits for this access point to bring it.
+    Of one owner, where one is given, and of the jobs that were submitted to this access point.
     """
     return records_of(
         JobOutputs,
@@ -218,7 +218,29 @@ def job_outputs(
             "after_cluster": after_cluster,
             "after_proc": after_proc,
             "most_jobs": most_jobs,
-            "awaited": awaited,
+            "of_owner": owner,
+        },
+    )
+
+
+def awaited_owners(*, access_point: str) -> Call[list[str]]:
+    """Of whom ends of jobs wait for this access point to bring what they left."""
+    return value_of("awaited_owners", {"access_point": access_point})
+
+
+def awaited_outputs(
+    *, access_point: str, owner: str, after_cluster: int = -1, after_proc: int = -1, most_jobs: int = 100
+) -> Call[list[JobOutputs]]:
+    """What jobs of one owner have left whose end waits for this access point to bring it."""
+    return records_of(
+        JobOutputs,
+        "awaited_outputs",
+        {
+            "access_point": access_point,
+            "of_owner": owner,
+            "after_cluster": after_cluster,
+            "after_proc": after_proc,
+            "most_jobs": most_jobs,
         },
     )
 

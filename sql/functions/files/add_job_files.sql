@@ -49,10 +49,11 @@ BEGIN
             );
     END IF;
     INSERT INTO fetchwork.job_file (
-        cluster_id, proc_id, direction, run_id, name, permissions, size, content_id, path, url
+        cluster_id, proc_id, direction, run_id, owner, name, permissions, size, content_id, path, url
     )
     SELECT DISTINCT ON (coalesce((f.file ->> 'proc')::integer, -1), f.file ->> 'name')
-        add_job_files.cluster, coalesce((f.file ->> 'proc')::integer, -1), 'input', 0, f.file ->> 'name',
+        add_job_files.cluster, coalesce((f.file ->> 'proc')::integer, -1), 'input', 0, j.owner,
+        f.file ->> 'name',
         coalesce((f.file ->> 'mode')::integer & 511, 420), coalesce((f.file ->> 'size')::bigint, 0),
         CASE
             WHEN f.file ? 'sha256' THEN coalesce(

@@ -27,10 +27,11 @@ BEGIN
         status_at = clock_timestamp(),
         facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status)
     WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
-    INSERT INTO fetchwork.bringing (cluster_id, proc_id, access_point, run_id, verdict, run_s)
-    VALUES (
-        exited.cluster_id, exited.proc_id, brings, exited.run_id, await_files.verdict, await_files.run_s
-    );
+    INSERT INTO fetchwork.bringing (cluster_id, proc_id, access_point, owner, run_id, verdict, run_s)
+    SELECT
+        j.cluster_id, j.proc_id, brings, j.owner, exited.run_id, await_files.verdict, await_files.run_s
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
     RETURN true;
 END
 $$;

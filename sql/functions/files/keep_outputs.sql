@@ -30,6 +30,7 @@ DECLARE
     bytes numeric;
     replaced bigint[];
     allowed numeric := fetchwork.setting_value('max_job_file_bytes');
+    of_owner text;
 BEGIN
     IF live.run_id IS NULL THEN
         RETURN 'late';
@@ -67,6 +68,10 @@ BEGIN
                 'the job leaves %s bytes of files; allowed: %s (setting max_job_file_bytes)', bytes, allowed
             );
     END IF;
+    SELECT j.owner
+    INTO of_owner
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     -- one that no file of the manifest has was given up half way, as its file changed
     PERFORM fetchwork.complete_content(c.content_id)
     FROM fetchwork.content AS c
@@ -83,10 +88,10 @@ BEGIN
         AND f.direction = kept_as
         AND f.run_id = live.run_id;
     INSERT INTO fetchwork.job_file (
-        cluster_id, proc_id, direction, run_id, name, permissions, size, content_id, url
+        cluster_id, proc_id, direction, run_id, owner, name, permissions, size, content_id, url
     )
     SELECT DISTINCT ON (f.file ->> 'name')
-        live.cluster_id, live.proc_id, kept_as, live.run_id, f.file ->> 'name',
+        live.cluster_id, live.proc_id, kept_as, live.run_id, of_owner, f.file ->> 'name',
         coalesce((f.file ->> 'mode')::integer & 511, 420), coalesce((f.file ->> 'size')::bigint, 0),
         c.content_id, f.file ->> 'url'
     FROM jsonb_array_elements(manifest) WITH ORDINALITY AS f (file, n)

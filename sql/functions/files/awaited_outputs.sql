@@ -1,0 +1,42 @@
+-- What jobs of one Owner have left whose end waits for this access point to bring it (await_files), as
+-- job_outputs has it: at most most_jobs of them, after the job (after_cluster, after_proc), in the order of
+-- their ids. A call costs what it returns, however many wait, of whomever. None of an Owner that the caller
+-- may not name. Locks nothing.
+CREATE OR REPLACE FUNCTION fetchwork.awaited_outputs(
+    access_point text,
+    of_owner text,
+    after_cluster integer DEFAULT -1,
+    after_proc integer DEFAULT -1,
+    most_jobs integer DEFAULT 100
+)
+RETURNS TABLE (cluster_id integer, proc_id integer, run_id bigint, owner text, ad jsonb, files jsonb)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    role name := fetchwork.invoker();
+BEGIN
+    IF NOT (
+        fetchwork.is_admin(role)
+        OR awaited_outputs.of_owner = ANY (fetchwork.own_owners(role))
+        OR (fetchwork.acting_for(role) IS NULL AND pg_has_role(role, 'fetchwork_access_point', 'USAGE'))
+    ) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT b.cluster_id, b.proc_id, b.run_id, l.owner, l.ad, l.files
+    FROM fetchwork.bringing AS b
+    CROSS JOIN LATERAL fetchwork.left_outputs(b.cluster_id, b.proc_id, b.run_id) AS l
+    WHERE b.access_point = awaited_outputs.access_point
+        AND b.owner = awaited_outputs.of_owner
+        AND (b.cluster_id, b.proc_id) > (awaited_outputs.after_cluster, awaited_outputs.after_proc)
+    ORDER BY b.cluster_id, b.proc_id
+    LIMIT most_jobs;
+END
+$$;

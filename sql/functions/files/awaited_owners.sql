@@ -1,0 +1,43 @@
+-- The Owners, of those that the caller may name, of whom ends of jobs wait for this access point to bring
+-- what they left (awaited_outputs). A call costs what these are many, not what their jobs are. Locks nothing.
+CREATE OR REPLACE FUNCTION fetchwork.awaited_owners(access_point text)
+RETURNS text[]
+LANGUAGE sql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+BEGIN ATOMIC
+    WITH RECURSIVE each AS (
+        (
+            SELECT b.owner
+            FROM fetchwork.bringing AS b
+            WHERE b.access_point = awaited_owners.access_point
+            ORDER BY b.owner
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+                SELECT b.owner
+                FROM fetchwork.bringing AS b
+                WHERE b.access_point = awaited_owners.access_point AND b.owner > e.owner
+                ORDER BY b.owner
+                LIMIT 1
+            )
+        FROM each AS e
+        WHERE e.owner IS NOT NULL
+    )
+    SELECT coalesce(array_agg(e.owner), '{}')
+    FROM each AS e
+    CROSS JOIN (SELECT fetchwork.invoker() AS role) AS i
+    WHERE e.owner IS NOT NULL
+        AND (
+            fetchwork.is_admin(i.role)
+            OR e.owner = ANY (fetchwork.own_owners(i.role))
+            OR (
+                fetchwork.acting_for(i.role) IS NULL
+                AND pg_has_role(i.role, 'fetchwork_access_point', 'USAGE')
+            )
+        );
+END;

@@ -1,0 +1,39 @@
+-- What a run of a job has left, for who brings it back: the job's Owner, the access point by which it came,
+-- what of its ad is about files, and these as run_files has them. No row for a job that is forgotten. Locks
+-- nothing.
+CREATE OR REPLACE FUNCTION fetchwork.left_outputs(cluster integer, proc integer, run_id bigint)
+RETURNS TABLE (owner text, access_point text, ad jsonb, files jsonb)
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+BEGIN ATOMIC
+    SELECT
+        e.owner,
+        (c.ad || coalesce(e.ad, '{}')) ->> 'FetchWorkAccessPoint',
+        fetchwork.transfer_ad(c.ad || coalesce(e.ad, '{}')) || jsonb_build_object(
+            'ClusterId', left_outputs.cluster, 'ProcId', left_outputs.proc
+        ),
+        (
+            SELECT jsonb_agg(fetchwork.described_file(f) ORDER BY f.name)
+            FROM fetchwork.job_file AS f
+            WHERE f.cluster_id = left_outputs.cluster
+                AND f.proc_id = left_outputs.proc
+                AND f.direction = 'output'
+                AND f.run_id = left_outputs.run_id
+        )
+    FROM (
+        SELECT j.owner, j.ad
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = left_outputs.cluster AND j.proc_id = left_outputs.proc
+        UNION ALL
+        SELECT h.owner, h.ad
+        FROM fetchwork.job_history AS h
+        WHERE h.cluster_id = left_outputs.cluster AND h.proc_id = left_outputs.proc
+        LIMIT 1
+    ) AS e
+    CROSS JOIN fetchwork.cluster AS c
+    WHERE c.cluster_id = left_outputs.cluster;
+END;
