@@ -162,6 +162,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.take_leader_task,
     fetchwork.policy_jobs,
     fetchwork.apply_policy,
+    fetchwork.retry_with_more,
     fetchwork.maintain_queue,
     fetchwork.lead,
     fetchwork.reap,

@@ -173,6 +173,7 @@
 \ir functions/jobs/edit.sql
 \ir functions/jobs/policy_jobs.sql
 \ir functions/jobs/apply_policy.sql
+\ir functions/jobs/ask_for_more.sql
 
 -- functions/runs: A run's life: offered, accepted, started, alive, ended, lost.
 \ir functions/runs/live_run.sql
@@ -194,6 +195,7 @@
 \ir functions/runs/slot_is_free.sql
 \ir functions/runs/withdraw.sql
 \ir functions/runs/note_match.sql
+\ir functions/runs/retry_with_more.sql
 \ir functions/runs/accept.sql
 \ir functions/runs/reject.sql
 \ir functions/runs/start.sql

@@ -1,4 +1,4 @@
-"""The watch of running jobs' memory: one that uses more than its run may is Held, and killed.
+"""The watch of running jobs' memory: one that uses more than its run may is killed, and Held or tried again.
 
 Where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any. Elsewhere
 nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are added up,
@@ -17,9 +17,7 @@ from fetchwork.agent import orphans
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.codes import JobStatus
-from fetchwork.db import calls
-from fetchwork.handlers import memory
+from fetchwork.handlers import memory, retrying
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.log import event
 from fetchwork.process import Process
@@ -68,22 +66,10 @@ class MemoryWatch:
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
         if used_mib <= limit_mib:
             return
-        cluster, proc = map(int, run.job.split("."))
-        verdict = memory.over(limit_mib, used_mib)
-        held = await run.context.session.database.run(
-            calls.apply_policy(
-                cluster=cluster,
-                proc=proc,
-                status=JobStatus.RUNNING,
-                action=verdict.action,
-                reason=verdict.reason,
-                code=verdict.code,
-                subcode=verdict.subcode,
-            ),
-            timeout_s=CALL_S,
-        )
+        verdict = await retrying.or_with_more(run, memory.over(limit_mib, used_mib), CALL_S)
         problem = None
-        if held:
+        ends = await retrying.settle(run, verdict, CALL_S)
+        if ends:
             try:
                 await self._runs.rights.signal(job, _SIGKILL)
             except OSError as error:
@@ -96,7 +82,8 @@ class MemoryWatch:
             job=run.job,
             used_mib=int(used_mib),
             limit_mib=limit_mib,
-            held=held,
+            held=ends and not verdict.changes,
+            asks_for=verdict.changes if ends else None,
             problem=problem,
         )
 

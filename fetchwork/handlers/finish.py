@@ -13,6 +13,7 @@ from fetchwork.db import calls
 from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
 from fetchwork.handlers.memory import killed_for_memory
+from fetchwork.handlers.retrying import or_with_more
 from fetchwork.handlers.runad import (
     Report,
     RunKey,
@@ -110,6 +111,8 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
         verdict = None
         if reason == "exit":
             verdict = _killed_for_memory(run, exit_report)
+            if run is not None and verdict is not None:
+                verdict = await or_with_more(run, verdict, task.left(DATABASE_S))
             verdict = verdict or await _verdict(task, key, run, ad, exit_report)
         outcome = await session.reports.finish(
             run_id=key.run_id,

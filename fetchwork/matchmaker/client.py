@@ -346,9 +346,9 @@ class Matchmaker:
         return judgements
 
     def _affordable(self, jobs: Sequence[Job]) -> list[Job]:
-        """The first of the jobs, up to one whose owner has used up his time; an exit is always judged."""
+        """The first of the jobs, up to one whose owner has used up his time; an end is always judged."""
         left = self._budget.left({job.owner for job in jobs})
-        return list(itertools.takewhile(lambda job: job.at_exit or left[job.owner] > 0.0, jobs))
+        return list(itertools.takewhile(lambda job: job.ends or left[job.owner] > 0.0, jobs))
 
     async def _judge_alone(self, job: Job, ended: WorkerEnded) -> Judgement:
         """The judgement on a job at which a worker ended."""

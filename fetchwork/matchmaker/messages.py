@@ -82,6 +82,13 @@ class Job:
     ad: Mapping[str, object]
     report: Mapping[str, object] = field(default_factory=dict)
     at_exit: bool = False
+    #: with which code and subcode it would be held because it used too much: what it asks for next is wanted
+    evicted_with: tuple[int, int] | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether its run is over in any case."""
+        return self.at_exit or self.evicted_with is not None
 
     @property
     def owner(self) -> str:

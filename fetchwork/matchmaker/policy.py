@@ -35,6 +35,8 @@ class Verdict:
     code: int = 0
     subcode: int = 0
     delay_s: float = 0.0
+    #: what the job asks for when it runs again: attributes of its ad
+    changes: Mapping[str, int] | None = None
 
     def to_json(self) -> dict[str, object]:
         """As ``fetchwork.finish`` takes it."""

@@ -14,7 +14,7 @@ from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.codes import JobStatus
 from fetchwork.matching.fit import SlotView
-from fetchwork.matchmaker import frames, mark, policy
+from fetchwork.matchmaker import frames, mark, policy, retrying
 from fetchwork.matchmaker.bounds import ANSWER_BYTES, REQUEST_S
 from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.looking import Looking, request_of
@@ -128,7 +128,12 @@ def rehearse() -> None:
         "has_policy": True,
         "ad": {},
     }
-    job = {"ad": {"JobStatus": 1, "PeriodicHold": "/Expr(1 > 2)/"}, "report": {}, "at_exit": False}
+    job = {
+        "ad": {"JobStatus": 1, "PeriodicHold": "/Expr(1 > 2)/"},
+        "report": {},
+        "at_exit": False,
+        "evicted_with": None,
+    }
     match = MatchRequest(
         ads=[SentAd(1, "", "", b'{"Requirements": "/Expr(TARGET.Cpus > 0)/"}'), SentAd(2, "", "", b"[")],
         slots={1: slot},
@@ -150,7 +155,7 @@ def rehearse() -> None:
             },
             b"",
         ),
-        ({"op": "policy", "jobs": [job, {**job, "at_exit": True}]}, b""),
+        ({"op": "policy", "jobs": [job, {**job, "at_exit": True}, {**job, "evicted_with": (34, 102)}]}, b""),
         ({"op": "explain", "slot": slot, "ads": [[1, "", "{}"]]}, b""),
     ]
     with ours, theirs:
@@ -161,6 +166,9 @@ def rehearse() -> None:
 
 
 def _judged(job: Json) -> policy.Verdict | None:
+    if job["evicted_with"] is not None:
+        changed = retrying.changes(policy.read_ad(job["ad"], job["report"]), *job["evicted_with"])
+        return policy.Verdict("requeue", "", changes=changed) if changed else None
     if job["at_exit"]:
         return policy.on_exit(job["ad"], job["report"])
     return policy.periodic(

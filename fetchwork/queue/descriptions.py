@@ -24,6 +24,7 @@ from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
+from fetchwork.queue import retries
 from fetchwork.queue.jobads import Jobs, without_domain
 from fetchwork.queue.statements import Statement, assignments, queue_statement
 from fetchwork.queue.views import Json
@@ -51,10 +52,6 @@ _LATER = "it is of a later HTCondor than the one that reads descriptions here"
 
 #: commands of HTCondor's manual that the bindings do not know, and would pass over in silence -> the reason
 UNREAD: dict[str, str] = {
-    "retry_request_memory": "a job that needs more memory is held: release it with another request_memory",
-    "retry_request_memory_increase": "a job that needs more memory is held",
-    "retry_request_memory_max": "a job that needs more memory is held",
-    "retry_request_disk": "a job that needs more disk is held",
     "container_is_common": "an image comes to each job's sandbox like its other input files",
     "docker_pull_policy": _DOCKER,
     "docker_override_entrypoint": _DOCKER,
@@ -127,7 +124,7 @@ def warnings_about(text: str) -> list[str]:
     problems = []
     for name, line in assignments(text):
         key = name.lower()
-        if key in _NO_MARK or key in UNHONOURED or re.match(r"(?:\+|my\.|request_|@)", key):
+        if key in {*_NO_MARK, *UNHONOURED, *retries.COMMANDS} or re.match(r"(?:\+|my\.|request_|@)", key):
             continue
         # the user's own macros are used somewhere; every other command that HTCondor knows changes the ad
         if not re.search(r"\$\w*\(\s*" + re.escape(name) + r"\s*[:,)]", text, re.I) and not _leaves_mark(
@@ -175,7 +172,8 @@ def _read(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:
         where = f"queue statement of line {statement.line}: " if statement.line else ""
         raise SubmitError(f"{where}{error}") from None
     _settle_requests(first, statement.commands)
-    return first, rest
+    asked = retries.settled(first)
+    return first, (own for own in rest if retries.settled(own, asked) is not None)
 
 
 def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
@@ -185,6 +183,8 @@ def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
             warnings.simplefilter("ignore")
             submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
+            for name, value in list(retries.marked(submit)):
+                submit[name] = value
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
                 # of "queue 0" the bindings make one job
                 raise StopIteration

@@ -262,6 +262,10 @@ FROM unnest(ARRAY[
     'PeriodicHold', 'PeriodicHoldReason', 'PeriodicHoldSubCode', 'PeriodicRelease', 'PeriodicReleaseReason',
     'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
     'AllowedJobDuration', 'LeaveJobInQueue',
+    -- what it asks for after it used too much
+    'TransformOnEvict', 'TransformBody_RequestMemory', 'TransformBody_RequestDisk', 'RetryRequestMemory',
+    'RetryRequestMemoryIndex', 'NextRequestMemory', 'MaxRequestMemory', 'RetryRequestDisk',
+    'RetryRequestDiskIndex',
     -- when it starts
     'CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'FetchWorkTimeZone',
     -- retries
@@ -289,7 +293,8 @@ FROM unnest(ARRAY[
     -- status
     'JobStatus', 'LastJobStatus', 'QDate', 'EnteredCurrentStatus', 'CompletionDate', 'HoldReason',
     'HoldReasonCode', 'HoldReasonSubCode', 'ReleaseReason', 'RemoveReason', 'LastHoldReason',
-    'LastHoldReasonCode', 'LastHoldReasonSubCode', 'LastVacateTime', 'VacateReason',
+    'LastHoldReasonCode', 'LastHoldReasonSubCode', 'LastVacateTime', 'VacateReason', 'VacateReasonCode',
+    'VacateReasonSubCode',
     -- counts
     'NumCkpts', 'CheckpointNumber', 'LastCkptTime',
     'NumRestarts', 'NumJobStarts', 'NumJobCompletions', 'NumShadowStarts', 'NumSystemHolds',

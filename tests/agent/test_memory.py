@@ -71,19 +71,45 @@ async def test_job_that_uses_too_much_is_killed_and_held(
     job = await started(agent, submit, starter, slot_ad(Memory=120))
     await watch(agent).round()
     assert process.wait(PATIENCE_S)
-    exited: dict[str, Any] = {
-        "JobPid": process.pid,
-        "JobState": "Exited",
-        "ExitBySignal": True,
-        "ExitSignal": 9,
-    }
-    answer = await agent.exit(job, starter=starter.key, **exited)
+    answer = await agent.exit(job, starter=starter.key, **killed(process))
     assert answer.outcome == "held"
     held = job_of("1.0")
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
     assert held["holdreason"].startswith(
         "Job has gone over memory limit of 120 megabytes. Last measured usage: 1"
     )
+
+
+def ask_for_more(database: Database, *, memory: int) -> None:
+    """As retry_request_memory has it; of a job that is edited as of one that was submitted so."""
+    changes = {
+        "TransformOnEvict": "RequestMemory",
+        "TransformBody_RequestMemory": f"SET RequestMemory {memory}",
+    }
+    call(database, "edit", jobs=["1.0"], changes=changes)
+
+
+async def test_job_that_says_so_is_killed_and_tried_again_with_more_and_held_at_the_end(
+    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf, database: Database
+) -> None:
+    for limit_mib, status in ((120, 1), (130, 5)):
+        starter = starter_of(ONE)
+        process = job_process(starter)
+        if status == 1:
+            job = await started(agent, submit, starter, slot_ad(Memory=limit_mib))
+            ask_for_more(database, memory=125)
+        else:
+            job = await agent.fetch(slot_ad(Memory=limit_mib))
+            await agent.reply("accept", job)
+            assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        await watch(agent).round()
+        assert process.wait(PATIENCE_S)
+        answer = await agent.exit(job, starter=starter.key, **killed(process))
+        assert answer.outcome == ("vacated" if status == 1 else "held")
+        found = job_of("1.0")
+        assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (status, 125)
+        assert found["facts"]["VacateReasonSubCode"] == 102
+    assert found["holdreasonsubcode"] == 102
 
 
 @pytest.mark.parametrize(("command", "limit_mib"), [(ONE, 500), (SHARED, 220)])
@@ -116,11 +142,14 @@ async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
     assert job_process(starter).alive
 
 
-async def test_job_that_the_kernel_killed_at_its_limit_is_held(
+@pytest.mark.parametrize("more", [False, True])
+async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_with_more(
     agent: Hooks,
     submit: Submit,
     starter_of: StartJob,
     job_of: JobOf,
+    database: Database,
+    more: bool,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -139,16 +168,15 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held(
     await watch(agent).round()
     # the kernel's to decide
     assert process.alive
+    if more:
+        ask_for_more(database, memory=300)
     process.signal(signal.SIGKILL)
-    exited: dict[str, Any] = {
-        "JobPid": process.pid,
-        "JobState": "Exited",
-        "ExitBySignal": True,
-        "ExitSignal": 9,
-    }
-    await agent.exit(job, starter=starter.key, **exited)
-    held = job_of("1.0")
-    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
+    await agent.exit(job, starter=starter.key, **killed(process))
+    found = job_of("1.0")
+    if more:
+        assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (1, 300)
+    else:
+        assert (found["jobstatus"], found["holdreasoncode"], found["holdreasonsubcode"]) == (5, 34, 102)
 
 
 async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
@@ -157,13 +185,7 @@ async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
     starter = starter_of(ONE)
     process = job_process(starter)
     job = await started(agent, submit, starter, slot_ad(Memory=155))
-    exited: dict[str, Any] = {
-        "JobPid": process.pid,
-        "JobState": "Exited",
-        "ExitBySignal": True,
-        "ExitSignal": 9,
-    }
-    await agent.exit(job, starter=starter.key, MemoryUsage=154, **exited)
+    await agent.exit(job, starter=starter.key, MemoryUsage=154, **killed(process))
     assert job_of("1.0")["jobstatus"] == 4
 
 

@@ -213,7 +213,7 @@ OF_SUBMITTERS = {
 }
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
-    "withdraw", "note_match", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
+    "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_files", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",

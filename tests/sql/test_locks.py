@@ -20,6 +20,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "reject": {},
     "withdraw": {"reason": "r"},
     "note_match": {"remembered": {"MATCH_Foo": 1}},
+    "retry_with_more": {"changes": {"RequestMemory": 5}, "reason": "", "code": 34, "subcode": 102},
     "refuse_start": {"reason": "r"},
     "fail_inputs": {"reason": "r", "code": 13, "subcode": 2},
     "start_failed": {"reason": "r", "code": 6, "subcode": 2},

@@ -7,7 +7,7 @@ believed with. ``proof`` does, which shows that its sender knows the token.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -114,6 +114,23 @@ def withdraw(
 def note_match(*, run_id: int, token: str | UUID, remembered: JsonObject) -> Call[bool]:
     """Keep in the job's ad what an offer put into it of the slot's; False if the run is over."""
     return value_of("note_match", {"run_id": run_id, "token": proof(token), "remembered": dict(remembered)})
+
+
+def retry_with_more(
+    *, run_id: int, token: str | UUID, changes: Mapping[str, int], reason: str, code: int, subcode: int
+) -> Call[bool]:
+    """Let a job that used too much run again, asking for more; False if its run ends anyway."""
+    return value_of(
+        "retry_with_more",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "changes": dict(changes),
+            "reason": reason,
+            "code": code,
+            "subcode": subcode,
+        },
+    )
 
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:

@@ -17,5 +17,6 @@ RETURN matched ?| ARRAY[
     'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
     'ToE', 'ImageSize', 'MemoryUsage', 'ResidentSetSize',
     'JobStartDate', 'JobCurrentStartDate', 'LastMatchTime', 'LastRemoteHost', 'LastVacateTime',
-    'VacateReason', 'LastHoldReason', 'LastHoldReasonCode', 'LastHoldReasonSubCode', 'ReleaseReason'
+    'VacateReason', 'VacateReasonCode', 'VacateReasonSubCode', 'LastHoldReason', 'LastHoldReasonCode',
+    'LastHoldReasonSubCode', 'ReleaseReason'
 ];

@@ -17,11 +17,13 @@ AS $$
 DECLARE
     failed boolean := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;
     quick boolean := run_s < fetchwork.setting_value('quick_failure');
+    -- killed because it used too much: no exit of its own, and no fault of the host's
+    killed boolean := fetchwork.integer_of(verdict -> 'code') IS NOT DISTINCT FROM 34;
 BEGIN
     PERFORM fetchwork.note_start(
         exited,
-        NOT (failed AND quick),
-        CASE WHEN failed
+        killed OR NOT (failed AND quick),
+        CASE WHEN failed AND NOT killed
             THEN format(
                 'job %s.%s failed after %s s',
                 exited.cluster_id, exited.proc_id, round(run_s::numeric, 1)
@@ -30,7 +32,7 @@ BEGIN
     );
     UPDATE fetchwork.job AS j
     SET num_completions = j.num_completions + 1
-    WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
+    WHERE NOT killed AND j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
 
     IF NOT fetchwork.await_files(exited, follow_verdict.verdict, run_s) THEN
         PERFORM fetchwork.settle_exit(exited, follow_verdict.report, follow_verdict.verdict, run_s);

@@ -1,5 +1,6 @@
 -- What becomes of a job that has exited by itself, and whose files are where they belong: the verdict of its
--- policy says complete, requeue, hold or remove (see finish). run_s: how long it ran. For follow_verdict()
+-- policy says complete, requeue, hold or remove (see finish); requeue with changes for a job that used too
+-- much, and asks for more when it runs again. run_s: how long it ran. For follow_verdict()
 -- and brought().
 --
 -- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009).
@@ -17,8 +18,16 @@ AS $$
 DECLARE
     action text := coalesce(verdict ->> 'action', 'complete');
     reason text := verdict ->> 'reason';
+    more jsonb := nullif(verdict -> 'changes', 'null');
 BEGIN
-    IF action = 'requeue' THEN
+    IF action = 'requeue' AND more IS NOT NULL THEN
+        PERFORM fetchwork.ask_for_more(
+            exited.cluster_id, exited.proc_id, more,
+            fetchwork.integer_of(verdict -> 'code'), fetchwork.integer_of(verdict -> 'subcode')
+        );
+        PERFORM fetchwork.record_eviction(exited, reason, settle_exit.report);
+        PERFORM fetchwork.back_to_idle(exited, reason);
+    ELSIF action = 'requeue' THEN
         PERFORM fetchwork.record_eviction(
             exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), settle_exit.report, true
         );

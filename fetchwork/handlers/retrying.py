@@ -1,0 +1,60 @@
+"""A job that used too much: held, or tried again with more where its ad says with what."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fetchwork.codes import JobStatus
+from fetchwork.db import calls
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.matchmaker.messages import Job
+from fetchwork.matchmaker.policy import Verdict
+from fetchwork.matchmaker.processes import MatchmakerUnavailable
+
+
+async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict:
+    """The verdict on a job that would be held for what it used: that hold, or to run again with more.
+
+    A job whose ad can't be evaluated is held. Raises DatabaseUnavailable and its like.
+    """
+    session = run.context.session
+    ad = await session.database.run(calls.run_policy(run_id=run.run_id, token=run.token), timeout_s=timeout_s)
+    if ad is None or "TransformOnEvict" not in ad:
+        return hold
+    try:
+        (judgement,) = await session.matchmaker.judge([Job(ad, evicted_with=(hold.code, hold.subcode))])
+    except MatchmakerUnavailable:
+        return hold
+    if judgement.verdict is None or not judgement.verdict.changes:
+        return hold
+    return dataclasses.replace(hold, action="requeue", changes=judgement.verdict.changes)
+
+
+async def settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
+    """Write down what becomes of a running job; whether its run is to end for that."""
+    database = run.context.session.database
+    if verdict.changes:
+        return await database.run(
+            calls.retry_with_more(
+                run_id=run.run_id,
+                token=run.token,
+                changes=verdict.changes,
+                reason=verdict.reason,
+                code=verdict.code,
+                subcode=verdict.subcode,
+            ),
+            timeout_s=timeout_s,
+        )
+    cluster, proc = map(int, run.job.split("."))
+    return await database.run(
+        calls.apply_policy(
+            cluster=cluster,
+            proc=proc,
+            status=JobStatus.RUNNING,
+            action=verdict.action,
+            reason=verdict.reason,
+            code=verdict.code,
+            subcode=verdict.subcode,
+        ),
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,62 @@
+-- A job that used too much asks for more when it runs again (retry_request_memory): changes are attributes of
+-- its ad, as the transforms that the ad has for it make them (matchmaker/retrying.py); code and subcode are
+-- those with which it would have been held. It moves to the autocluster of what it asks for now.
+--
+-- For retry_with_more() and settle_exit(). An agent may write nothing else into a job's ad by it.
+-- The caller has locked the job.
+CREATE OR REPLACE FUNCTION fetchwork.ask_for_more(
+    cluster integer,
+    proc integer,
+    changes jsonb,
+    code integer,
+    subcode integer
+)
+RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    before fetchwork.job;
+    whole jsonb;
+    strange text;
+BEGIN
+    SELECT e.key
+    INTO strange
+    FROM jsonb_each(changes) AS e
+    WHERE e.key NOT IN ('RequestMemory', 'RequestDisk', 'RetryRequestMemoryIndex', 'RetryRequestDiskIndex')
+        OR jsonb_typeof(e.value) <> 'number'
+    LIMIT 1;
+    IF strange IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'what a job asks for next has "%s"; '
+                'allowed: RequestMemory, RequestDisk and what is next in their lists, numbers',
+                left(strange, 80)
+            );
+    END IF;
+    PERFORM fetchwork.checked_ad(changes);
+    SELECT j.*
+    INTO before
+    FROM fetchwork.job AS j
+    WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    UPDATE fetchwork.job AS j
+    SET ad = j.ad || changes,
+        facts = j.facts || jsonb_build_object(
+            'VacateReasonCode', ask_for_more.code, 'VacateReasonSubCode', ask_for_more.subcode
+        )
+    WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    SELECT jsonb_strip_nulls(c.ad || j.ad)
+    INTO whole
+    FROM fetchwork.job AS j
+    JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+    WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    UPDATE fetchwork.job AS j
+    SET autocluster_id = fetchwork.ensure_autocluster(whole, j)
+    WHERE j.cluster_id = cluster AND j.proc_id = proc;
+    PERFORM fetchwork.move_jobs(
+        ARRAY[cluster], ARRAY[proc], ARRAY[before.autocluster_id], ARRAY[before.batch_id],
+        ARRAY[before.job_prio]
+    );
+END
+$$;
