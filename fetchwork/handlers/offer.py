@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -222,6 +223,11 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
             problem = f"what the job's ad is to keep of its slot is refused: {error}"
             await _withdraw(task, run, problem, problem)
             return None
+        except FetchworkError as error:
+            # it waits again at once, if the database takes that
+            with contextlib.suppress(FetchworkError):
+                await _withdraw(task, run, f"what its ad is to keep of its slot was not written: {error}")
+            raise
     run.memory_mib = limit_of(printed.text, task.request.body)
     run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
     task.runs.offered(run)

@@ -69,12 +69,16 @@ def expand(ad: ClassAd, job: ClassAd, slot: ClassAd) -> Expansion:
         text = old_text(ad, name)
         if OPENING not in text:
             continue
-        expanded = "".join(_parts(text, job, slot, done.remembered))
+        parts = []
+        for part in _parts(text, job, slot, done.remembered):
+            # before they are put together: each of many macros may stand for a long value
+            size += len(part)
+            if size > AD_BYTES:
+                raise ClassAdError(f"with values of the slot it has more than {AD_BYTES} characters")
+            parts.append(part)
+        expanded = "".join(parts)
         if expanded == text:
             continue
-        size += len(expanded)
-        if size > AD_BYTES:
-            raise ClassAdError(f"with values of the slot it has more than {AD_BYTES} characters")
         try:
             value = read_old(expanded)
         except ClassAdError:

@@ -1,11 +1,14 @@
 """FETCH_WORK: which slots are offered a job, which job, and as what ad."""
 
 import asyncio
+from typing import NoReturn
 
 import pytest
 
 from fetchwork.classad.jsonform import to_json
+from fetchwork.db import calls
 from fetchwork.db.database import Database
+from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Caller
 from fetchwork.hook.wire import HOOKS
 from fetchwork.matching.autoclusters import Autoclusters
@@ -93,6 +96,22 @@ async def test_job_that_may_not_remember_its_slot_is_held_and_the_next_one_offer
     held = job_of(bad)
     assert (held["jobstatus"], held["holdreasoncode"]) == (5, 6)
     assert "allowed: MATCH_..., and 4096 bytes (setting max_job_bytes)" in held["holdreason"]
+
+
+async def test_job_whose_slot_could_not_be_written_down_waits_again_at_once(
+    hooks: Hooks, submit: Submit, job_of: JobOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit(arguments="$$(OpSys)")
+
+    def away(**_: object) -> NoReturn:
+        raise DatabaseUnavailable("the database went away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(calls, "note_match", away)
+        answer = await hooks.ask("fetch_work", slot_ad())
+    assert (answer.outcome, answer.reply.body) == ("unavailable", b"")
+    assert job_of(job)["runid"] is None
+    assert attributes_of(await hooks.fetch())["Arguments"] == "LINUX"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.errors import ClassAdError
+from fetchwork.matchmaker.bounds import AD_BYTES
 from fetchwork.matchmaker.client import Matchmaker
 from fetchwork.matchmaker.expansion import CannotExpand, Expansion, expand
 from fetchwork.matchmaker.printing import Run
@@ -74,6 +76,19 @@ def test_macro_without_a_value_is_told_in_the_words_of_a_schedd(text: str, macro
 def test_value_that_breaks_the_attribute_is_the_ads_fault() -> None:
     with pytest.raises(ClassAdError, match="attribute 'Args' is no expression with the slot's values in it"):
         expanded({"Args": "$$(Named)"})
+
+
+def test_values_are_counted_before_they_are_put_together() -> None:
+    slot = parse_old(f'Long = "{"x" * (1 << 20)}"')
+    ad = {"Args": "$$(Long)" * 100}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ClassAdError, match="it has more than"):
+            expand(from_json(ad), from_json(ad), slot)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * AD_BYTES
 
 
 def test_every_attribute_that_is_no_number_is_expanded() -> None:

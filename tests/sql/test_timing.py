@@ -171,6 +171,20 @@ def test_edit_of_the_time_is_followed(queue: DirectQueue) -> None:
     assert (waits(queue), delay_s(queue)) == (1, None)
 
 
+def test_edit_of_the_time_cuts_no_delay_of_a_retry_short(queue: DirectQueue) -> None:
+    queue.submit_many([{}], {**DEFERRED, "DeferralTime": now(queue)})
+    requeued = {"action": "requeue", "delay_s": 500}
+    queue.finish(queue.started(), verdict=requeued)
+    queue.call("edit", jobs=["1.0"], changes={"DeferralTime": now(queue) + 100})
+    assert waits(queue) == 0
+    assert delay_s(queue) == pytest.approx(500, abs=30)
+    # the time counts once the delay is over
+    queue.call("edit", jobs=["1.0"], changes={"DeferralTime": now(queue) + 1500})
+    queue.pass_time(501)
+    assert queue.scalar("wake") == 1
+    assert delay_s(queue) == pytest.approx(1140, abs=30)
+
+
 def test_schedule_gives_the_job_its_time(queue: DirectQueue) -> None:
     queue.connection.execute("SET TimeZone = 'America/New_York'")
     queue.submit_many(

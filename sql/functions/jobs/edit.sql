@@ -32,11 +32,14 @@ DECLARE
     -- JobBatchName is a literal, so it is the same for all jobs of an owner
     owners text[];
     batches integer[];
+    -- Idle jobs that wait for a delay of a retry, which no edit of their time cuts short
+    delayed text[] := '{}';
     alike record;
     edited_cluster integer;
     names text[];
     whole jsonb;
     new_autocluster integer;
+    timed boolean;
     shared_bytes integer;
     max_bytes integer := fetchwork.setting_value('max_ad_bytes');
 BEGIN
@@ -82,6 +85,19 @@ BEGIN
     WHERE s.job_status <> 3;
     IF clusters IS NULL THEN
         RETURN 0;
+    END IF;
+    timed := EXISTS (
+        SELECT FROM jsonb_object_keys(known) AS k (key)
+        WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
+    );
+    IF timed THEN
+        SELECT coalesce(array_agg(fetchwork.job_id(j.cluster_id, j.proc_id)), '{}')
+        INTO delayed
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+        WHERE j.not_before IS DISTINCT FROM (fetchwork.deferral(c.ad || j.ad)).offered_at
+            AND j.not_before IS NOT NULL;
     END IF;
     IF known ->> 'JobBatchName' IS NOT NULL THEN
         SELECT array_agg(fetchwork.ensure_batch(o.name, known ->> 'JobBatchName'))
@@ -197,11 +213,8 @@ BEGIN
         END LOOP;
     END LOOP;
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
-    IF EXISTS (
-        SELECT FROM jsonb_object_keys(known) AS k (key)
-        WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
-    ) THEN
-        -- a job gets its time anew, unless a slot has it
+    IF timed THEN
+        -- a job gets its time anew, unless a slot has it; one that waits for a delay when that is over (wake)
         UPDATE fetchwork.job AS j
         SET ad = j.ad - 'DeferralTime'
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
@@ -216,6 +229,7 @@ BEGIN
             FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
             JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
             WHERE CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
+                AND fetchwork.job_id(k.cluster_id, k.proc_id) <> ALL (delayed)
         ) AS t;
     END IF;
     RETURN cardinality(clusters);
