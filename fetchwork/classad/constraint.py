@@ -8,7 +8,9 @@ the expression is translated into *two* SQL conditions, one for "can be true" an
 - a comparison of a typed column with a literal of its type is known exactly;
 - a comparison with an attribute inside the ad is known where the ad holds a plain string or number; where it
   holds an expression both conditions are true, because only HTCondor knows;
-- whatever this module does not know (a function, arithmetic) can be both.
+- what ``regexp`` finds has the plain text of its pattern; an attribute is compared with ``time()`` as it is
+  when the constraint is compiled;
+- whatever this module does not know (another function, arithmetic) can be both.
 
 ``!`` swaps the two, ``&&`` and ``||`` combine them. So the condition "can be true" of the whole never loses
 an ad that the constraint selects, and whatever it selects too much is sorted out by evaluating the
@@ -25,12 +27,15 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
 
-from fetchwork.classad.expression import Attribute, Literal, Node, Operation, Unreadable, Value, read
+from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Unreadable, Value, read
+from fetchwork.classad.patterns import like_of
+from fetchwork.classad.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
 from fetchwork.errors import ClassAdError
 
 if TYPE_CHECKING:
@@ -61,46 +66,6 @@ class Source:
     spellings: Mapping[str, str] = field(default_factory=dict)
     owners: Collection[str] | None = None
     layers: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class _Sql:
-    text: str
-    params: tuple[object, ...] = ()
-
-    def __and__(self, other: _Sql) -> _Sql:
-        if _NEVER in (self, other):
-            return _NEVER
-        if self == _ALWAYS:
-            return other
-        if other == _ALWAYS:
-            return self
-        return _Sql(f"({self.text} AND {other.text})", self.params + other.params)
-
-    def __or__(self, other: _Sql) -> _Sql:
-        if _ALWAYS in (self, other):
-            return _ALWAYS
-        if self == _NEVER:
-            return other
-        if other == _NEVER:
-            return self
-        return _Sql(f"({self.text} OR {other.text})", self.params + other.params)
-
-
-_ALWAYS = _Sql("true")
-_NEVER = _Sql("false")
-
-
-@dataclass(frozen=True)
-class _Rails:
-    """When a part can be true, when it can be false, and whether that is all there is to know."""
-
-    true: _Sql
-    false: _Sql
-    exact: bool
-
-
-_UNKNOWN = _Rails(_ALWAYS, _ALWAYS, False)
 
 
 @dataclass(frozen=True)
@@ -170,7 +135,7 @@ def compile_constraint(text: str, source: Source) -> Constraint:
         rails = _translate(tree or read(text), source)
     except (Unreadable, RecursionError):
         # the latter: longer, or in deeper brackets, than Python goes
-        rails = _UNKNOWN
+        rails = UNKNOWN
     return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
 
@@ -179,40 +144,103 @@ _SQL_OPERATORS = {"==": "=", "!=": "<>", "is": "=", "isnt": "<>"}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "isnt", "isnt": "is"}
 
 
-def _translate(tree: Node, source: Source) -> _Rails:
+def _translate(tree: Node, source: Source) -> Rails:
     if isinstance(tree, Literal):
         return _constant(tree.value)
+    if isinstance(tree, Call):
+        return _found(tree, source)
+    if isinstance(tree, Attribute) and tree.name.lower() not in source.columns:
+        return _ad_comparison("==", tree.name, True, source)
     if not isinstance(tree, Operation):
-        return _UNKNOWN
+        return UNKNOWN
     if tree.operator == "!":
         inner = _translate(tree.operands[0], source)
-        return _Rails(inner.false, inner.true, inner.exact)
+        return Rails(inner.false, inner.true, inner.exact)
     if tree.operator in ("&&", "||"):
         one, other = (_translate(operand, source) for operand in tree.operands)
         exact = one.exact and other.exact
         if tree.operator == "&&":
-            return _Rails(one.true & other.true, one.false | other.false, exact)
-        return _Rails(one.true | other.true, one.false & other.false, exact)
+            return Rails(one.true & other.true, one.false | other.false, exact)
+        return Rails(one.true | other.true, one.false & other.false, exact)
     if tree.operator in _OPPOSITE:
         left, right = tree.operands
         return _comparison(tree.operator, left, right, source)
-    return _UNKNOWN
+    return UNKNOWN
 
 
-def _constant(value: Value) -> _Rails:
+def _constant(value: Value) -> Rails:
     if value is None:
-        return _Rails(_NEVER, _NEVER, True)
+        return Rails(NEVER, NEVER, True)
     if isinstance(value, str):
         # an error, beside which HTCondor's && and || may have no value at all
-        return _UNKNOWN
-    return _Rails(_ALWAYS, _NEVER, True) if value else _Rails(_NEVER, _ALWAYS, True)
+        return UNKNOWN
+    return Rails(ALWAYS, NEVER, True) if value else Rails(NEVER, ALWAYS, True)
 
 
-def _comparison(operator: str, left: Node, right: Node, source: Source) -> _Rails:
+def _found(call: Call, source: Source) -> Rails:
+    """The function ``regexp``: what has not the plain text of the pattern can't be found."""
+    match call:
+        case Call("regexp", (Literal(str(pattern)), Attribute(name))):
+            options = ""
+        case Call("regexp", (Literal(str(pattern)), Attribute(name), Literal(str(options)))):
+            pass
+        case _:
+            return UNKNOWN
+    like = like_of(pattern, options)
+    column = source.columns.get(name.lower())
+    if like is None or (column is not None and column.type != "string"):
+        return UNKNOWN
+    text = _text(name, source) if column is None else Sql(f"({column.sql})")
+    folded = f'lower({text.text} COLLATE "C")' if options else text.text
+    found = Sql(f"{folded} LIKE %s", (*text.params, like))
+    if column is None:
+        found = found | Sql(f"starts_with({text.text}, '/Expr(')", text.params)
+    return Rails(found, ALWAYS, False)
+
+
+def _moment(node: Node) -> float | None:
+    """The value of ``time()``, or of it and a number more or less; None of anything else."""
+    match node:
+        case Call("time", ()):
+            return int(time.time())
+        case Operation("+" | "-" as sign, (Call("time", ()), Literal(int() | float() as seconds))) if (
+            type(seconds) is not bool
+        ):
+            return int(time.time()) + (seconds if sign == "+" else -seconds)
+    return None
+
+
+def _since(operator: str, left: Node, right: Node, source: Source) -> Rails | None:
+    """The comparison of an attribute with a moment, or of how long it is ago; None: it is none."""
+    if operator not in _MIRRORED:
+        return None
+    if _moment(left) is not None or isinstance(left, Literal):
+        left, right, operator = right, left, _MIRRORED[operator]
+    match left, right:
+        case Operation("-", (began, Attribute() as attribute)), Literal(int() | float() as seconds) if (
+            type(seconds) is not bool
+        ):
+            now = _moment(began)
+            # the longer ago, the smaller
+            operator, moment = _MIRRORED[operator], None if now is None else now - seconds
+        case Attribute() as attribute, _:
+            moment = _moment(right)
+        case _:
+            return None
+    if moment is None:
+        return None
+    rails = _comparison(operator, attribute, Literal(moment, right.span), source)
+    return Rails(rails.true, rails.false, False)
+
+
+def _comparison(operator: str, left: Node, right: Node, source: Source) -> Rails:
+    since = _since(operator, left, right, source)
+    if since is not None:
+        return since
     if isinstance(left, Literal):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
     if not isinstance(left, Attribute) or not isinstance(right, Literal):
-        return _UNKNOWN
+        return UNKNOWN
     value = right.value
     column = source.columns.get(left.name.lower())
     if value is None:
@@ -222,82 +250,78 @@ def _comparison(operator: str, left: Node, right: Node, source: Source) -> _Rail
     return _ad_comparison(operator, left.name, value, source)
 
 
-def _against_undefined(operator: str, name: str, column: Column | None, source: Source) -> _Rails:
+def _against_undefined(operator: str, name: str, column: Column | None, source: Source) -> Rails:
     if operator not in ("is", "isnt"):
         # an attribute inside the ad may be an error, and HTCondor's || ends at one
-        return _Rails(_NEVER, _NEVER, column is not None)
+        return Rails(NEVER, NEVER, column is not None)
     if column is not None:
-        absent, present = _Sql(f"{column.sql} IS NULL"), _Sql(f"{column.sql} IS NOT NULL")
+        absent, present = Sql(f"{column.sql} IS NULL"), Sql(f"{column.sql} IS NOT NULL")
         exact = True
     else:
         value = _lookup(name, source)
         # what an expression comes to, HTCondor knows
-        absent = _Sql(f"fetchwork.can_be_undefined({value.text})", value.params)
-        present = _Sql(f"coalesce({value.text}, 'null') <> 'null'", value.params)
+        absent = Sql(f"fetchwork.can_be_undefined({value.text})", value.params)
+        present = Sql(f"coalesce({value.text}, 'null') <> 'null'", value.params)
         exact = False
-    return _Rails(absent, present, exact) if operator == "is" else _Rails(present, absent, exact)
+    return Rails(absent, present, exact) if operator == "is" else Rails(present, absent, exact)
 
 
-def _column_comparison(operator: str, column: Column, value: Value, source: Source) -> _Rails:
+def _column_comparison(operator: str, column: Column, value: Value, source: Source) -> Rails:
     numeric = column.type in ("integer", "real")
     if type(value) is bool or numeric == isinstance(value, str) or column.type == "boolean":
-        return _UNKNOWN
+        return UNKNOWN
     if operator in ("is", "isnt"):
         if numeric and (type(value) is int) != (column.type == "integer"):
             # 1 is not 1.0
-            return _UNKNOWN
-        same = _Sql(f"{column.sql} = %s", (value,))
-        other = _Sql(f"{column.sql} IS DISTINCT FROM %s", (value,))
-        return _Rails(same, other, True) if operator == "is" else _Rails(other, same, True)
+            return UNKNOWN
+        same = Sql(f"{column.sql} = %s", (value,))
+        other = Sql(f"{column.sql} IS DISTINCT FROM %s", (value,))
+        return Rails(same, other, True) if operator == "is" else Rails(other, same, True)
     if not isinstance(value, str):
         if not _is_exact(value):
-            return _UNKNOWN
-        return _Rails(
+            return UNKNOWN
+        return Rails(
             _plain(column.sql, operator, value), _plain(column.sql, _OPPOSITE[operator], value), True
         )
     if column.sql == "owner" and operator in ("==", "!=") and source.owners is not None:
         alike = [owner for owner in source.owners if _folded(owner) == _folded(value)]
-        same, other = _Sql("owner = ANY(%s)", (alike,)), _Sql("owner <> ALL(%s)", (alike,))
-        return _Rails(same, other, True) if operator == "==" else _Rails(other, same, True)
+        same, other = Sql("owner = ANY(%s)", (alike,)), Sql("owner <> ALL(%s)", (alike,))
+        return Rails(same, other, True) if operator == "==" else Rails(other, same, True)
     folded = f'lower({column.sql} COLLATE "C")'
     value = _folded(value)
-    return _Rails(_plain(folded, operator, value), _plain(folded, _OPPOSITE[operator], value), True)
+    return Rails(_plain(folded, operator, value), _plain(folded, _OPPOSITE[operator], value), True)
 
 
-def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> _Rails:
-    if type(value) is bool or operator in ("is", "isnt"):
-        return _UNKNOWN
-    held = _lookup(name, source)
-    # written out, as each row that is looked at pays for it; NULL is no attribute, 'null' is undefined
-    text = f"({held.text} #>> '{{}}')"
+def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> Rails:
+    if value is None or not (isinstance(value, str) or _is_exact(value)):
+        return UNKNOWN
+    if operator in ("is", "isnt"):
+        # what is not the same may be of another type, or nothing at all
+        same = _can_hold("==", name, value, source)
+        return Rails(same, ALWAYS, False) if operator == "is" else Rails(ALWAYS, same, False)
+    holds, fails = (_can_hold(sign, name, value, source) for sign in (operator, _OPPOSITE[operator]))
+    return Rails(holds, fails, False)
+
+
+def _can_hold(operator: str, name: str, value: Value, source: Source) -> Sql:
+    """When an attribute inside the ad may compare so with a value; written out, as each row pays for it."""
+    held, text = _lookup(name, source), _text(name, source)
+    # what an expression comes to, HTCondor knows
+    expression = f"starts_with({text.text}, '/Expr(')"
     if isinstance(value, str):
-        literal_type, value = "string", _folded(value)
-        told = f'lower({text} COLLATE "C")'
-    elif _is_exact(value):
-        literal_type = "number"
-        told = f"{text}::double precision"
-    else:
-        return _UNKNOWN
-    rails = []
-    for sign in (operator, _OPPOSITE[operator]):
-        compared = f"{told} {_SQL_OPERATORS.get(sign, sign)} %s"
-        # CASE, because only there is the order of evaluation promised: a cast must not meet another type
-        cases = {
-            literal_type: _Sql(compared, (*held.params, value)),
-            # what an expression comes to, HTCondor knows
-            "string": _Sql(f"starts_with({text}, '/Expr(')", held.params),
-        }
-        if literal_type == "string":
-            cases["string"] = cases["string"] | _Sql(compared, (*held.params, value))
-        whens = "".join(f" WHEN '{each}' THEN {sql.text}" for each, sql in cases.items())
-        rails.append(
-            _Sql(
-                f"CASE coalesce(jsonb_typeof({held.text}), 'null'){whens}"
-                " WHEN 'number' THEN false WHEN 'null' THEN false ELSE true END",
-                (*held.params, *(each for sql in cases.values() for each in sql.params)),
-            )
-        )
-    return _Rails(rails[0], rails[1], False)
+        compared = f'lower({text.text} COLLATE "C") {_SQL_OPERATORS.get(operator, operator)} %s'
+        return Sql(f"({compared} OR {expression})", (*text.params, _folded(value), *text.params))
+    compared, params = "true", list[object]()
+    if type(value) is not bool:
+        compared = f"{text.text}::double precision {_SQL_OPERATORS.get(operator, operator)} %s"
+        params = [*text.params, value]
+    # CASE, because only there is the order of evaluation promised: a cast must not meet another type;
+    # HTCondor compares a boolean with a number
+    return Sql(
+        f"CASE jsonb_typeof({held.text}) WHEN 'number' THEN {compared} WHEN 'string' THEN {expression}"
+        " WHEN 'boolean' THEN true ELSE false END",
+        (*held.params, *params, *text.params),
+    )
 
 
 def _is_exact(value: Value) -> bool:
@@ -311,18 +335,30 @@ def lookup(name: str, source: Source) -> tuple[str, tuple[object, ...]]:
     return found.text, found.params
 
 
-def _lookup(name: str, source: Source) -> _Sql:
+def _lookup(name: str, source: Source) -> Sql:
     spelling = source.spellings.get(name.lower())
     if spelling is not None:
         layers = [*reversed(source.layers)] or [source.ad]
         found = ", ".join(f"{layer} -> %s" for layer in layers)
         # cheaper than to put the ad together
-        return _Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
-    return _Sql(f"fetchwork.attribute_of({source.ad}, %s)", (name.lower(),))
+        return Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
+    return Sql(f"fetchwork.attribute_of({source.ad}, %s)", (name.lower(),))
 
 
-def _plain(sql: str, operator: str, value: object) -> _Sql:
-    return _Sql(f"{sql} {_SQL_OPERATORS.get(operator, operator)} %s", (value,))
+def _text(name: str, source: Source) -> Sql:
+    """The text of an attribute that is no column, whatever its type; NULL where it is undefined.
+
+    One that is null in its layer has the text of a lower one: HTCondor sorts it out.
+    """
+    spelling = source.spellings.get(name.lower())
+    if spelling is None:
+        return Sql(f"(fetchwork.attribute_of({source.ad}, %s) #>> '{{}}')", (name.lower(),))
+    layers = [*reversed(source.layers)] or [source.ad]
+    return Sql(f"coalesce({', '.join(f'{each} ->> %s' for each in layers)})", (spelling,) * len(layers))
+
+
+def _plain(sql: str, operator: str, value: object) -> Sql:
+    return Sql(f"{sql} {_SQL_OPERATORS.get(operator, operator)} %s", (value,))
 
 
 def _folded(text: str) -> str:

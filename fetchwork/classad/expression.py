@@ -13,7 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Attribute", "Literal", "Node", "Opaque", "Operation", "Unreadable", "clauses", "names", "read"]
+__all__ = [
+    "Attribute",
+    "Call",
+    "Literal",
+    "Node",
+    "Opaque",
+    "Operation",
+    "Unreadable",
+    "clauses",
+    "names",
+    "read",
+]
 
 Span: TypeAlias = tuple[int, int]
 #: None stands for undefined
@@ -46,13 +57,22 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A function, its name in lower case, and its arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part that is left to HTCondor: a function, a list, a record, a choice, another ad's attribute."""
+    """A part that is left to HTCondor: a list, a record, a choice, another ad's attribute."""
 
     span: Span = field(compare=False)
 
 
-Node: TypeAlias = Literal | Attribute | Operation | Opaque
+Node: TypeAlias = Literal | Attribute | Operation | Call | Opaque
 
 
 class Unreadable(Exception):
@@ -233,8 +253,8 @@ class _Reader:
             return Literal(int(word) if word.isdigit() else float(word), (token.start, token.end))
         if form == "name":
             if self._take("("):
-                self._items(")")
-                return Opaque(self._span(first))
+                arguments = self._items(")")
+                return Call(word.lower(), arguments, self._span(first))
             if word.lower() == "error":
                 return Opaque((token.start, token.end))
             if word.lower() in _WORDS:
@@ -254,13 +274,14 @@ class _Reader:
             return Opaque(self._span(first))
         raise Unreadable
 
-    def _items(self, end: str) -> None:
+    def _items(self, end: str) -> tuple[Node, ...]:
         if self._take(end):
-            return
-        self._conditional()
+            return ()
+        items = [self._conditional()]
         while self._take(","):
-            self._conditional()
+            items.append(self._conditional())
         self._expect(end)
+        return tuple(items)
 
     def _record(self) -> None:
         """Pass over a record behind its opening bracket."""

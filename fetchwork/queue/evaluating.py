@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fetchwork.classad.constraint import Constraint, lookup, names_in
 from fetchwork.classad.exprform import expr_text
@@ -11,7 +12,8 @@ from fetchwork.queue.ask import Ask, Evaluate, Memory, Steps
 from fetchwork.queue.selecting import source_of
 from fetchwork.queue.views import Json, Key, Row, View
 
-# whose answer is made of their arguments alone: the same values are not evaluated twice
+# whose answer is made of their arguments alone: the same values are not evaluated twice; of time() the moment
+# counts at which they were first
 _OF_ARGUMENTS = frozenset(
     (
         *("regexp", "regexps", "replace", "replaceall", "regexpmember", "strcat", "substr", "size", "join"),
@@ -20,14 +22,19 @@ _OF_ARGUMENTS = frozenset(
         *("isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist", "isclassad"),
         *("ifthenelse", "member", "identicalmember", "anycompare", "allcompare", "versioncmp", "version_gt"),
         *("stringlistmember", "stringlistimember", "stringlistsize", "stringlist_regexpmember"),
+        "time",
         *("stringlistsum", "stringlistavg", "stringlistmin", "stringlistmax"),
     )
 )
 _CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*\(")
+#: attributes that two statements do not see alike
+_MOVING = frozenset({"servertime"})
 #: verdicts that are remembered of one reader
 _MOST = 100_000
-#: whole ads that one statement brings
+#: keys of one statement
 _CHUNK = 200
+#: combinations of values that are looked at instead of rows
+MOST_COMBINATIONS = 2000
 
 
 class Evaluation:
@@ -46,6 +53,9 @@ class Evaluation:
         self.columns, self.params = columns, list(params)
         #: the attributes that are asked for, by their columns; empty: whole ads
         self._names: dict[str, str] = {}
+        #: the SQL of the text that says all their values, None where these are hardly ever the same
+        self._mark: str | None = None
+        self._mark_params: tuple[object, ...] = ()
 
     @classmethod
     def of(cls, view: View, selection: Constraint, memory: Memory) -> Steps[Evaluation]:
@@ -64,29 +74,89 @@ class Evaluation:
         """Are ads asked for in part?"""
         return bool(self._names)
 
+    @property
+    def combines(self) -> bool:
+        """Can it say of which values a selected row is?"""
+        return bool(self._names) and self._mark is not None
+
     def _narrow(self, names: Sequence[str], memory: Memory) -> Steps[None]:
         columns = self._view.columns()
         source = yield from source_of(self._view, names, memory)
         selected, params = list(self._view.order), list[object]()
+        values = []
         for number, name in enumerate(names):
             sql = columns[name].sql if name in columns else ""
             if not sql:
                 sql, more = lookup(name, source)
                 params += more
             selected.append(f"{sql} AS value_{number}")
+            values.append(sql)
             self._names[f"value_{number}"] = name
         if names:
             self.columns, self.params = ", ".join(selected), params
+        if names and not _MOVING.intersection(names):
+            # as text, where 1 is not 1.0
+            self._mark = f"jsonb_build_array({', '.join(values)})::text"
+            self._mark_params = tuple(params)
+
+    def combinations(self, condition: str, params: Sequence[object]) -> Steps[Sequence[str] | None]:
+        """The marks of those of a condition's rows that may be selected; None: there are too many to say.
+
+        So a row whose values others have, too, costs no more than a look at it.
+        """
+        # what the condition says has no other meaning here
+        rows: list[Row] = yield Ask(
+            f"""
+            SELECT {self._mark} AS mark
+            FROM {self._view.source}
+            WHERE {condition}
+            GROUP BY 1
+            LIMIT {MOST_COMBINATIONS + 1}
+            """,  # noqa: S608 - of this package's making
+            [*self._mark_params, *params],
+        )
+        if len(rows) > MOST_COMBINATIONS:
+            self._mark = None
+            return None
+        marks = [row["mark"] for row in rows]
+        parts = [self._part(json.loads(mark)) for mark in marks]
+        return [mark for mark, chosen in zip(marks, (yield from self._chosen(parts)), strict=True) if chosen]
+
+    def marked(self, marks: Sequence[str]) -> tuple[str, list[object]]:
+        """The condition for rows with one of these marks."""
+        return f"{self._mark} = ANY(%s)", [*self._mark_params, list(marks)]
 
     def accepted(self, rows: Sequence[Row]) -> Steps[list[tuple[Key, Json]]]:
         """Of rows with the columns that were asked for: key and whole ad of each that is selected."""
         if not self._names:
             return (yield from self._evaluated(rows))
-        every = {"MyType": self._view.my_type}
-        parts = [
-            every | {name: row[column] for column, name in self._names.items() if row[column] is not None}
-            for row in rows
+        parts = [self._part([row[column] for column in self._names]) for row in rows]
+        chosen = [
+            key_of(self._view, row)
+            for row, is_chosen in zip(rows, (yield from self._chosen(parts)), strict=True)
+            if is_chosen
         ]
+        if 5 * len(chosen) > len(rows):
+            # more statements than they save
+            self._names, self.columns, self.params = {}, self._view.all_columns, []
+        return (yield from self.of_keys(chosen))
+
+    def of_keys(self, keys: Sequence[Key]) -> Steps[list[tuple[Key, Json]]]:
+        """Of the rows with these keys: key and whole ad of each that is selected."""
+        found: list[tuple[Key, Json]] = []
+        for asked in rows_of(self._view, keys):
+            whole: list[Row] = yield asked
+            # evaluated again: they may have changed in between
+            found += yield from self._evaluated(whole)
+        return found
+
+    def _part(self, values: Sequence[object]) -> Json:
+        """The ad of these values alone."""
+        named = zip(self._names.values(), values, strict=True)
+        return {"MyType": self._view.my_type} | {name: value for name, value in named if value is not None}
+
+    def _chosen(self, parts: Sequence[Json]) -> Steps[list[bool]]:
+        """May the ads with these values be selected?"""
         marks = [repr(part) for part in parts]
         unclear = {mark for mark, part in zip(marks, parts, strict=True) if _may_name_others(part)}
         new = {
@@ -99,41 +169,40 @@ class Evaluation:
             if len(self._verdicts) + len(new) > _MOST:
                 self._verdicts.clear()
             self._verdicts.update(zip(new, truths, strict=True))
-        chosen = [
-            self._key(row)
-            for mark, row in zip(marks, rows, strict=True)
-            if mark in unclear or self._verdicts[mark]
-        ]
-        if 5 * len(chosen) > len(rows):
-            # more statements than they save
-            self._names, self.columns, self.params = {}, self._view.all_columns, []
-        found: list[tuple[Key, Json]] = []
-        for begin in range(0, len(chosen), _CHUNK):
-            whole = yield self._whole(chosen[begin : begin + _CHUNK])
-            # evaluated again: they may have changed in between
-            found += yield from self._evaluated(whole)
-        return found
+        return [mark in unclear or self._verdicts[mark] for mark in marks]
 
     def _evaluated(self, rows: Sequence[Row]) -> Steps[list[tuple[Key, Json]]]:
         if not rows:
             return []
         ads = [self._view.ad(row) for row in rows]
         truths: list[bool] = yield Evaluate(self._selection.text, ads)
-        return [(self._key(row), ad) for row, ad, is_true in zip(rows, ads, truths, strict=True) if is_true]
+        return [
+            (key_of(self._view, row), ad)
+            for row, ad, is_true in zip(rows, ads, truths, strict=True)
+            if is_true
+        ]
 
-    def _whole(self, keys: Sequence[Key]) -> Ask:
-        order = [f"{name} DESC" if self._view.descending else name for name in self._view.order]
-        one = f"({', '.join(['%s'] * len(self._view.order))})"
+
+def rows_of(
+    view: View, keys: Sequence[Key], condition: str = "true", params: Sequence[object] = ()
+) -> Iterator[Ask]:
+    """The questions for the whole rows with these keys, which are in the view's order, and a condition."""
+    order = [f"{name} DESC" if view.descending else name for name in view.order]
+    one = f"({', '.join(['%s'] * len(view.order))})"
+    for begin in range(0, len(keys), _CHUNK):
+        some = keys[begin : begin + _CHUNK]
         sql = f"""
-            SELECT {self._view.all_columns}
-            FROM {self._view.source}
-            WHERE ({", ".join(self._view.order)}) IN ({", ".join([one] * len(keys))})
+            SELECT {view.all_columns}
+            FROM {view.source}
+            WHERE ({", ".join(view.order)}) IN ({", ".join([one] * len(some))}) AND {condition}
             ORDER BY {", ".join(order)}
         """  # noqa: S608 - of this package's making
-        return Ask(sql, [value for key in keys for value in key])
+        yield Ask(sql, [*(value for key in some for value in key), *params])
 
-    def _key(self, row: Row) -> Key:
-        return tuple(row[name] for name in self._view.order)
+
+def key_of(view: View, row: Row) -> Key:
+    """The key of a row."""
+    return tuple(row[name] for name in view.order)
 
 
 def _may_name_others(part: Json) -> bool:

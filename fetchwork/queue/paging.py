@@ -25,7 +25,7 @@ class Position:
     #: rows in one answer
     PAGE = 1000
     SHORT = 20 * PAGE
-    SMALLEST, LARGEST = PAGE, 64 * PAGE
+    SMALLEST, LARGEST = PAGE, 256 * PAGE
     #: what the planner gives for finding them as a whole at most: some 0.1 s
     CHEAP = 40_000.0
     #: seconds that a piece should take at most, so that whoever waits hears of each
@@ -70,6 +70,11 @@ class Position:
             position._after = None
             yield from position._next_piece()
         return position
+
+    @property
+    def in_pieces(self) -> bool:
+        """Is a piece of the view looked at, and not what an index finds?"""
+        return not self._whole and self._view.edge is not None
 
     @property
     def reached(self) -> Key:

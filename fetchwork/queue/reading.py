@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
-from fetchwork.queue.evaluating import Evaluation
+from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of
-from fetchwork.queue.views import Json, Key, Row, View
+from fetchwork.queue.sifting import Sieve
+from fetchwork.queue.views import Json, Key, View
 
 #: pages that are read at once where little of each ad is needed
 _NARROW_PAGES = 4
@@ -103,6 +104,7 @@ def stretches(
         narrow = True
         columns, params = _columns_of(view, names)
     position = yield from Position.begin(view, selection, wanted if selection.exact else None, after)
+    sieve = Sieve(view, selection, evaluation)
     left = wanted
     while left is None or left > 0:
         size = Position.PAGE
@@ -113,23 +115,29 @@ def stretches(
             size = min(size, left)
         yield from position.bound(selection, size)
         behind, more = position.condition()
-        # columns, views and conditions are of this package's making; values travel apart
-        page = f"""
-            SELECT {columns}
-            FROM {view.source}
-            WHERE {selection.sql} AND {behind}
-            ORDER BY {position.order}
-            LIMIT {size}
-        """  # noqa: S608
-        rows: list[Row] = yield Ask(page, [*params, *selection.params, *more])
-        if narrow and any(_has_expression(row["ad"]) for row in rows):
-            # what a wanted expression refers to has to come with it
-            narrow, columns, params = False, view.all_columns, []
-            continue
-        if evaluation is None:
-            found = [(tuple(row[name] for name in view.order), view.ad(row)) for row in rows]
+        sifted = None
+        if position.in_pieces and sieve.is_of_use:
+            sifted = yield from sieve.sift(behind, more, position.order, size)
+        if sifted is not None:
+            rows, found = sifted
         else:
-            found = yield from evaluation.accepted(rows)
+            # columns, views and conditions are of this package's making; values travel apart
+            page = f"""
+                SELECT {columns}
+                FROM {view.source}
+                WHERE {selection.sql} AND {behind}
+                ORDER BY {position.order}
+                LIMIT {size}
+            """  # noqa: S608
+            rows = yield Ask(page, [*params, *selection.params, *more])
+            if narrow and any(_has_expression(row["ad"]) for row in rows):
+                # what a wanted expression refers to has to come with it
+                narrow, columns, params = False, view.all_columns, []
+                continue
+            if evaluation is None:
+                found = [(key_of(view, row), view.ad(row)) for row in rows]
+            else:
+                found = yield from evaluation.accepted(rows)
         if left is not None:
             left -= len(found)
         keys = [key for key, _ in found]
@@ -137,7 +145,9 @@ def stretches(
         if left is not None and left <= 0:
             yield Found([Stretch(shown, keys, keys[-1], position.looked_at + len(rows))])
             return
+        before = position.looked_at
         goes_on = yield from position.advance(rows, size)
+        sieve.learn(looked_at=position.looked_at - before, rows=len(rows), found=len(found))
         if memory.looked is not None:
             memory.looked(position.looked_at)
         yield Found([Stretch(shown, keys, position.reached if goes_on else None, position.looked_at)])

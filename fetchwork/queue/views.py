@@ -146,7 +146,7 @@ _DERIVED = {
     "MachineAttrCpus0": "(facts ->> 'CpusProvisioned')::float8::bigint",
 }
 
-_JOB_LAYERS = ("defaults", "ad", "facts")
+_JOB_LAYERS = ("defaults", "cluster_ad", "own_ad", "facts")
 
 JOBS = View(
     "fetchwork.jobs",

@@ -49,6 +49,9 @@ SELECT
     -- what every ad says, unless it says otherwise
     fetchwork.default_attributes() AS defaults,
     c.ad || j.ad AS ad,
+    -- its parts: what all jobs of its cluster have in common, and what it has alone
+    c.ad AS cluster_ad,
+    j.ad AS own_ad,
     j.facts
 FROM fetchwork.job_history AS j
 JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id

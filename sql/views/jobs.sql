@@ -39,8 +39,9 @@ SELECT
     -- what every ad says, unless it says otherwise
     fetchwork.default_attributes() AS defaults,
     c.ad || j.ad AS ad,
-    -- what all jobs of its cluster have in common
+    -- its parts: what all jobs of its cluster have in common, and what it has alone
     c.ad AS cluster_ad,
+    j.ad AS own_ad,
     -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG,
     -- which of its files are moved now, and what it has saved
     CASE

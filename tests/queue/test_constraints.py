@@ -2,6 +2,7 @@
 
 import itertools
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from fetchwork.classad.constraint import Source, compile_constraint
 from fetchwork.classad.jsonform import from_json
 from fetchwork.queue import Queue
+from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
 from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
@@ -81,6 +83,9 @@ literals = st.one_of(
     st.integers(-8, 8).map(str),
     st.sampled_from(["2.5", "-0.5", "1.0"]),
 )
+patterns = st.sampled_from(
+    ['"x"', '"^x$"', '"X"', '"^al"', '"[xÄ]"', '"ärger"', '"b+o?b"', '"^.*rg"', '"(a|x)"', '""', '"1"', '"("']
+)
 operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "=?=", "=!="])
 # what SQL decides, and where jobs lie on both sides
 typical = st.one_of(
@@ -101,6 +106,10 @@ comparisons = st.one_of(
     st.builds("{} + 1 > {}".format, names, st.integers(-3, 3)),
     st.builds("isUndefined({})".format, names),
     st.builds('stringListMember({}, "x,alice")'.format, names),
+    st.builds("regexp({}, {})".format, patterns, names),
+    st.builds('regexp({}, {}, "i")'.format, patterns, names),
+    st.builds("time() - {} {} {}".format, names, operators, st.sampled_from(["0", "-7", "1E300", "true"])),
+    st.builds("{} {} time() - {}".format, names, operators, st.sampled_from(["0", "100000", "1E300"])),
 )
 constraints = st.recursive(
     comparisons,
@@ -148,6 +157,10 @@ def test_sql_and_htcondor_select_the_same(
     expected = [job for job, ad in whole_ads if selection.accepts(ad)]
     found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in queue.query(constraint, ["ClusterId", "ProcId"])]
     assert found == expected
+    with mock.patch.multiple(Position, CHEAP=-1.0, PAGE=4, SMALLEST=4, LARGEST=7):
+        # in pieces, of which the next is read by what the one before it had
+        ads = queue.query(constraint, ["ClusterId", "ProcId"])
+    assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in ads] == expected
     rows = session_of(queue).database.query(
         f"SELECT jobid FROM fetchwork.jobs WHERE {selection.sql} ORDER BY clusterid, procid", selection.params
     )

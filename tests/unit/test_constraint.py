@@ -50,7 +50,10 @@ def test_comparisons_of_columns_become_sql_and_nothing_is_left(
 @pytest.mark.parametrize(
     "constraint",
     [
-        'regexp("a", Owner)',
+        'stringListMember("a", Owner)',
+        'regexp("a|b", Owner)',
+        'regexp("a", Owner, "m")',
+        'regexp("1", JobStatus)',
         "ClusterId + 1 == 43",
         "ClusterId == ProcId",
         "JobStatus",
@@ -70,13 +73,35 @@ def test_what_sql_can_t_tell_is_left_to_htcondor(constraint: str) -> None:
     assert (compiled.sql, compiled.exact) == ("true", False)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "sql", "params"),
+    [
+        ('regexp("^a.*b_$", Owner)', "(owner) LIKE %s", ("a%b\\_%",)),
+        ('regexp("Sub kit", HoldReason, "i")', 'lower((holdreason) COLLATE "C") LIKE %s', ("%ub %it%",)),
+        ("time() - JobStatus > 60", "jobstatus < %s", (940,)),
+        ("60 >= time() - JobStatus", "jobstatus >= %s", (940,)),
+        ("JobStatus < time() - 60", "jobstatus < %s", (940,)),
+        ("!(time() + 5 < RemoteWallClockTime)", "remotewallclocktime <= %s", (1005,)),
+        ("time() == JobStatus", "true", ()),
+        ("time() - JobStatus > true", "true", ()),
+        ("time(1) - JobStatus > 60", "true", ()),
+    ],
+)
+def test_what_can_t_be_selected_is_not_left_to_htcondor(
+    constraint: str, sql: str, params: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.7)
+    compiled = compile_constraint(constraint, SOURCE)
+    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, False)
+
+
 def test_a_conjunction_is_narrowed_by_the_part_that_translates() -> None:
-    compiled = compile_constraint('ClusterId == 42 && regexp("a", Cmd)', SOURCE)
+    compiled = compile_constraint('ClusterId == 42 && stringListMember("a", Cmd)', SOURCE)
     assert (compiled.sql, compiled.params, compiled.exact) == ("clusterid = %s", (42,), False)
 
 
 def test_an_unknown_part_of_a_disjunction_leaves_everything_open() -> None:
-    assert compile_constraint('ClusterId == 42 || regexp("a", Cmd)', SOURCE).sql == "true"
+    assert compile_constraint('ClusterId == 42 || stringListMember("a", Cmd)', SOURCE).sql == "true"
 
 
 def test_attributes_of_the_ad_are_found_by_their_one_spelling_or_by_any() -> None:

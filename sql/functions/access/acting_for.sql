@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION fetchwork.acting_for(role name)
 RETURNS text
 LANGUAGE sql
 STABLE
+PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 RETURN CASE
     WHEN coalesce(current_setting('fetchwork.acting_for', true), '') = '' THEN NULL

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION fetchwork.own_owners(role name)
 RETURNS text[]
 LANGUAGE sql
 STABLE
+PARALLEL SAFE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION fetchwork.sees_all(role name)
 RETURNS boolean
 LANGUAGE sql
 STABLE
+PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.acting_for(role) IS NULL
     AND (
