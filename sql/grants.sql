@@ -103,6 +103,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.put_content_chunk,
     fetchwork.end_content,
     fetchwork.add_job_files,
+    fetchwork.add_job_key,
     fetchwork.job_outputs,
     fetchwork.awaited_owners,
     fetchwork.awaited_outputs,
@@ -150,6 +151,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.starter_gone,
     -- its files
     fetchwork.run_files,
+    fetchwork.output_url,
     fetchwork.read_chunk,
     fetchwork.put_whole_outputs,
     fetchwork.begin_output,

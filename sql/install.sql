@@ -93,6 +93,14 @@
 \ir functions/matching/note_significant.sql
 \ir functions/matching/preempt.sql
 
+-- functions/urls: URLs of objects in buckets, presigned by who has the key.
+\ir functions/urls/hmac_sha256.sql
+\ir functions/urls/uri_encoded.sql
+\ir functions/urls/presigned_url.sql
+\ir functions/urls/object_of_url.sql
+\ir functions/urls/job_url.sql
+\ir functions/urls/output_targets.sql
+
 -- functions/files: The files of jobs: contents, who needs them, what runs leave, bringing it back.
 \ir functions/files/chunk_bytes.sql
 \ir functions/files/checked_sha256.sql
@@ -114,8 +122,11 @@
 \ir functions/files/put_content_chunk.sql
 \ir functions/files/end_content.sql
 \ir functions/files/add_job_files.sql
+\ir functions/files/add_job_key.sql
 \ir functions/files/note_files_over.sql
+\ir functions/files/signed_input.sql
 \ir functions/files/run_files.sql
+\ir functions/files/output_url.sql
 \ir functions/files/read_chunk.sql
 \ir functions/files/begin_output.sql
 \ir functions/files/put_output_chunk.sql

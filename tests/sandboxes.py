@@ -24,9 +24,13 @@ def submit_with_files(
     cmd: str = "job.sh",
     iwd: str = "/nowhere/home",
     script: str | None = None,
+    key: tuple[str, str] | None = None,
     **attributes: Any,
 ) -> str:
-    """Submit one job with should_transfer_files = YES; its id. ``script``: the executable that it brings."""
+    """Submit one job with should_transfer_files = YES; its id. ``script``: the executable that it brings.
+
+    ``key``: presigns its URLs of buckets.
+    """
     given = dict(inputs)
     if script is not None:
         given["condor_exec.exe"] = script.encode()
@@ -54,6 +58,10 @@ def submit_with_files(
                         "SELECT fetchwork.add_job_files(cluster => %s, files => %s)",
                         [int(job.partition(".")[0]), Jsonb(files)],
                     )
+                    if key is not None:
+                        connection.execute(
+                            "SELECT fetchwork.add_job_key(%s, %s, %s)", [int(job.partition(".")[0]), *key]
+                        )
             except psycopg.OperationalError as error:
                 # an equal content went just now, with the job before that had it
                 if error.sqlstate != GONE:

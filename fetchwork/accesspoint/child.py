@@ -7,6 +7,7 @@ ever; a log may lie on a file system that does not answer. Each holds up the chi
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 import resource
 import signal
@@ -135,6 +136,8 @@ def _describe(request: Json) -> Iterator[Json]:
     yield {"job_bytes": contents.largest(needs, measured)}
     for files in contents.described(needs, measured):
         yield {"files": files}
+    if needs.key is not None:
+        yield {"secret": dataclasses.asdict(needs.key)}
     yield {"end": True}
 
 

@@ -218,6 +218,8 @@ class Submitting:
                     number += len(answer["own"])
                 elif "files" in answer and not dry_run:
                     database.run(calls.add_job_files(cluster=cluster, files=answer["files"]))
+                elif "secret" in answer:
+                    database.run(calls.add_job_key(cluster=cluster, **answer["secret"]))
             (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
             if dry_run:
                 raise _Unwanted

@@ -44,7 +44,7 @@ ExitOutcome = Literal[
     "spooled",
 ]
 #: what requests about files came to
-FilesOutcome = Literal["files", "chunk", "filled", "parked", "saving"]
+FilesOutcome = Literal["files", "chunk", "filled", "parked", "saving", "signed"]
 Outcome = FilesOutcome | ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
 
 

@@ -45,6 +45,8 @@ async def input_plan(task: Task) -> Answer:
         "executable": executable_travels(plan.ad),
         "plugins": await files.plugins() if has_urls else {},
         "plugin_limit_s": files.plugin_limit_s,
+        # whether s3:// and gs:// URLs are presigned, or a plugin knows these schemes
+        "has_key": bool(plan.ad.get("EC2AccessKeyId")),
     }
     return subject.answer("files", Reply(json.dumps(body).encode()), files=len(plan.files))
 
@@ -111,6 +113,23 @@ async def output_plan(task: Task) -> Answer:
     return subject.answer("noted", Reply((b"vacated\n" if row.end_requested is not None else b"") + more))
 
 
+async def output_url(task: Task) -> Answer:
+    """JOB_EXIT asks for the URL with which it may PUT an output: the key stays where it is."""
+    key, subject, _ = await _asked(task)
+    try:
+        url = json.loads(task.request.arg)
+    except ValueError:
+        url = None
+    if not isinstance(url, str):
+        raise ClassAdError("argument is not a URL in JSON form")
+    signed = await task.context.session.database.run(
+        calls.output_url(run_id=key.run_id, token=key.token, url=url), timeout_s=task.left(DATABASE_S)
+    )
+    if signed is None:
+        raise NotFound(f"run {key.run_id} is over")
+    return subject.answer("signed", Reply(signed.encode()), url=url)
+
+
 async def save_checkpoint(task: Task) -> Answer:
     """A job that saves checkpoints asks, before it goes on, whether the one that it has parked is kept."""
     _, subject, files = await _asked(task)
@@ -127,6 +146,7 @@ FILE_HANDLERS: Mapping[str, Callable[[Task], Awaitable[Answer]]] = {
     "input_done": input_done,
     "input_failed": input_failed,
     "output_plan": output_plan,
+    "output_url": output_url,
     "save_checkpoint": save_checkpoint,
 }
 

@@ -146,14 +146,15 @@ def _problem_of(body: bytes, changes: bytes) -> str:
 class _Patience:
     """Asks an agent again that is being restarted, or has lost its database, while the timer allows."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, patience_s: float = STALL_S / 3) -> None:
         self._files = files
-        self._end = monotonic() + STALL_S / 3
+        self._patience_s = patience_s
+        self._end = monotonic() + patience_s
 
     def until_answered(self, name: str, arg: str) -> bytes:
         while True:
             try:
-                answer = self._files.ask(name, arg)
+                answer = self._files.ask(name, arg, timeout_s=min(ANSWER_S, self._patience_s))
             except AgentUnavailable:
                 if monotonic() > self._end:
                     raise
@@ -161,7 +162,7 @@ class _Patience:
 
                 sleep(0.5)
                 continue
-            self._end = monotonic() + STALL_S / 3
+            self._end = monotonic() + self._patience_s
             return answer
 
 
@@ -175,6 +176,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     """
     from fetchwork.sandbox.checkpoint import read
     from fetchwork.sandbox.failure import of_output
+    from fetchwork.sandbox.jsontext import to_json
     from fetchwork.sandbox.leave import Ended, leave, park_report
     from fetchwork.sandbox.parking import SUFFIX
 
@@ -205,7 +207,12 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
             # what it saved before is to be there before its run ends
             more = {"how": "failure", "after": progress.parked(directory)}
             return park_report(directory, encode_request(_with_body(report, held)), more) or held
-        return leave(posix.getcwd(), directory, ended, encode_request(report), end) or body
+
+        def sign(url: str) -> str:
+            left = end - monotonic()
+            return _Patience(files, left).until_answered("output_url", to_json(url)).decode()
+
+        return leave(posix.getcwd(), directory, ended, encode_request(report), end, sign) or body
     except TransferFailure as exc:
         failure = exc
     except (FetchworkError, OSError) as exc:

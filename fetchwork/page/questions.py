@@ -170,7 +170,9 @@ def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
     with session.writing():
         # whoever acts for an account submits as that one, unless the ad says otherwise, which is refused
         owner = {} if session.account is None else {"Owner": session.account}
-        result = submission.put(session.database, [{**owner, **common, **each} for each in own])
+        ads = [{**owner, **common, **each} for each in own]
+        # the files of this machine are not the person's
+        result = submission.put(session.database, ads, reads_files=False)
     return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fetchwork.errors import SubmitError
 from fetchwork.queue.jobads import Jobs
@@ -22,6 +22,7 @@ _DECIDE = frozenset(
         *("PublicInputFiles", "PreserveRelativePaths", "TransferPlugins", "OutputDestination"),
         "TransferOutputRemaps",
         *("ContainerImage", "WantSandboxImage"),
+        *("Out", "Err", "EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken"),
     }
 )
 #: names the directories that this machine shares with the execute hosts, as PATH names its own
@@ -41,15 +42,25 @@ class InputFile:
     mode: int = 0o644
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The key that presigns the s3:// and gs:// URLs of jobs; never shown."""
+
+    access_key_id: str
+    secret: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
 @dataclass(frozen=True)
 class Needed:
-    """Jobs whose ads say what matching knows of their files, and these files."""
+    """Jobs whose ads say what matching knows of their files, these files, and the key for their URLs."""
 
     jobs: Jobs
     #: of all jobs of the cluster
     common: Sequence[InputFile]
     #: of one job, by its number
     own: Mapping[int, Sequence[InputFile]]
+    key: Key | None = None
 
     @property
     def files(self) -> bool:
@@ -75,16 +86,19 @@ def shared_directories() -> list[str]:
     return [posixpath.normpath(one) for one in named.split(":") if one.startswith("/")]
 
 
-def needed(jobs: Jobs, shared: Sequence[str]) -> Needed:
+def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
     """The files of jobs, and the jobs with ``FetchWorkFiles`` where they have any (sandbox/FILES.md).
 
-    Raises SubmitError for a file that can't be read or kept under its name.
+    Raises SubmitError for a file that can't be read or kept under its name, and where jobs name several keys.
+    Without ``reads`` no file of this machine is looked at, and jobs are refused that need one.
     """
     own = list(jobs.own)
-    files = _Files(shared)
-    first, first_files = files.of({**jobs.common, **(own[0] if own else {})})
+    files = _Files(shared, reads=reads)
+    first_ad = {**jobs.common, **(own[0] if own else {})}
+    first, first_files = files.of(first_ad)
     if not any(part.keys() & _DECIDE for part in own):
-        return Needed(Jobs(_with(jobs.common, first), own), first_files, {})
+        return Needed(Jobs(_with(jobs.common, first), own), first_files, {}, _key_of([first_ad], reads))
+    key = _key_of(({**jobs.common, **part} for part in own), reads)
     each = [files.of({**jobs.common, **part}) for part in own]
     alike = set(first_files).intersection(*(found for _, found in each))
     common = [one for one in first_files if one in alike]
@@ -94,9 +108,58 @@ def needed(jobs: Jobs, shared: Sequence[str]) -> Needed:
         if len(found) > len(common)
     }
     if all(says == first for says, _ in each):
-        return Needed(Jobs(_with(jobs.common, first), own), common, rest)
+        return Needed(Jobs(_with(jobs.common, first), own), common, rest, key)
     parts = [_with(part, says) for part, (says, _) in zip(own, each, strict=True)]
-    return Needed(Jobs(jobs.common, parts), common, rest)
+    return Needed(Jobs(jobs.common, parts), common, rest, key)
+
+
+#: the attributes that name the files of a key: HTCondor's of its EC2 universe
+_KEY_FILES = ("EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken")
+#: bytes of such a file
+_MAX_KEY = 8192
+
+
+def _key_of(ads: Iterable[Json], reads: bool) -> Key | None:
+    """The key that jobs with s3:// or gs:// URLs name, read from its files; None where they name none."""
+    named = {
+        tuple(str(ad[name]) if ad.get(name) else None for name in (*_KEY_FILES, "Iwd"))
+        for ad in ads
+        if any(ad.get(name) for name in _KEY_FILES[:2]) and not _stays(ad) and _has_object_url(ad)
+    }
+    if len(named) > 1:
+        raise SubmitError("jobs name several keys for their URLs; allowed: one key for each submission")
+    for *paths, iwd in named:
+        if not reads:
+            raise _not_read(str(paths[0] or paths[1]))
+        if paths[0] is None or paths[1] is None:
+            raise SubmitError(
+                "the key for s3:// and gs:// URLs is not complete; allowed: both aws_access_key_id_file and"
+                " aws_secret_access_key_file"
+            )
+        words = [None if path is None else _read_key(posixpath.join(iwd or "/", path)) for path in paths]
+        return Key(words[0] or "", words[1] or "", words[2])
+    return None
+
+
+def _has_object_url(ad: Json) -> bool:
+    urls = [*_listed(ad), _stdin(ad) or "", inputs.executable_of(ad) or "", *_targets(ad)]
+    return any(names.scheme_of(url) in names.PRESIGNED for url in urls)
+
+
+def _read_key(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            text = os.read(descriptor, _MAX_KEY + 1).decode("ascii").strip()
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SubmitError(f"cannot open key file '{path}': {error.strerror}") from None
+    except UnicodeDecodeError:
+        text = ""
+    if not text or len(text) > _MAX_KEY or any(char.isspace() for char in text):
+        raise SubmitError(f"key file '{path}' holds no key; allowed: one word")
+    return text
 
 
 def _with(ad: Json, says: str | None) -> Json:
@@ -106,8 +169,9 @@ def _with(ad: Json, says: str | None) -> Json:
 class _Files:
     """The files of one job after the other; each path is looked at once."""
 
-    def __init__(self, shared: Sequence[str]) -> None:
+    def __init__(self, shared: Sequence[str], *, reads: bool = True) -> None:
         self._shared = list(shared)
+        self._reads = reads
         self._seen: dict[tuple[str, str, bool], list[InputFile]] = {}
 
     def of(self, ad: Json) -> tuple[str | None, list[InputFile]]:
@@ -123,9 +187,9 @@ class _Files:
         return says, list(found.values())
 
     def _says(self, ad: Json) -> str | None:
-        should = str(ad.get("ShouldTransferFiles") or "IF_NEEDED").upper()
-        if should == "NO":
+        if _stays(ad):
             return None
+        should = str(ad.get("ShouldTransferFiles")).upper()
         named = [*_listed(ad), *filter(None, (_stdin(ad), inputs.executable_of(ad)))]
         unknown = next((name for name in named if "$$(" in name), None)
         image = str(ad.get("ContainerImage") or "")
@@ -155,6 +219,8 @@ class _Files:
     def _expanded(self, name: str, iwd: str, preserve: bool) -> list[InputFile]:
         key = (name, iwd, preserve)
         if key not in self._seen:
+            if not self._reads and not names.scheme_of(name):
+                raise _not_read(name)
             try:
                 found = inputs.expand([name], iwd, preserve=preserve)
             except FileFailure as failure:
@@ -172,11 +238,23 @@ class _Files:
         return self._seen[key]
 
 
+def _not_read(name: str) -> SubmitError:
+    return SubmitError(
+        f"file '{name}' can't be read here: it is of another machine; allowed: URLs, and"
+        " transfer_executable = false"
+    )
+
+
 def _decided_by_slot(name: str) -> SubmitError:
     return SubmitError(
         f"input '{name}' can't be transferred: files are stored at submit, and $$(...) is known when a slot "
         "gets the job; allowed: should_transfer_files = NO, or a path that execute hosts share"
     )
+
+
+def _stays(ad: Json) -> bool:
+    """Does it run where it was submitted, and move no files?"""
+    return str(ad.get("ShouldTransferFiles")).upper() == "NO"
 
 
 def _listed(ad: Json) -> Iterator[str]:
@@ -200,5 +278,10 @@ def _stdin(ad: Json) -> str | None:
 
 def _leaves_for_url(ad: Json) -> bool:
     """Do outputs go to a URL, which only a sandbox's do?"""
-    targets = [*remaps.parse(ad.get("TransferOutputRemaps")).values(), str(ad.get("OutputDestination") or "")]
-    return any(map(names.scheme_of, targets))
+    return any(map(names.scheme_of, _targets(ad)))
+
+
+def _targets(ad: Json) -> list[str]:
+    """Where outputs go, as far as the ad says it."""
+    named = [str(ad.get(name) or "") for name in ("OutputDestination", "Out", "Err")]
+    return [*remaps.parse(ad.get("TransferOutputRemaps")).values(), *named]

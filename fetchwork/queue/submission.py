@@ -85,6 +85,7 @@ def put(
     queue: str | None = None,
     progress: Progress | None = None,
     key: str | None = None,
+    reads_files: bool = True,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
@@ -92,7 +93,8 @@ def put(
     result, without its ad.
 
     ``extra`` are attributes that every job gets. The files that the jobs need are stored first; ``progress``
-    is told how many bytes of how many are sent.
+    is told how many bytes of how many are sent. Without ``reads_files`` jobs are refused that need files of
+    this machine.
     """
     with database.transaction():
         cluster = database.run(calls.reserve_cluster())
@@ -111,7 +113,7 @@ def put(
             before = database.run(calls.submitted_as(owner=_owner_of(jobs), key=key))
             if before is not None:
                 return SubmitResult(before, sum(1 for _ in jobs.own), {})
-        needs = inputs.needed(jobs, inputs.shared_directories())
+        needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
         if not needs.files:
             return _put(database, cluster, needs, {}, key)
     # from here on the cluster is reserved: what the files take must not be one transaction with the rest
@@ -152,6 +154,15 @@ def _put(
         raise SubmitError("nothing to submit: no jobs; allowed: one or more")
     for files in stored.described(needs, contents):
         database.run(calls.add_job_files(cluster=cluster, files=files))
+    if (own := needs.key) is not None:
+        database.run(
+            calls.add_job_key(
+                cluster=cluster,
+                access_key_id=own.access_key_id,
+                secret=own.secret,
+                session_token=own.session_token,
+            )
+        )
     state = JobStatus.HELD if jobs.common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     of_queue = {
         "ClusterId": cluster,

@@ -51,6 +51,7 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
         "ad": plan["ad"],
         "plugins": plan["plugins"],
         "plugin_limit_s": plan["plugin_limit_s"],
+        "has_key": plan["has_key"],
         # what an earlier run saved is to be saved again
         "before": {
             name: value for name, value in outputs.catalogue(sandbox).items() if name not in work.saved
@@ -79,7 +80,7 @@ class _Filling:
 
     def run(self) -> None:
         self._check_size()
-        urls: list[tuple[str, str]] = []
+        urls: list[tuple[str, str, str]] = []
         directories: list[tuple[str, int]] = []
         for one in self._files:
             name, mode = str(one["name"]), int(str(one["mode"]))
@@ -87,7 +88,7 @@ class _Filling:
                 if one["source"] == "directory":
                     directories.append((self._make_directory(name), mode))
                 elif one["source"] == "url":
-                    urls.append((str(one["url"]), self._path(name)))
+                    urls.append((str(one["url"]), self._path(name), str(one.get("shown") or "")))
                 elif one["source"] == "shared":
                     self._copy(name, str(one["path"]), mode)
                 else:
@@ -185,12 +186,12 @@ class _Filling:
     def _set_mode(fd: int, name: str, mode: int) -> None:
         os.fchmod(fd, 0o755 if name == names.EXECUTABLE else mode & 0o777)
 
-    def _fetch_urls(self, urls: list[tuple[str, str]]) -> None:
+    def _fetch_urls(self, urls: list[tuple[str, str, str]]) -> None:
         if not urls:
             return
         from fetchwork.sandbox import plugins
 
-        moves = [plugins.Move(url, path) for url, path in urls]
+        moves = [plugins.Move(url, path, shown) for url, path, shown in urls]
         known = {
             scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
             for scheme, (path, multiple) in self._plugins.items()

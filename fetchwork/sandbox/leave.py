@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import checkpoint, names, outputs
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
 from fetchwork.sandbox.jsontext import from_json
@@ -16,7 +17,7 @@ from fetchwork.sandbox.parking import Parking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _MB = 1 << 20
@@ -56,10 +57,12 @@ def leave(
     ended: Ended,
     report: bytes,
     end: float,
+    sign: Callable[[str], str],
 ) -> str | None:
     """Park what the job leaves below ``directory``; the name of its directory, None for nothing to park.
 
-    Uploads end before the monotonic time ``end``. Raises TransferFailure where nobody knows what to take.
+    Uploads end before the monotonic time ``end``; ``sign`` gives the URL with which an object may be PUT,
+    or raises FetchworkError. Raises TransferFailure where nobody knows what to take.
     """
     began = time.monotonic()
     notes = read_notes(sandbox)
@@ -97,7 +100,7 @@ def leave(
             name: one for name, one in choice.files.items() if name in (names.STDOUT, names.STDERR)
         }
     files = list(choice.files.values())
-    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S)
+    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S, sign)
     parking = Parking(directory)
     try:
         lost = parking.take(files)
@@ -137,6 +140,7 @@ def _upload(
     notes: Mapping[str, Any],
     sandbox: str,
     end: float,
+    sign: Callable[[str], str],
 ) -> TransferFailure | None:
     to_urls = [one for one in files if one.url]
     if not to_urls:
@@ -152,7 +156,17 @@ def _upload(
         if asked is not None:
             known[scheme] = asked
     runner = plugins.Runner(known, sandbox, float(notes["plugin_limit_s"]))
-    moves = [plugins.Move(one.url, os.path.abspath(one.path)) for one in to_urls]
+    moves = []
+    for one in to_urls:
+        path = os.path.abspath(one.path)
+        if not (notes.get("has_key") and names.scheme_of(one.url) in names.PRESIGNED):
+            moves.append(plugins.Move(one.url, path))
+            continue
+        try:
+            moves.append(plugins.Move(sign(one.url), path, one.url))
+        except FetchworkError as error:
+            # EACCES
+            return of_output(f"writing to {one.url}: {error}", 13)
     for moved in runner.move(moves, upload=True, end=end):
         if moved.failure is not None:
             return of_output(moved.failure.details, moved.failure.subcode)

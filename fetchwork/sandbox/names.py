@@ -25,6 +25,8 @@ OF_THE_STARTER = frozenset(
         f"{PROGRESS}.new",
     )
 )
+#: schemes of objects in buckets, which are presigned as https URLs where the job has a key
+PRESIGNED = frozenset(("s3", "gs"))
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 

@@ -28,10 +28,16 @@ _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 
 
 class Move(NamedTuple):
-    """One file between a URL and an absolute path."""
+    """One file between a URL and an absolute path; ``known`` is what people are told of a secret URL."""
 
     url: str
     path: str
+    known: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The URL in messages: a presigned one would let who reads them have the object."""
+        return self.known or self.url
 
 
 class Moved(NamedTuple):
@@ -116,7 +122,8 @@ class Runner:
             if plugin is None:
                 text = f"no file transfer plugin of this host moves {scheme}:// URLs"
                 done += [
-                    Moved(one, 0, FileFailure(NO_PLUGIN, f"{text} ( URL file = {one.url} )")) for one in group
+                    Moved(one, 0, FileFailure(NO_PLUGIN, f"{text} ( URL file = {one.shown} )"))
+                    for one in group
                 ]
                 continue
             done += self._move(plugin, group, upload, end)
@@ -149,7 +156,7 @@ class Runner:
         except OSError as error:
             text = f"cannot run {plugin.path}: {error.strerror}"
             return [
-                Moved(one, 0, FileFailure(NOT_EXECUTABLE, f"{text} ( URL file = {one.url} )"))
+                Moved(one, 0, FileFailure(NOT_EXECUTABLE, f"{text} ( URL file = {one.shown} )"))
                 for one in moves
             ]
         finally:
@@ -239,11 +246,15 @@ def _judged(
 
 
 def _failure(plugin: Plugin, move: Move, text: str, code: int | None) -> FileFailure:
-    scheme = names.scheme_of(move.url)
+    scheme = names.scheme_of(move.shown)
+    if move.known:
+        # a plugin may name it whole, or its end
+        text = text.replace(move.url, move.known).replace(move.url.partition("?")[2], "...")
     subcode = TIMED_OUT if code is None else (code & 0xFF) << 8 if code else NO_RESULT
     return FileFailure(
         subcode,
-        f"{os.path.basename(plugin.path)} using protocol {scheme}. Details: {text} ( URL file = {move.url} )",
+        f"{os.path.basename(plugin.path)} using protocol {scheme}."
+        f" Details: {text} ( URL file = {move.shown} )",
     )
 
 

@@ -775,6 +775,17 @@ CREATE INDEX job_file_output ON fetchwork.job_file (owner, cluster_id, proc_id, 
 WHERE direction = 'output';
 CREATE INDEX job_file_spool ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'spool';
 
+-- Keys that people named for the s3:// and gs:// URLs of their jobs. Nobody reads them: handed out are URLs
+-- that the server has presigned (job_url).
+CREATE TABLE fetchwork.job_key (
+    cluster_id integer PRIMARY KEY,
+    access_key_id text NOT NULL,
+    secret text NOT NULL,
+    session_token text                          -- of a key that is lent for a while
+);
+
+COMMENT ON TABLE fetchwork.job_key IS 'keys of buckets, of clusters in the queue';
+
 -- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
 -- what they left: TransferringOutput (6), without a run.
 CREATE TABLE fetchwork.bringing (

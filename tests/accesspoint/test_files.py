@@ -115,6 +115,22 @@ def test_a_limit_is_said_and_a_trial_sends_nothing(
     assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
 
 
+def test_the_key_of_a_job_s_urls_is_read_as_its_owner(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    lines = (
+        *("transfer_input_files = s3://b/k", "transfer_executable = false", "aws_access_key_id_file = a"),
+        "aws_secret_access_key_file = {home}/a",
+    )
+    text = description(home, *lines).format(home=home)
+    cluster = submit(point, "nobody", text)["cluster"]
+    kept = slots.rows("SELECT cluster_id, access_key_id, secret FROM fetchwork.job_key")
+    assert kept == [(cluster, "a", "a")]
+    if os.geteuid() == 0:
+        with pytest.raises(RefusedError, match=r"cannot open key file .*/a': Permission denied"):
+            submit(point, "daemon", text)
+
+
 def test_what_a_job_left_comes_back_by_itself_as_its_owner(
     point: AccessPoint, slots: DirectQueue, home: Path
 ) -> None:

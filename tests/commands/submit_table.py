@@ -31,6 +31,17 @@ _OF_UNIVERSES = (
     *("ec2_", "gce_", "grid_", "gs_", "jar_", "java_", "s3_", "vm_", "xen_", "delegate_", "rendezvousdir"),
 )
 
+#: of other universes too; of a vanilla job the key of its s3:// and gs:// URLs (tests/queue/test_files.py)
+_KEYS = {
+    f"{prefix}_{name}": f"`{attribute}`, for the job's `s3://` and `gs://` URLs"
+    for prefix in ("aws", "gs", "s3")
+    for name, attribute in (
+        ("access_key_id_file", "EC2AccessKeyId"),
+        ("secret_access_key_file", "EC2SecretAccessKey"),
+        ("region", "AWSRegion"),
+    )
+}
+
 #: read by HTCondor's own submit on the way to other commands, so nothing of them stands in an ad by name
 _READ = {
     "queue": "makes the jobs",
@@ -100,6 +111,8 @@ def what_becomes_of(session: Session, name: str, value: str) -> Command:
     """Submit it, and look at the job."""
     if name == "queue":
         return Command(name, "honoured", _READ[name])
+    if name in _KEYS:
+        return Command(name, "honoured", _KEYS[name])
     if name.lower().startswith(_OF_UNIVERSES):
         return Command(name, "refused", "of a universe that is refused: fetched jobs are vanilla jobs")
     try:

@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -128,6 +129,47 @@ def test_inputs_and_outputs_by_dav(jobs: FileJobs, nginx: Nginx, way: str) -> No
     assert (there / "d/copy").read_bytes() == b"from nginx\n"
     assert (there / "new").read_bytes() == b"r\n"
     assert f"PUT /{folder.name}/{there.name}/new HTTP/1.1" in nginx.log.read_text()
+
+
+def test_objects_of_a_bucket_come_and_go_by_presigned_urls(jobs: FileJobs, nginx: Nginx) -> None:  # noqa: F811
+    # nginx takes every signature; tests/sql/test_urls.py has what they are to be
+    bucket = nginx.urls["tls"].replace("https:", "s3:")
+    (nginx.root / "open/an object").write_bytes(b"from the bucket\n")
+    job = jobs.submit(
+        "cat 'an object' > new; env > seen; cat .job.ad .fetchwork.files >> seen",
+        {"an object": f"{bucket}/an object"},
+        key=("AKID", "of/alice+"),
+        EC2AccessKeyId="/home/alice/id",
+        TransferOutput="new, seen",
+        OutputDestination=f"{bucket}/signed",
+    )
+    jobs.completed(job)
+    there = nginx.root / "open/signed"
+    assert (there / "new").read_bytes() == b"from the bucket\n"
+    # of the key a job sees nothing
+    assert b"of/alice" not in (there / "seen").read_bytes()
+    assert b"AKID" not in (there / "seen").read_bytes()
+    log = nginx.log.read_text()
+    assert '"GET /open/an%20object?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F' in log
+    assert '"PUT /open/signed/new?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F' in log
+
+
+@pytest.mark.all
+def test_an_object_that_is_not_there_holds_the_job_and_shows_no_signature(
+    jobs: FileJobs,  # noqa: F811
+    nginx: Nginx,
+) -> None:
+    bucket = nginx.urls["tls"].replace("https:", "s3:")
+    key: dict[str, Any] = {"key": ("AKID", "of/alice+"), "EC2AccessKeyId": "/home/alice/id"}
+    held = jobs.held(jobs.submit("true # none", {"missing": f"{bucket}/missing"}, **key))
+    assert held["holdreasoncode"] == 13
+    told = f"The requested URL returned error: 404 ( URL file = {bucket}/missing )"
+    assert f"using protocol s3. Details: {told}" in held["holdreason"]
+    assert "X-Amz" not in held["holdreason"]
+    closed = bucket.replace("/open", "/closed")
+    held = jobs.held(jobs.submit("echo r > new", TransferOutputRemaps=f"new={closed}/new", **key))
+    assert held["holdreasoncode"] == 12
+    assert "X-Amz" not in held["holdreason"]
 
 
 def test_a_password_that_is_lacking_holds_the_job(jobs: FileJobs, nginx: Nginx) -> None:  # noqa: F811

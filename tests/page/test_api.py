@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,20 @@ def test_jobs_are_submitted_read_changed_and_removed(page: TestClient, queue: Qu
     assert queue.query(f"ClusterId == {cluster} && JobStatus == 5")[0]["HoldReason"] == "why not"
     (gone,) = get(page, "/history")["jobs"]
     assert gone["ProcId"] == 1
+
+
+def test_nobody_gets_a_file_of_the_server_s_machine_by_naming_it(
+    page: TestClient, queue: Queue, tmp_path: Path
+) -> None:
+    (tmp_path / "of-the-server").write_text("secret")
+    ad = AD | {"ShouldTransferFiles": "YES", "TransferExecutable": False}
+    for named in (f"{tmp_path}/of-the-server", f"{tmp_path}/", "of-the-server"):
+        body = {"ad": ad | {"Iwd": str(tmp_path), "TransferInput": named}}
+        answer = page.post(f"{API}/jobs", json=body)
+        assert answer.status_code == 422, answer.text
+        assert "can't be read here: it is of another machine" in answer.text
+    answer = page.post(f"{API}/jobs", json={"ad": ad | {"TransferInput": "https://h/a"}})
+    assert answer.status_code == 201, answer.text
 
 
 def test_jobs_with_attributes_of_their_own_are_one_cluster(page: TestClient, queue: Queue) -> None:

@@ -156,6 +156,95 @@ def test_a_job_says_what_matching_has_to_know_of_its_files(
     assert len(needs.common) == kept
 
 
+# Keys of buckets
+
+
+def key_files(home: Path) -> dict[str, str]:
+    (home / "id").write_text("AKID\n")
+    (home / "secret").write_text(" of/alice+ ")
+    return {"EC2AccessKeyId": "id", "EC2SecretAccessKey": str(home / "secret")}
+
+
+@pytest.mark.parametrize(
+    "ad",
+    [
+        {"TransferInput": "s3://b/k"},
+        {"In": "gs://b/k"},
+        {"OutputDestination": "S3://b/out"},
+        {"TransferOutputRemaps": "a=b;c=s3://b/k"},
+        {"Out": "s3://b/k"},
+    ],
+)
+def test_the_key_of_a_job_s_urls_is_read_at_submit(home: Path, ad: dict[str, Any]) -> None:
+    whole = {"Iwd": str(home), **YES, **key_files(home), **ad}
+    needs = inputs.needed(Jobs(whole, [{}, {"Args": "2"}]), ["/"])
+    assert needs.key == inputs.Key("AKID", "of/alice+")
+    assert "of/alice" not in repr(needs)
+    assert needs.jobs.common["FetchWorkFiles"] == "sandbox"
+
+
+def test_a_key_that_no_url_needs_is_not_read(home: Path) -> None:
+    ad = {"Iwd": str(home), **YES, "EC2AccessKeyId": "missing", "EC2SecretAccessKey": "missing"}
+    assert inputs.needed(Jobs(ad | {"TransferInput": "https://h/a"}, [{}]), ["/"]).key is None
+
+
+@pytest.mark.parametrize(
+    ("more", "own", "problem"),
+    [
+        ({"EC2AccessKeyId": "none"}, {}, "cannot open key file '{home}/none': No such file"),
+        ({"EC2SecretAccessKey": "words"}, {}, "key file '{home}/words' holds no key; allowed: one word"),
+        ({"EC2SecretAccessKey": "empty"}, {}, "key file '{home}/empty' holds no key"),
+        ({"EC2SecretAccessKey": "long"}, {}, "key file '{home}/long' holds no key"),
+        ({"EC2SecretAccessKey": "d"}, {}, "cannot open key file '{home}/d': Is a directory"),
+        ({"EC2SecretAccessKey": "d/pipe"}, {}, "key file '{home}/d/pipe' holds no key"),
+        ({"EC2SecretAccessKey": ""}, {}, "is not complete; allowed: both aws_access_key_id_file and"),
+        ({}, {"EC2AccessKeyId": "a"}, "jobs name several keys for their URLs"),
+    ],
+)
+def test_a_key_that_can_t_be_used_is_said_at_submit(
+    home: Path, more: dict[str, Any], own: dict[str, Any], problem: str
+) -> None:
+    (home / "words").write_text("two words")
+    (home / "empty").write_text("\n")
+    (home / "long").write_text("x" * 9000)
+    ad = {"Iwd": str(home), **YES, **key_files(home), "TransferInput": "s3://b/k", **more}
+    with pytest.raises(SubmitError) as caught:
+        inputs.needed(Jobs(ad, [{}, own]), ["/"])
+    assert problem.format(home=home) in str(caught.value)
+
+
+def test_a_submitted_key_is_kept_and_shown_to_nobody(queue: Queue, slots: DirectQueue, home: Path) -> None:
+    key_files(home)
+    lines = (
+        "transfer_input_files = s3://b/k",
+        "aws_access_key_id_file = id",
+        f"aws_secret_access_key_file = {home}/secret",
+    )
+    job = queue.submit(description(home, *lines, "aws_region = eu-west-1"), owner=ME)
+    kept = slots.rows("SELECT cluster_id, access_key_id, secret, session_token FROM fetchwork.job_key")
+    assert kept == [(job.cluster(), "AKID", "of/alice+", None)]
+    assert "of/alice" not in str(queue.query(f"ClusterId == {job.cluster()}"))
+    assert "of/alice" not in str(job.clusterad())
+
+
+@pytest.mark.parametrize(
+    "ad",
+    [
+        {"TransferInput": "a"},
+        {"In": "a"},
+        {"TransferExecutable": True},
+        {"TransferInput": "s3://b/k", "EC2AccessKeyId": "id", "EC2SecretAccessKey": "secret"},
+    ],
+)
+def test_who_submits_for_others_reads_no_file_of_its_machine_for_them(home: Path, ad: dict[str, Any]) -> None:
+    key_files(home)
+    whole = {"Iwd": str(home), **YES, **ad}
+    assert inputs.needed(Jobs(whole, [{}]), ["/"])
+    with pytest.raises(SubmitError, match="can't be read here: it is of another machine"):
+        inputs.needed(Jobs(whole, [{}]), ["/"], reads=False)
+    assert inputs.needed(Jobs(whole | {"ShouldTransferFiles": "NO"}, [{}]), ["/"], reads=False).common == []
+
+
 # Into the queue
 
 

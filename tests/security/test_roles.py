@@ -190,6 +190,7 @@ OF_SUBMITTERS = {
     "put_content_chunk",
     "end_content",
     "add_job_files",
+    "add_job_key",
     "job_outputs",
     "awaited_owners",
     "awaited_outputs",
@@ -216,7 +217,7 @@ OF_AGENTS = {
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
-    "run_files", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
+    "run_files", "output_url", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

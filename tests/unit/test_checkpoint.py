@@ -79,7 +79,7 @@ def names_in(spool: OutputSpool, directory: str) -> set[str]:
 
 def evicted(sandbox: Path, spool: OutputSpool, **status: int) -> str | None:
     ended = Ended(evicted=True, unwanted=False, status=status)
-    return leave(str(sandbox), str(spool.directory), ended, ENDED, float("inf"))
+    return leave(str(sandbox), str(spool.directory), ended, ENDED, float("inf"), str)
 
 
 @pytest.mark.parametrize(

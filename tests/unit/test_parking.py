@@ -325,7 +325,7 @@ def left(tmp_path: Path, spool: OutputSpool, *, evicted: bool, full: str) -> str
     (sandbox / names.NOTES).write_text(json.dumps(notes))
     (sandbox / "result").write_bytes(b"r")
     ended = Ended(evicted=evicted, unwanted=False, status={} if evicted else {"ExitCode": 0}, full=full)
-    return leave(str(sandbox), str(spool.directory), ended, REPORT, time.monotonic() + 60)
+    return leave(str(sandbox), str(spool.directory), ended, REPORT, time.monotonic() + 60, str)
 
 
 def test_where_too_much_waits_already_the_report_is_parked_and_no_file(

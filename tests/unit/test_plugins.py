@@ -146,3 +146,22 @@ def test_ads_in_new_syntax_are_read_whatever_is_in_them() -> None:
     assert (first["a"], first["b"], second) == ('x;]"y', "3", {"a": "2"})
     assert plugins.read_ads("[ A = 1") == [{}]
     assert plugins.read_ads("no ad") == []
+
+
+def test_nobody_learns_a_presigned_url_by_the_failure(tmp_path: Path, sandbox: Path) -> None:
+    # a plugin that tells all it knows
+    told = """f'[ TransferSuccess = false; TransferError = "no {url} and no ?{end}"; '"""
+    asked = 'action = url.split("//")[1].split("/")[0]'
+    telling = MULTIPLE.replace(asked, f'{asked}; end = url.partition("?")[2]')
+    telling = telling.replace(
+        telling[telling.index("'[ TransferSuccess = false") : telling.index("f'TransferUrl")], f"{told}\n"
+    )
+    plugin = plugins.ask(program(tmp_path, telling))
+    assert plugin is not None
+    runner = Runner({"toy": plugin}, str(sandbox), 60.0)
+    signed = Move("toy://fail/k?X-Amz-Signature=abc", str(sandbox / "file0"), "s3://fail/k")
+    (moved,) = runner.move([signed], upload=False)
+    assert moved.failure is not None
+    assert moved.failure.details.endswith(
+        "using protocol s3. Details: no s3://fail/k and no ?... ( URL file = s3://fail/k )"
+    )

@@ -196,6 +196,29 @@ def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
     return done("add_job_files", {"cluster": cluster, "files": Jsonb([dict(one) for one in files])})
 
 
+def add_job_key(
+    *, cluster: int, access_key_id: str, secret: str, session_token: str | None = None
+) -> Call[None]:
+    """Keep the key that presigns URLs of a cluster's jobs, in the transaction that submits it."""
+    return done(
+        "add_job_key",
+        {
+            "cluster": cluster,
+            "access_key_id": access_key_id,
+            "secret": secret,
+            "session_token": session_token,
+        },
+    )
+
+
+def output_url(*, run_id: int, token: str | UUID, url: str) -> Call[str | None]:
+    """A URL to PUT an output of a live run, presigned for an hour; None if the run is over.
+
+    QueueRefused for a URL that the job's ad names for no output, NotFound where the job has no key.
+    """
+    return value_of("output_url", {"run_id": run_id, "token": proof(token), "url": url})
+
+
 def job_outputs(
     *,
     jobs: Sequence[str] | None,

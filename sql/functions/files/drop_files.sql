@@ -1,7 +1,7 @@
--- Lets go of what jobs that have ended needed or left in vain: their inputs, those of their cluster after its
--- last job, what their runs saved, outputs of runs that did not end by themselves, and the contents that no
--- job names any more. Adds up what is stored. Called by maintain_queue; one call at a time, at most 500 jobs
--- each.
+-- Lets go of what jobs that have ended needed or left in vain: their inputs, those of their cluster and its
+-- key after its last job, what their runs saved, outputs of runs that did not end by themselves, and the
+-- contents that no job names any more. Adds up what is stored. Called by maintain_queue; one call at a time,
+-- at most 500 jobs each.
 CREATE OR REPLACE FUNCTION fetchwork.drop_files()
 RETURNS integer
 LANGUAGE plpgsql
@@ -63,6 +63,9 @@ BEGIN
     INTO dropped_clusters
     FROM gone AS g;
     PERFORM fetchwork.delete_contents(dropped || dropped_clusters);
+    DELETE FROM fetchwork.job_key AS b
+    WHERE b.cluster_id = ANY (clusters)
+        AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = b.cluster_id);
 
     WITH change AS (
         DELETE FROM fetchwork.content_change AS c

@@ -1,4 +1,4 @@
--- Notes of jobs that have ended, and had files, that drop_files may let go of these.
+-- Notes of jobs that have ended, and had files or a key, that drop_files may let go of these.
 CREATE OR REPLACE FUNCTION fetchwork.note_files_over(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE sql
@@ -10,5 +10,6 @@ BEGIN ATOMIC
     WHERE EXISTS (
         SELECT FROM fetchwork.job_file AS f
         WHERE f.cluster_id = k.cluster_id AND f.proc_id IN (-1, k.proc_id)
-    );
+    )
+        OR EXISTS (SELECT FROM fetchwork.job_key AS b WHERE b.cluster_id = k.cluster_id);
 END;

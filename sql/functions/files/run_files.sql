@@ -2,9 +2,9 @@
 -- (transfer_ad, with the CheckpointNumber of what was saved last), and the files to bring to the host: the
 -- inputs, then what an earlier run saved (direction "spool", the last one that saved anything), which goes
 -- over them. No row if the run is over. A file: {"direction", "name", "mode", "size",
--- "source": "content" | "url" | "shared" | "directory", "content_id", "sha256" in hex, "path", "url"}.
--- Locks nothing.
--- Errors: FWDEN (another's token).
+-- "source": "content" | "url" | "shared" | "directory", "content_id", "sha256" in hex, "path", "url"}; where
+-- that URL was presigned, "shown" is the one that people know. Locks nothing.
+-- Errors: FWDEN (another's token), FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.run_files(run_id bigint, token uuid)
 RETURNS TABLE (owner text, ad jsonb, files jsonb)
 LANGUAGE plpgsql
@@ -27,7 +27,8 @@ BEGIN
         ) || jsonb_strip_nulls(jsonb_build_object('CheckpointNumber', j.facts -> 'CheckpointNumber')),
         (
             SELECT coalesce(jsonb_agg(
-                fetchwork.described_file(f) ORDER BY f.direction, f.proc_id, f.name
+                fetchwork.described_file(f) || fetchwork.signed_input(f, c.ad || j.ad)
+                ORDER BY f.direction, f.proc_id, f.name
             ), '[]')
             FROM fetchwork.job_file AS f
             WHERE f.cluster_id = live.cluster_id

@@ -140,6 +140,7 @@ BEGIN
             SELECT FROM fetchwork.job_file AS f
             WHERE f.cluster_id = (e.job).cluster_id AND f.proc_id IN (-1, (e.job).proc_id)
         )
+            OR EXISTS (SELECT FROM fetchwork.job_key AS b WHERE b.cluster_id = (e.job).cluster_id)
     ),
     counted AS (
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, owner, jobs, completed, usage)

@@ -1,0 +1,45 @@
+-- Keeps the key with which s3:// and gs:// URLs of a cluster's jobs are presigned, in the transaction that
+-- submits it. No function and no view gives it away again; it goes with the cluster's last job (drop_files).
+-- Errors: FWINV (a cluster of another transaction, what is no key).
+CREATE OR REPLACE FUNCTION fetchwork.add_job_key(
+    cluster integer,
+    access_key_id text,
+    secret text,
+    session_token text DEFAULT NULL
+)
+RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = add_job_key.cluster
+            AND c.submitted_by = fetchwork.asker()
+            AND c.submitted_at = now()
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'cluster %s was not made in this transaction; allowed: add a key right after making it',
+                cluster
+            );
+    END IF;
+    IF octet_length(access_key_id) NOT BETWEEN 1 AND 256
+        OR octet_length(secret) NOT BETWEEN 1 AND 256
+        OR octet_length(session_token) NOT BETWEEN 1 AND 8192
+        OR concat(access_key_id, secret, session_token) !~ '^[!-~]+$'
+        OR access_key_id IS NULL
+        OR secret IS NULL
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'what was given is no key of a bucket; allowed: 1 to 256 characters of ASCII, no blank';
+    END IF;
+    INSERT INTO fetchwork.job_key (cluster_id, access_key_id, secret, session_token)
+    VALUES (
+        add_job_key.cluster, add_job_key.access_key_id, add_job_key.secret, add_job_key.session_token
+    );
+END
+$$;

@@ -1,0 +1,45 @@
+-- The URL with which JOB_EXIT of a live run may PUT one of its outputs for an hour: presigned by the key of
+-- the job's cluster. NULL if the run is over. The hook runs as the job's user, so the URL has to be one that
+-- the job's ad names for outputs, or be below it: a key signs nothing else for its job.
+-- Errors: FWDEN (another's token, a URL of no output), FWNOT (no key), FWINV (object_of_url).
+CREATE OR REPLACE FUNCTION fetchwork.output_url(run_id bigint, token uuid, url text)
+RETURNS text
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(output_url.run_id, output_url.token);
+    of_job jsonb;
+    signed text;
+BEGIN
+    IF live.run_id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT fetchwork.transfer_ad(c.ad || j.ad)
+    INTO of_job
+    FROM fetchwork.job AS j
+    JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+    IF NOT EXISTS (
+        SELECT FROM unnest(fetchwork.output_targets(of_job)) AS t (target)
+        WHERE output_url.url = t.target OR starts_with(output_url.url, t.target || '/')
+    ) OR output_url.url ~ '/[.]{1,2}(/|$)' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWDEN',
+            MESSAGE = format(
+                'URL %L is of no output of run %s; allowed: below output_destination, a target of a remap',
+                left(output_url.url, 200), live.run_id
+            );
+    END IF;
+    signed := fetchwork.job_url('PUT', output_url.url, live.cluster_id, of_job);
+    IF signed IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format('run %s has no key for URL %L', live.run_id, left(output_url.url, 200));
+    END IF;
+    RETURN signed;
+END
+$$;

@@ -1,0 +1,17 @@
+-- The URL of an object with which a job's host may GET or PUT it for an hour: presigned by the key of the
+-- job's cluster (add_job_key). NULL for a URL of another scheme, and for a job that has no key: then a plugin
+-- has to know the scheme.
+-- Errors: FWINV (object_of_url).
+CREATE OR REPLACE FUNCTION fetchwork.job_url(method text, url text, cluster integer, ad jsonb)
+RETURNS text
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT fetchwork.presigned_url(
+            job_url.method, o.origin, o.path, o.region, k.access_key_id, k.secret, k.session_token
+        )
+    FROM fetchwork.job_key AS k
+    CROSS JOIN LATERAL fetchwork.object_of_url(job_url.url, job_url.ad ->> 'AWSRegion') AS o
+    WHERE k.cluster_id = job_url.cluster AND job_url.url ~* '^(s3|gs)://';
+END;

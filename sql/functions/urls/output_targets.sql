@@ -1,0 +1,22 @@
+-- The URLs that a job's ad names for what it leaves: output_destination, the targets of remaps, Out and Err.
+-- Remaps are "NAME=TARGET; NAME=TARGET", in which a backslash takes the meaning from what follows it
+-- (sandbox/remaps.py reads them in the same way).
+CREATE OR REPLACE FUNCTION fetchwork.output_targets(ad jsonb)
+RETURNS text[]
+LANGUAGE sql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT array_agg(rtrim(t.target, '/'))
+    FROM (
+        SELECT output_targets.ad ->> n.name AS target
+        FROM unnest(ARRAY['OutputDestination', 'Out', 'Err']) AS n (name)
+        UNION ALL
+        SELECT btrim(regexp_replace(r.rule[2], '\\(.)', '\1', 'g'), E' \t\r\n')
+        FROM regexp_matches(
+                output_targets.ad ->> 'TransferOutputRemaps',
+                '((?:[^;=\\]|\\.)*)=((?:[^;\\]|\\.)*)', 'g'
+            ) AS r (rule)
+    ) AS t
+    WHERE t.target LIKE '%://%';
+END;
