@@ -3,11 +3,14 @@
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 
+from fetchwork.pool.cache import cached
+from fetchwork.pool.condorroot import KEYRING, MIRROR
 from fetchwork.pool.ports import free_port
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from fetchwork.process import account
@@ -19,14 +22,65 @@ def program() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
-class PgBouncer:
-    """Every database of ``server``, as its superuser, over ``pool_size`` connections to each."""
+#: of the Debian release after the machine's, where PgBouncer keeps track of prepared statements, and the
+#: libraries that it was linked with
+_LATER = "trixie"
+_LATER_PACKAGES = (
+    *("pgbouncer", "libaudit1", "libc6", "libcap-ng0", "libcap2", "libcares2", "libevent-2.1-7t64"),
+    *("libgcc-s1", "libpam0g", "libssl3t64", "libsystemd0", "libzstd1", "zlib1g"),
+)
+_FETCH = f"""
+set -e
+cd "$1"
+mkdir -p apt/lists/partial apt/archives/partial
+echo 'deb [signed-by={KEYRING}] {MIRROR} {_LATER} main' > apt/sources.list
+touch apt/status
+set -- -qq -o Dir::Etc::sourcelist="$1/apt/sources.list" -o Dir::Etc::sourceparts=- \
+    -o Dir::State::lists="$1/apt/lists" -o Dir::State::status="$1/apt/status" -o Dir::Cache="$1/apt" \
+    -o APT::Sandbox::User=root
+apt-get "$@" update
+apt-get "$@" download {" ".join(_LATER_PACKAGES)}
+for package in *.deb; do dpkg -x "$package" .; done
+rm -r apt ./*.deb
+"""
 
-    def __init__(self, directory: Path, server: PostgresServer, pool_size: int = 4) -> None:
+
+def later_program() -> list[str]:
+    """The command of a PgBouncer that keeps track of prepared statements: Debian's, kept in the cache.
+
+    Raises OSError or CalledProcessError where it can't be had.
+    """
+
+    def unpack(directory: Path) -> None:
+        subprocess.run(["sh", "-c", _FETCH, "sh", directory], check=True, capture_output=True)
+
+    tree = cached(f"pgbouncer-{_LATER}", unpack) / "usr"
+    (libraries,) = (tree / "lib").glob("*-linux-gnu")
+    (loader,) = (path for path in libraries.glob("ld-linux*.so.*"))
+    return [str(loader), "--library-path", str(libraries), str(tree / "sbin/pgbouncer")]
+
+
+class PgBouncer:
+    """Every database of ``server``, as its superuser, over ``pool_size`` connections to each.
+
+    ``command`` runs another than the machine's own; ``settings`` are lines of its file.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        server: PostgresServer,
+        pool_size: int = 4,
+        *,
+        command: list[str] | None = None,
+        settings: str = "",
+    ) -> None:
         self.port = free_port()
+        self.settings = settings
         self.log = directory / "pgbouncer.log"
+        self._command = command or [program() or "pgbouncer"]
         self._file = directory / "pgbouncer.ini"
-        self._file.write_text(
+        self._text = (
             "[databases]\n"
             f"* = host=127.0.0.1 port={server.port} user={SUPERUSER} password={server.password}\n"
             "[pgbouncer]\n"
@@ -36,6 +90,7 @@ class PgBouncer:
             "auth_type = any\npool_mode = transaction\nserver_reset_query_always = 0\n"
             f"default_pool_size = {pool_size}\nmax_client_conn = 500\n"
         )
+        self._file.write_text(self._text + settings)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -46,7 +101,7 @@ class PgBouncer:
             for path in (self._file, self._file.parent):
                 shutil.chown(path, user)
         self._process = subprocess.Popen(
-            [program() or "pgbouncer", "-q", str(self._file)],
+            [*self._command, "-q", str(self._file)],
             user=user,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -60,10 +115,17 @@ class PgBouncer:
                 raise RuntimeError(f"pgbouncer does not start: {self.log.read_text()[-500:]}")
             time.sleep(0.02)
 
+    def reload(self, settings: str) -> None:
+        """Let it read other settings."""
+        assert self._process is not None
+        self._file.write_text(self._text + settings)
+        self._process.send_signal(signal.SIGHUP)
+
     def stop(self) -> None:
         """End it at once."""
         if self._process is not None:
-            self._process.terminate()
+            # SIGTERM waits for the clients from 1.23 on
+            self._process.kill()
             self._process.wait()
 
     def conninfo(self, dbname: str) -> str:

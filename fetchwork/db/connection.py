@@ -84,7 +84,7 @@ def _adapt(connection: AnyConnection) -> None:
     _made.add(connection)
     connection.adapters.register_dumper(dict, JsonbDumper)
     set_json_loads(_read_json, connection)
-    # the server must not remember statements: behind PgBouncer the next call may meet another server process
+    # not by psycopg: behind PgBouncer the next call may meet another server (fetchwork.db.prepared asks)
     connection.prepare_threshold = None
 
 

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-A call is one round trip: a simple-protocol message of ``set_config('statement_timeout', ..., true)`` and the
-call itself, which PostgreSQL runs as one transaction. So the server ends what the caller no longer waits for,
-nothing of a call outlives its transaction, and PgBouncer's transaction pooling needs no allowance.
+A call is one round trip: ``set_config('statement_timeout', ..., true)`` and the call itself, which PostgreSQL
+runs as one transaction. So the server ends what the caller no longer waits for, nothing of a call's settings
+outlives its transaction, and PgBouncer's transaction pooling needs no allowance. The two travel as text, in
+one message; a call that a connection makes again is prepared where that holds (``fetchwork.db.prepared``).
 
 A server may also be deaf: the connection stands, no byte comes. psycopg's way to give up on a call asks the
 server to cancel and waits for its consent. ``AsyncDatabase`` instead shuts the socket down when the time is
@@ -33,6 +34,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -40,6 +42,7 @@ from psycopg.rows import dict_row
 
 from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import Statement, acting, connect_async, is_stale, timed, with_defaults
+from fetchwork.db.prepared import KeptStatements
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
@@ -81,6 +84,7 @@ class AsyncDatabase:
         self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
+        self._kept: WeakKeyDictionary[psycopg.AsyncConnection[Row], KeptStatements] = WeakKeyDictionary()
         # in a row: attempts that failed, and attempts and calls that ran out of time
         self._failures = 0
         self._slow = 0
@@ -126,10 +130,17 @@ class AsyncDatabase:
         With ``again`` a call whose connection broke is repeated on another within its time: right wherever
         the same call twice does what it does once. ``acting_for``: with the rights of this account alone.
         """
-        statement = call.statement()
-        return call.read(
-            await self.query(*statement, timeout_s=timeout_s, again=again, acting_for=acting_for)
-        )
+        sql, params = call.statement()
+        if acting_for is not None:
+            return call.read(
+                await self.query(sql, params, timeout_s=timeout_s, again=again, acting_for=acting_for)
+            )
+
+        async def answered(connection: psycopg.AsyncConnection[Row], left_s: float) -> list[Row]:
+            rows = await self._kept[connection].rows(sql, params, left_s)
+            return await _execute(connection, *timed(sql, params, left_s)) if rows is None else rows
+
+        return call.read(await self._answer(answered, timeout_s, again=again))
 
     async def query(
         self,
@@ -247,6 +258,7 @@ class AsyncDatabase:
             return error
         self._failures = 0
         self._open.add(connection)
+        self._kept[connection] = KeptStatements(connection)
         self._idle.append(connection)
         return None
 

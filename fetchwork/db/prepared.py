@@ -1,0 +1,180 @@
+"""Calls by statements that the server keeps: prepared once a connection, where what is between agrees.
+
+A call is one round trip and one transaction, as without: a pipeline of the time limit and the call itself, up
+to one Sync. The second call of a function on a connection prepares it. Values travel as text whose type
+PostgreSQL takes from the function's own arguments, as it does for quoted literals; so a function has one
+statement, whatever its values are.
+
+A pooler may hand each transaction to another server process, which knows nothing of what was prepared before.
+PgBouncer from 1.21 on keeps track, by names of its own, where its max_prepared_statements allows. So before
+its first statement a connection is probed: it may prepare if its server process is the one that greeted it
+(a pooler tells a number of its own making), or if what it prepared has another name there. Where the answer
+changes under a connection (a pooler's settings, an upgrade of the schema), the server refuses the call as a
+whole, and it is sent as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from functools import cache
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+
+from fetchwork.db.calls.call import Row
+
+__all__ = ["KeptStatements"]
+
+_LIMIT = "SELECT set_config('statement_timeout', %s, true)"
+#: the statement is not there, is there already, or gives other columns than when it was prepared
+_REFUSALS = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+    psycopg.errors.FeatureNotSupported,
+)
+_ERRORS = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+
+
+class KeptStatements:
+    """The statements of one connection, which one caller at a time uses."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        self._connection = connection
+        self._called: set[str] = set()
+        self._names: dict[str, bytes] = {}
+        #: None: not known yet
+        self._keeps: bool | None = None
+        self._direct = False
+
+    async def rows(self, sql: str, params: Sequence[object], timeout_s: float) -> list[Row] | None:
+        """The rows of a statement, whose ``%s`` are params; None: nothing was done, it has to go as text.
+
+        Raises the driver's errors.
+        """
+        if self._keeps is None and sql in self._called:
+            self._direct = await self._is_direct()
+            self._keeps = self._direct or await self._is_tracked()
+        if sql not in self._called:
+            self._called.add(sql)
+            return None
+        if not self._keeps:
+            return None
+        limit = str(max(1, int(timeout_s * 1000)))
+        try:
+            return await self._run(((_LIMIT, [limit]), (sql, params)))
+        except _REFUSALS:
+            if self._direct:
+                # the server still has them, by names that are not used again
+                self._called.clear()
+            else:
+                self._keeps = False
+            self._names.clear()
+            return None
+
+    async def _is_direct(self) -> bool:
+        cursor = await self._connection.execute("SELECT pg_backend_pid() AS pid")
+        (row,) = await cursor.fetchall()
+        return bool(row["pid"] == self._connection.pgconn.backend_pid)
+
+    async def _is_tracked(self) -> bool:
+        """Whether a statement has another name at the server than here, which keeps none of it."""
+        if not psycopg.capabilities.has_send_close_prepared():
+            return False
+        name = f"fetchwork_probe_{secrets.token_hex(8)}"
+        pgconn = self._connection.pgconn
+        pgconn.enter_pipeline_mode()
+        pgconn.send_prepare(name.encode(), b"SELECT FROM pg_prepared_statements WHERE name = $1")
+        pgconn.send_query_prepared(name.encode(), [name.encode()])
+        pgconn.send_close_prepared(name.encode())
+        _, found, _ = await self._results()
+        # where a pooler does not let one of them pass there is no such answer
+        return found.status == pq.ExecStatus.TUPLES_OK and found.ntuples == 0
+
+    async def _run(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[Row]:
+        """Run them as one transaction; the rows of the last."""
+        adapt = Transformer(self._connection)
+        # before anything is sent: what can't be text is the caller's error
+        dumped = [
+            (sql, adapt.dump_sequence(params, [PyFormat.TEXT] * len(params))) for sql, params in statements
+        ]
+        pgconn = self._connection.pgconn
+        pgconn.enter_pipeline_mode()
+        anew: dict[int, str] = {}
+        sent = 0
+        for sql, values in dumped:
+            name = self._names.get(sql)
+            if name is None:
+                name = f"fetchwork_{secrets.token_hex(8)}".encode()
+                self._names[sql] = name
+                anew[sent] = sql
+                pgconn.send_prepare(name, _numbered(sql))
+                sent += 1
+            pgconn.send_query_prepared(name, values)
+            sent += 1
+        results = await self._results()
+        for number, sql in anew.items():
+            if results[number].status != pq.ExecStatus.COMMAND_OK:
+                del self._names[sql]
+        result = self._last(results)
+        columns = [(result.fname(n) or b"").decode() for n in range(result.nfields)]
+        adapt.set_pgresult(result)
+        return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
+
+    async def _results(self) -> list[pq.abc.PGresult]:
+        """Send what was put into the pipeline; a result for each message of it, once all have come."""
+        pgconn = self._connection.pgconn
+        pgconn.pipeline_sync()
+        results: list[pq.abc.PGresult] = []
+        unsent = pgconn.flush()
+        while True:
+            await _ready(pgconn.socket, write=bool(unsent))
+            pgconn.consume_input()
+            if unsent:
+                unsent = pgconn.flush()
+            while not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is None:
+                    # the end of one statement's results
+                    continue
+                if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    pgconn.exit_pipeline_mode()
+                    return results
+                results.append(result)
+
+    def _last(self, results: Sequence[pq.abc.PGresult]) -> pq.abc.PGresult:
+        """The last result; raises the error of the first that is one."""
+        for result in results:
+            if result.status in _ERRORS:
+                raise error_from_result(result, self._connection.info.encoding)
+        return results[-1]
+
+
+@cache
+def _numbered(sql: str) -> bytes:
+    """A statement with PostgreSQL's parameters for ours."""
+    first, *rest = sql.split("%s")
+    return "".join([first, *(f"${n}{part}" for n, part in enumerate(rest, 1))]).encode()
+
+
+async def _ready(socket: int, *, write: bool) -> None:
+    """Wait until something can be read, or, with ``write``, written."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(socket, wake)
+    if write:
+        loop.add_writer(socket, wake)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(socket)
+        if write:
+            loop.remove_writer(socket)
