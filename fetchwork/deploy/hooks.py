@@ -54,6 +54,7 @@ MODULES = (
     "sandbox/container.py",
     "sandbox/failure.py",
     "sandbox/fill.py",
+    "sandbox/hostsettings.py",
     "sandbox/jsontext.py",
     "sandbox/leave.py",
     "sandbox/names.py",
