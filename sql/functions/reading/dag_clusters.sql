@@ -13,6 +13,7 @@ BEGIN ATOMIC
     FROM unnest(dag_clusters.dags) AS d (dag)
     JOIN fetchwork.cluster AS c ON c.ad ? 'DAGManJobId' AND c.ad -> 'DAGManJobId' = to_jsonb(d.dag)
     WHERE EXISTS (
-        SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id AND j.owner = dag_clusters.owner
+        SELECT FROM fetchwork.job AS j
+        WHERE j.cluster_id = c.cluster_id AND j.owner = dag_clusters.owner
     );
 END;
