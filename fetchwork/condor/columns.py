@@ -6,6 +6,7 @@ columns is that of their widest value.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from fetchwork.condor.printf import (
     format_string,
     format_time,
 )
+from fetchwork.condor.rememberedcells import RememberedCells
 
 
 class NotShown(Exception):
@@ -96,6 +98,9 @@ class Cell:
 
     value: PrintedValue
     valid: bool
+    #: as it stands in a line, where its column has this width
+    text: str = ""
+    text_width: int = -1
 
 
 Row: TypeAlias = "list[Cell]"
@@ -113,6 +118,7 @@ class PrintMask:
         self.row_suffix = ""
         #: characters of a line; 0: as many as there are
         self.overall_width = 0
+        self._cells: list[RememberedCells[Cell]] = []
 
     def separate(self, row_prefix: str, column_prefix: str, column_suffix: str, row_suffix: str) -> None:
         """Set what stands around rows and columns."""
@@ -137,7 +143,10 @@ class PrintMask:
 
     def row(self, ad: PrintedAd) -> Row:
         """What the columns show of an ad; columns that grow are widened."""
-        return [self._cell(column, ad) for column in self.columns]
+        if len(self._cells) != len(self.columns):
+            self._cells = [RememberedCells(functools.partial(self._cell, column)) for column in self.columns]
+        shape = tuple(ad.json)
+        return [cells.cell(ad, shape) for cells in self._cells]
 
     def _cell(self, column: Column, ad: PrintedAd) -> Cell:
         plain = column.formatter is None and column.renderer is None
@@ -209,21 +218,27 @@ class PrintMask:
                 continue
             if number and column.prefix:
                 line += self.column_prefix
-            text = _text(column, cell)
-            if column.grows:
-                column.width = max(column.width, len(text))
-            width = column.width
-            if not width:
-                line += text
-            elif len(text) >= width:
-                line += text[:width] if column.truncate else text
-            else:
-                line += text.ljust(width) if column.left else text.rjust(width)
+            if cell.text_width != column.width:
+                _write(column, cell)
+            line += cell.text
             if number < last and column.suffix:
                 line += self.column_suffix
         if self.overall_width:
             line = line[: self.overall_width]
         return line + self.row_suffix
+
+
+def _write(column: Column, cell: Cell) -> None:
+    """Note how a cell stands in a line; a column that grows is as wide as its widest cell."""
+    text = _text(column, cell)
+    if column.grows:
+        column.width = max(column.width, len(text))
+    width = column.width
+    if width and len(text) >= width:
+        text = text[:width] if column.truncate else text
+    elif width:
+        text = text.ljust(width) if column.left else text.rjust(width)
+    cell.text, cell.text_width = text, width
 
 
 def unparse_expression(text: str) -> str:

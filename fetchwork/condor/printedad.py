@@ -98,7 +98,7 @@ class PrintedAd:
         """The value of what the JSON form has."""
         if isinstance(item, str):
             # nearly all are neither
-            if item.isascii() and not item.startswith("/"):
+            if item.isascii() and item[:2] != "/E":
                 return item
             text = expr_text(item)
             return octets(item) if text is None else self.value_of_expression(_json_expression(text))

@@ -12,7 +12,8 @@ from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
 from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
-from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of
+from fetchwork.queue.projecting import Projected, has_expression
+from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of, source_of
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import Json, Key, View
 
@@ -97,12 +98,12 @@ def stretches(
     names = _names(projection)
     evaluation = None
     columns, params = view.all_columns, list[object]()
-    narrow = False
+    narrow: Projected | None = None
     if not selection.exact:
         evaluation = yield from Evaluation.of(view, selection, memory)
     elif names:
-        narrow = True
-        columns, params = _columns_of(view, names)
+        narrow = Projected(view, names, (yield from source_of(view, names - {"mytype"}, memory)))
+        columns, params = narrow.columns, narrow.params
     position = yield from Position.begin(view, selection, wanted if selection.exact else None, after)
     sieve = Sieve(view, selection, evaluation)
     left = wanted
@@ -115,7 +116,7 @@ def stretches(
             size = min(size, left)
         yield from position.bound(selection, size)
         behind, more = position.condition()
-        sifted = None
+        sifted = projected = None
         if position.in_pieces and sieve.is_of_use:
             sifted = yield from sieve.sift(behind, more, position.order, size)
         if sifted is not None:
@@ -130,18 +131,21 @@ def stretches(
                 LIMIT {size}
             """  # noqa: S608
             rows = yield Ask(page, [*params, *selection.params, *more])
-            if narrow and any(_has_expression(row["ad"]) for row in rows):
+            projected = None if narrow is None else narrow.ads(rows)
+            if narrow is not None and projected is None:
                 # what a wanted expression refers to has to come with it
-                narrow, columns, params = False, view.all_columns, []
+                narrow, columns, params = None, view.all_columns, []
                 continue
-            if evaluation is None:
+            if projected is not None:
+                found = list(zip([key_of(view, row) for row in rows], projected, strict=True))
+            elif evaluation is None:
                 found = [(key_of(view, row), view.ad(row)) for row in rows]
             else:
                 found = yield from evaluation.accepted(rows)
         if left is not None:
             left -= len(found)
         keys = [key for key, _ in found]
-        shown = [_projected(ad, names) if names else ad for _, ad in found]
+        shown = [_projected(ad, names) if names and projected is None else ad for _, ad in found]
         if left is not None and left <= 0:
             yield Found([Stretch(shown, keys, keys[-1], position.looked_at + len(rows))])
             return
@@ -161,17 +165,10 @@ def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
     return types is None or "EPOCH" in (word.strip().upper() for text in types for word in text.split(","))
 
 
-def _has_expression(ad: Json | None) -> bool:
-    return any(
-        type(value) is str and value.startswith("/") and expr_text(value) is not None
-        for value in (ad or {}).values()
-    )
-
-
 def _projected(ad: Json, wanted: frozenset[str]) -> Json:
     """The wanted attributes, and those that their expressions refer to, as a schedd sends them."""
     shown = {name: ad[name] for name in _kept(tuple(ad), wanted)}
-    if not _has_expression(shown):
+    if not has_expression(shown):
         return shown
     keys = {name.lower(): name for name in ad}
     kept: dict[str, str] = {}
@@ -200,22 +197,3 @@ def _names(projection: Sequence[str]) -> frozenset[str]:
     if isinstance(projection, str):
         raise TypeError("a projection is a list of attribute names")
     return frozenset(name.lower() for name in projection)
-
-
-def _part_of_ad(view: View) -> str:
-    return f"""(
-        SELECT jsonb_object_agg(part.key, part.value)
-        FROM jsonb_each({view.inner}) AS part
-        WHERE lower(part.key) = ANY(%s)
-    ) AS ad"""  # noqa: S608 - of this package's making
-
-
-def _columns_of(view: View, wanted: frozenset[str]) -> tuple[str, list[object]]:
-    """The columns that a projection needs."""
-    columns = view.columns()
-    known = [view.selected(name) for name in sorted(wanted) if name in columns]
-    names = list(dict.fromkeys([*view.order, *known]))
-    inner = sorted(wanted - columns.keys() - {"mytype"})
-    if not inner:
-        return ", ".join([*names, "NULL AS ad"]), []
-    return ", ".join([*names, _part_of_ad(view)]), [inner]

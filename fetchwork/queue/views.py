@@ -40,7 +40,7 @@ class View:
     layers: Sequence[str] = ("ad",)
 
     @functools.cached_property
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """The attributes' names by their columns."""
         return {name.lower(): name for name in self.attributes}
 
@@ -60,19 +60,17 @@ class View:
 
     def selected(self, key: str) -> str:
         """An attribute, by its lower-case name, as an item of a SELECT list."""
-        expression = self.expressions.get(self._names[key])
+        expression = self.expressions.get(self.names[key])
         return key if expression is None else f"{expression} AS {key}"
 
     @functools.cached_property
     def all_columns(self) -> str:
         """The SELECT list for whole ads."""
-        return ", ".join(
-            dict.fromkeys([*self.order, *map(self.selected, self._names), f"{self.inner} AS ad"])
-        )
+        return ", ".join(dict.fromkeys([*self.order, *map(self.selected, self.names), f"{self.inner} AS ad"]))
 
     def ad(self, row: Row) -> Json:
         """The ad of a row: what a column says overrides what was submitted."""
-        names = self._names
+        names = self.names
         inner: Row = row["ad"] or {}
         ad = {name: value for name, value in inner.items() if name.lower() not in names}
         for column, value in row.items():

@@ -233,7 +233,7 @@ SELECT lower(a.name), a.name, 'plain'
 FROM unnest(ARRAY[
     -- what runs
     'JobUniverse', 'Owner', 'Cmd', 'Args', 'Arguments', 'Env', 'Environment', 'Iwd', 'In', 'Out', 'Err',
-    'JobDescription',
+    'JobDescription', 'MATCH_EXP_JobDescription', 'GridResource', 'EC2RemoteVirtualMachineName',
     -- what it asks for
     'RequestCpus', 'RequestMemory', 'RequestDisk', 'RequestGPUs', 'CoreSize',
     -- when it starts, and how it ends
@@ -309,7 +309,8 @@ FROM unnest(ARRAY[
     -- runs
     'JobStartDate', 'JobCurrentStartDate', 'JobFinishedHookDone', 'JobLeaseDuration', 'LastMatchTime',
     'LastMatchListLength', 'ScheddInterval', 'RemoteHost', 'LastRemoteHost', 'RemoteSlotID', 'ExitBySignal',
-    'ExitCode', 'ExitSignal', 'ExitStatus', 'ToE',
+    'ExitCode', 'ExitSignal', 'ExitStatus', 'ToE', 'ShadowBday', 'TransferQueued', 'TransferringInput',
+    'TransferringOutput',
     -- what submit writes about files and the standard universe
     'TransferInputSizeMB', 'WantTransferPluginMethods', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser',
     'WantRemoteIO', 'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize',

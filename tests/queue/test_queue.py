@@ -533,6 +533,24 @@ def test_an_ad_tells_the_job_s_life(queue: Queue, slots: DirectQueue) -> None:
     assert ad["JobFinishedHookDone"] == ad["EnteredCurrentStatus"]
 
 
+def test_a_projection_is_the_same_part_of_an_ad_that_the_whole_ad_has(
+    queue: Queue, slots: DirectQueue
+) -> None:
+    slots.submit_many(
+        [{"Args": "1", "oddName": [1, {"a": 2}]}, {"Args": "", "Env": None}, {"ODDNAME": 1.0, "Env": "a=é"}],
+        {"Owner": "alice", "Cmd": "/bin/sleep", "RequestMemory": 10, "CoreSize": True, "OddName": "common"},
+    )
+    names = [
+        *("Args", "ENV", "cmd", "requestmemory", "CoreSize", "oddname", "ImageSize", "NoSuchName"),
+        *("ClusterId", "JobStatus", "JobPrio", "MyType", "HoldReason"),
+    ]
+    wanted = {name.lower() for name in names}
+    whole = [{key: ad[key] for key in ad if key.lower() in wanted} for ad in queue.query()]
+    projected = queue.query(projection=names)
+    assert [dict(ad) for ad in projected] == [dict(ad) for ad in whole]
+    assert len(whole) == 3 and "Env" in whole[1]
+
+
 def test_a_projection_brings_what_its_expressions_refer_to(queue: Queue, slots: DirectQueue) -> None:
     slots.submit({"E": "/Expr(Num + f)/", "F": "/Expr(JobStatus * 10)/", "Num": 3, "Other": 1})
     (ad,) = queue.query(projection=["E"])

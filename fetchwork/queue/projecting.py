@@ -1,0 +1,102 @@
+"""The ads of a view with some attributes alone."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+
+from fetchwork.classad.constraint import Source, lookup
+from fetchwork.classad.exprform import expr_text
+from fetchwork.queue.views import Json, Row, View
+
+#: characters of a value that is not remembered
+_LONG = 256
+_EXPRESSION = object()
+
+
+def has_expression(ad: Json | None) -> bool:
+    """Has an attribute of an ad an expression?"""
+    return any(
+        type(value) is str and value.startswith("/") and expr_text(value) is not None
+        for value in (ad or {}).values()
+    )
+
+
+class Projected:
+    """The ads of a view with the wanted attributes alone, of a statement that asks for no more.
+
+    Putting an ad together and taking it apart costs the server more than all else. So an attribute that has
+    one spelling is looked up by that, as text, and equal texts are read once.
+    """
+
+    def __init__(self, view: View, wanted: frozenset[str], source: Source) -> None:
+        known = view.columns()
+        #: the names of the attributes that are columns, and of those that are looked up, by their columns
+        self._names = {key: name for key, name in view.names.items() if key in wanted}
+        self._looked_up: dict[str, str] = {}
+        self._my_type = {"MyType": view.my_type} if "mytype" in wanted else {}
+        columns = dict.fromkeys([*view.order, *map(view.selected, self._names)])
+        self.params: list[object] = []
+        others = []
+        for key in sorted(wanted - known.keys() - {"mytype"}):
+            if (spelling := source.spellings.get(key)) is None:
+                others.append(key)
+                continue
+            sql, params = lookup(key, source)
+            column = f"value_{len(self._looked_up)}"
+            self._looked_up[column] = spelling
+            columns[f"{sql}::text AS {column}"] = None
+            self.params += params
+        self._others = bool(others)
+        if others:
+            columns[_part_of_ad(view)] = None
+            self.params.append(others)
+        self.columns = ", ".join(columns)
+
+    def ads(self, rows: Sequence[Row]) -> list[Json] | None:
+        """The ads of rows; None if one has an expression, which may refer to what was not asked for."""
+        found = []
+        for row in rows:
+            ad: Json = {}
+            if self._others:
+                ad = row["ad"] or {}
+                if has_expression(ad):
+                    return None
+            for column, name in self._looked_up.items():
+                if (text := row[column]) is not None:
+                    value = _read(text)
+                    if value is _EXPRESSION:
+                        return None
+                    ad[name] = value
+            for column, name in self._names.items():
+                if (value := row[column]) is not None:
+                    ad[name] = value
+            ad |= self._my_type
+            found.append(ad)
+        return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_scalar(text: str) -> object:
+    return _marked(json.loads(text))
+
+
+def _marked(value: object) -> object:
+    return _EXPRESSION if has_expression({"": value}) else value
+
+
+def _read(text: str) -> object:
+    """A value that is looked up; _EXPRESSION for an expression."""
+    if text[0] in "[{":
+        # what is read once must not be what somebody may change
+        return json.loads(text)
+    return _read_scalar(text) if len(text) <= _LONG else _marked(json.loads(text))
+
+
+def _part_of_ad(view: View) -> str:
+    return f"""(
+        SELECT jsonb_object_agg(part.key, part.value)
+        FROM jsonb_each({view.inner}) AS part
+        WHERE lower(part.key) = ANY(%s)
+    ) AS ad"""  # noqa: S608 - of this package's making
