@@ -57,8 +57,9 @@ class ActingSession(AsyncSession):
 async def frames(session: AsyncSession, op: str, arguments: Json) -> AsyncIterator[bytes]:
     """The frames of an operation's answer."""
     if op in STREAMS:
-        async for page in session.pages(STREAMS[op](session.memory, **arguments)):
-            yield wire.encode({"page": list(page)})
+        async for page in session.found(STREAMS[op](session.memory, **arguments)):
+            looked = {} if page.looked_at is None else {"looked_at": page.looked_at}
+            yield wire.encode({"page": list(page.items), **looked})
         yield wire.encode({"done": None})
     else:
         yield wire.encode({"done": await session.run(STEPS[op](session.memory, **arguments))})

@@ -20,12 +20,8 @@ _CLEARED = "\r\x1b[K"
 
 
 def looking(session: AnySession, items: Iterator[Item]) -> Iterator[Item]:
-    """Pass on the items of a stream of the session; what was looked at stands below them.
-
-    Only a connection of one's own tells it: an access point says nothing of how far it is.
-    """
-    memory = getattr(session, "memory", None)
-    if memory is None or not output.on_terminal():
+    """Pass on the items of a stream of the session; what was looked at stands below them."""
+    if not output.on_terminal():
         yield from items
         return
     began = time.monotonic()
@@ -45,11 +41,11 @@ def looking(session: AnySession, items: Iterator[Item]) -> Iterator[Item]:
             sys.stderr.flush()
             said = False
 
-    memory.looked = looked
+    session.looked = looked
     try:
         for item in items:
             clear()
             yield item
     finally:
         clear()
-        memory.looked = None
+        session.looked = None

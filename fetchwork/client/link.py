@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -89,9 +89,17 @@ class Link:
                     raise
 
     def pages(
-        self, op: str, *, silence_s: float | None = SILENCE_S, **arguments: object
+        self,
+        op: str,
+        *,
+        silence_s: float | None = SILENCE_S,
+        looked: Callable[[int], None] | None = None,
+        **arguments: object,
     ) -> Iterator[list[Any]]:
-        """The pages of an answer as they come; who stops early closes the iterator."""
+        """The pages of an answer as they come; who stops early closes the iterator.
+
+        ``looked`` is told how many rows were looked at, also where there is nothing to be yielded.
+        """
         end = time.monotonic() + self._patience_s
         begun = done = False
         try:
@@ -103,8 +111,11 @@ class Link:
                         if "page" not in frame:
                             done = True
                             break
-                        begun = True
-                        yield frame["page"]
+                        if looked is not None and "looked_at" in frame:
+                            looked(frame["looked_at"])
+                        if frame["page"]:
+                            begun = True
+                            yield frame["page"]
                 except AccessPointUnavailable:
                     self.close()
                     if begun or time.monotonic() >= end:

@@ -1,7 +1,8 @@
 """Frames on an access point's socket: the length in four bytes, then one JSON object.
 
 A client sends one request, ``{"op": NAME, ...}``, and reads frames: any number of ``{"page": [...]}``, then
-one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may send another.
+one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may send another. With a page may
+come ``looked_at``, how many rows were looked at until then; a page that has nothing else says only that.
 """
 
 from __future__ import annotations

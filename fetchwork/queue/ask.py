@@ -49,9 +49,10 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Found(Generic[Item_co]):
-    """Items for the caller."""
+    """Items for the caller, or none: how many rows of a long view were looked at until now."""
 
     items: Sequence[Item_co]
+    looked_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,6 @@ class Memory:
 
     #: attribute names as ads spell them, by their lower-case form
     spellings: Mapping[str, str] = field(default_factory=dict)
-    #: told how many rows of a long view a reader has looked at, after each piece
-    looked: Callable[[int], None] | None = None
 
 
 def collected(stream: Stream[Item]) -> Steps[list[Item]]:
@@ -102,7 +101,7 @@ def mapped(stream: Stream[Item], make: Callable[[Item], Made]) -> Stream[Made]:
         except StopIteration:
             return
         if isinstance(step, Found):
-            yield Found([make(item) for item in step.items])
+            yield Found([make(item) for item in step.items], step.looked_at)
             reply = None
         else:
             reply = yield step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Never
 
@@ -25,6 +25,8 @@ class Everywhere:
         if not databases:
             raise ValueError("no database is named")
         self._sessions = {database.name: Session(database.for_reading()) for database in databases}
+        #: as ``Session.looked``, of all databases together
+        self.looked: Callable[[int], None] | None = None
 
     def __enter__(self) -> Everywhere:
         return self
@@ -66,9 +68,19 @@ class Everywhere:
             raise _of_one(name)
         limit = arguments.pop("limit", -1)
         left = limit if isinstance(limit, int) and limit >= 0 else None
+        before = here = 0
+
+        def looked(rows: int) -> None:
+            nonlocal here
+            here = rows
+            if self.looked is not None:
+                self.looked(before + rows)
+
         for of, session in self._sessions.items():
             if left == 0:
                 return
+            session.looked = looked
+            before, here = before + here, 0
             with _named(of):
                 for page in session.found(name, **arguments, limit=-1 if left is None else left):
                     for ad in page:

@@ -64,7 +64,8 @@ def ads(
                 reply = yield step
                 continue
             reply = None
-            found = [ad for stretch in step.items for ad in stretch.ads]
+            (stretch,) = step.items
+            found = stretch.ads
             stopped = False
             if stop is not None and found:
                 stops: list[bool] = yield Evaluate(stop.text, found)
@@ -74,8 +75,7 @@ def ads(
             if left is not None:
                 found = found[:left]
                 left -= len(found)
-            if found:
-                yield Found(found)
+            yield Found(found, stretch.looked_at)
             if stopped:
                 return
 
@@ -152,8 +152,6 @@ def stretches(
         before = position.looked_at
         goes_on = yield from position.advance(rows, size)
         sieve.learn(looked_at=position.looked_at - before, rows=len(rows), found=len(found))
-        if memory.looked is not None:
-            memory.looked(position.looked_at)
         yield Found([Stretch(shown, keys, position.reached if goes_on else None, position.looked_at)])
         if not goes_on:
             return

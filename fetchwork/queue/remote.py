@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.client.link import SILENCE_S, Link, acting_owner, names_database, socket_path
@@ -29,6 +29,8 @@ class RemoteSession:
         self.path = path
         self._owner = owner or acting_owner()
         self._link = Link(path)
+        #: as ``Session.looked``
+        self.looked: Callable[[int], None] | None = None
 
     def __enter__(self) -> RemoteSession:
         return self
@@ -50,7 +52,9 @@ class RemoteSession:
         silence_s = None if name == "events" else SILENCE_S
         # of its own, so that calls may go on
         with Link(self.path) as link:
-            yield from link.pages(name, silence_s=silence_s, **{**self._who(), **arguments})
+            yield from link.pages(
+                name, silence_s=silence_s, looked=self.looked, **{**self._who(), **arguments}
+            )
 
     def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
         """The same, one by one."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 from fetchwork.db.calls import Call
@@ -49,6 +49,8 @@ class Session:
         self.conninfo = conninfo
         self.database = Database(default_conninfo(conninfo))
         self.memory = Memory()
+        #: told how many rows of a long view a reader has looked at, piece by piece
+        self.looked: Callable[[int], None] | None = None
 
     def __enter__(self) -> Session:
         return self
@@ -128,7 +130,10 @@ class Session:
         """Drive a stream and yield its items as they come, several at once."""
         with contextlib.closing(stream):
             while isinstance(page := self._advance(stream), Found):
-                yield page.items
+                if page.looked_at is not None and self.looked is not None:
+                    self.looked(page.looked_at)
+                if page.items:
+                    yield page.items
 
     def each(self, stream: Stream[Item]) -> Iterator[Item]:
         """Drive a stream and yield its items."""
@@ -170,16 +175,16 @@ class AsyncSession:
         assert isinstance(end, Ended)
         return end.result
 
-    async def pages(self, stream: Stream[Item]) -> AsyncIterator[Sequence[Item]]:
-        """As ``Session.pages``."""
+    async def found(self, stream: Stream[Item]) -> AsyncIterator[Found[Item]]:
+        """Drive a stream and yield what it finds, also where that is nothing."""
         with contextlib.closing(stream):
             while isinstance(page := await self._advance(stream), Found):
-                yield page.items
+                yield page
 
     async def each(self, stream: Stream[Item]) -> AsyncIterator[Item]:
         """As ``Session.each``."""
-        async for page in self.pages(stream):
-            for item in page:
+        async for page in self.found(stream):
+            for item in page.items:
                 yield item
 
     async def _advance(self, steps: _Driven[Item, Result]) -> Found[Item] | Ended[Result]:
