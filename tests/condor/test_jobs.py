@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,6 +20,7 @@ from fetchwork.errors import AgentUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
 from tests.by_name import scalar
+from tests.condor.watching import Tail, on_page
 from tests.waiting import PATIENCE_S
 
 _names = itertools.count(1)
@@ -226,6 +228,35 @@ def test_agent_whose_root_part_was_killed_is_started_again_with_one_and_loses_no
     assert jobs.pool.run_command(["touch", marker]).returncode == 0
     done = jobs.completed(job)
     assert (done["exitcode"], done["numjobstarts"]) == (3, 1)
+
+
+def test_output_of_a_running_job_is_followed_by_command_and_page(jobs: Jobs, tmp_path: Path) -> None:
+    socket = jobs.pool.directory / "run/agent.sock"
+    if not socket.exists():
+        pytest.skip("no agent that reads what jobs write")
+    name = f"/tmp/followed-{next(_names)}-{time.time_ns()}"
+    words = f"echo begun; echo why >&2; until test -e {name}.end; do sleep 0.1; done; echo over"
+    files = {"Out": f"{name}.out", "Err": f"{name}.err"}
+    job = jobs.submit(arguments=f"-c '{words}'", ad=json.dumps(files))
+    jobs.running(job)
+    # the agent is another account, and the files are nobody's but the job's
+    private = [f"{name}.out", f"{name}.err"]
+    assert jobs.pool.run_command(["chmod", "600", *private]).returncode == 0
+    tail = Tail(jobs.pool, job, tmp_path)
+    try:
+        jobs.wait(lambda: tail.said == ("begun\n", "why\n"), f"what job {job} has written until now")
+        text, told = on_page(jobs.pool, job)
+        assert "begun\n</pre>" in text
+        assert told["problem"] is None
+        assert [piece[0::2] for piece in told["pieces"]] == [[1, "begun\n"], [2, "why\n"]]
+        assert jobs.pool.run_command(["touch", f"{name}.end"]).returncode == 0
+        assert tail.process.wait(PATIENCE_S) == 0
+        # what it wrote last, too
+        assert tail.said == ("begun\nover\n", "why\n")
+    finally:
+        tail.end()
+    jobs.completed(job)
+    assert status(socket)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 
 # writes the name of each signal that it gets, and goes on

@@ -8,7 +8,10 @@ import pytest
 
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import CondorRoot
+from fetchwork.queue import Queue
 from tests.condor.sides import CONFIG, HOST, Sides
+from tests.condor.watching import Tail, on_page
+from tests.waiting import PATIENCE_S, until
 
 PROGRAM = Path(__file__).parent / "slot_values.py"
 # arguments and two variables, each ended by a byte that none of them has
@@ -48,7 +51,9 @@ UNDEFINED = {
 @pytest.fixture(scope="module")
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
     """A pool with both, and a program that shows what it was started with."""
-    pool = make_pool(slots=2, config=CONFIG + ATTRIBUTES, host=HOST)
+    # as good without a part of the agent that keeps root
+    host = {**HOST, "agent": {"root_part": False}}
+    pool = make_pool(slots=2, config=CONFIG + ATTRIBUTES, host=host)
     tmp = pool.directory / "tmp"
     (tmp / "show").write_text(SHOW)
     (tmp / "show").chmod(0o755)
@@ -75,6 +80,28 @@ def test_job_sees_what_a_schedds_job_sees(sides: Sides) -> None:
     )
     assert printed == expected
     assert len(expected) == len(JOBS)
+
+
+def test_who_follows_a_job_is_told_that_an_agent_without_rights_may_not_read_it(
+    sides: Sides, tmp_path: Path
+) -> None:
+    end = sides.pool.directory / "tmp/nobody-follows"
+    words = "echo begun; until test -e /tmp/nobody-follows; do sleep 0.1; done"
+    ad = {"Cmd": "/bin/sh", "Arguments": f"-c '{words}'", "Owner": "alice", "Iwd": "/tmp", "Out": "/tmp/told"}
+    with Queue(sides.pool.conninfo) as queue:
+        job = f"{queue.submit(ad).cluster()}.0"
+    tail = Tail(sides.pool, job, tmp_path)
+    try:
+        until(lambda: "can't be followed" in tail.said[1], tail.said)
+        assert f"job {job} can't be followed: its host's agent, as 'condor', may not read" in tail.said[1]
+        text, told = on_page(sides.pool, job)
+        assert "may not read" in text and not told["pieces"]
+        assert "files of 'alice'" in told["problem"]
+    finally:
+        end.touch()
+        assert tail.process.wait(PATIENCE_S) == 0
+        tail.end()
+    assert tail.said[0] == ""
 
 
 def _ours(found: Any) -> Any:

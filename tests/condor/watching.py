@@ -1,0 +1,48 @@
+"""Somebody who follows what a job writes: a command of a process, and the page."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from fetchwork.page.application import application
+from fetchwork.page.signin import SignIn
+from fetchwork.pool import PersonalPool
+
+
+class Tail:
+    """``fetchwork tail -f`` of one job; ``directory`` gets what it says."""
+
+    def __init__(self, pool: PersonalPool, job: str, directory: Path) -> None:
+        self._files = directory / "tail.out", directory / "tail.err"
+        environment = {**os.environ, "FETCHWORK_DSN": pool.conninfo}
+        with self._files[0].open("wb") as stdout, self._files[1].open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fetchwork", "tail", "-f", job],
+                stdout=stdout,
+                stderr=stderr,
+                env=environment,
+            )
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """What it has said until now, on stdout and stderr."""
+        stdout, stderr = (path.read_text() for path in self._files)
+        return stdout, stderr
+
+    def end(self) -> None:
+        """Make sure that it has ended."""
+        self.process.kill()
+        self.process.wait()
+
+
+def on_page(pool: PersonalPool, job: str) -> tuple[str, Any]:
+    """What a job's page shows of its output, and what its script is told."""
+    sign_in = SignIn(token="a-token-of-the-tests")
+    headers = {"Authorization": "Bearer a-token-of-the-tests"}
+    with TestClient(application(pool.conninfo, sign_in), headers=headers) as page:
+        path = f"/jobs/{job}/output"
+        return page.get(path).text, page.get(path, headers={"Accept": "application/json"}).json()
