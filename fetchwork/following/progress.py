@@ -101,29 +101,20 @@ def follow(session: AnySession, jobs: Sequence[str], stop_after: float | None) -
             return
 
 
-#: what of a job a snapshot asks for
-_WANTED = ["ProcId", "JobStatus", "HoldReason"]
-
-
 def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
     """Where the jobs, given by id, are now; raises NotFound for an id that was never given out."""
     progress = Progress()
     for word in jobs:
         cluster, proc = id_of(word)
-        chosen = f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}")
-        for ad in session.items("jobs", constraint=chosen, projection=_WANTED):
-            if ad["JobStatus"] == JobStatus.COMPLETED:
-                # which leave_in_queue keeps: it has ended
-                continue
+        found = session.perform("progress", cluster=cluster, proc=proc)
+        for number, status in found["waiting"]:
             # of a removed job the run still ends; one whose files are brought back is not over
-            ending = ad["JobStatus"] in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
-            status = JobStatus.RUNNING if ending else ad["JobStatus"]
-            progress.waiting[cluster, ad["ProcId"]] = status
-            progress.hold_reason = ad.get("HoldReason") or progress.hold_reason
-        ended = session.perform("ended", cluster=cluster, proc=proc)
-        progress.succeeded += ended["succeeded"]
-        progress.failed += ended["failed"]
-        progress.removed += ended["removed"]
+            ending = status in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
+            progress.waiting[cluster, number] = JobStatus.RUNNING if ending else status
+        progress.hold_reason = found["hold_reason"] or progress.hold_reason
+        progress.succeeded += found["succeeded"]
+        progress.failed += found["failed"]
+        progress.removed += found["removed"]
         if not progress.total:
             raise NotFound(f"job {word} is neither in the queue nor in its history")
     return progress

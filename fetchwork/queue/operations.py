@@ -128,9 +128,9 @@ def summary(memory: Memory, *, constraint: str = "true") -> Steps[Json]:
     return query.summary(constraint, memory)
 
 
-def ended(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Json]:
-    """How many jobs of a cluster have left the queue, by how they ended."""
-    return summaries.ended(cluster, proc)
+def progress(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Json]:
+    """Where the jobs of a cluster are, and how many have left the queue, by how they ended."""
+    return summaries.progress(cluster, proc)
 
 
 def dag(memory: Memory, *, cluster: int, projection: Sequence[str] = ()) -> Steps[list[dags.DagView]]:
@@ -218,7 +218,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             dag,
             batches,
             summary,
-            ended,
+            progress,
             location,
             kept_output,
             live_output,

@@ -254,26 +254,36 @@ def demand(queues: list[str] | None = None) -> Steps[list[DemandLine]]:
     return cast(list[DemandLine], rows)
 
 
-_ENDED = """
-SELECT
-    count(*) FILTER (WHERE jobstatus = 4 AND exitcode = 0) AS succeeded,
-    count(*) FILTER (WHERE jobstatus = 4 AND exitcode IS DISTINCT FROM 0) AS failed,
-    count(*) FILTER (WHERE jobstatus = 3) AS removed
-FROM (
+# one statement: a job is waiting or over in it, and never both
+_PROGRESS = """
+WITH one AS MATERIALIZED (
+    SELECT j.procid, j.jobstatus, j.holdreason, (j.facts ->> 'ExitCode')::integer AS exitcode
+    FROM fetchwork.jobs AS j
+    WHERE j.clusterid = %s AND (%s::integer IS NULL OR j.procid = %s)
+),
+over AS (
     SELECT h.jobstatus, h.exitcode
     FROM fetchwork.history AS h
     WHERE h.clusterid = %s AND (%s::integer IS NULL OR h.procid = %s)
     UNION ALL
     -- that leave_in_queue keeps
-    SELECT j.jobstatus, (j.facts ->> 'ExitCode')::integer
-    FROM fetchwork.jobs AS j
-    WHERE j.clusterid = %s AND (%s::integer IS NULL OR j.procid = %s)
-        AND j.jobstatus = 4
-) AS over
+    SELECT one.jobstatus, one.exitcode FROM one WHERE one.jobstatus = 4
+)
+SELECT
+    (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(one.procid, one.jobstatus)), '[]')
+        FROM one
+        WHERE one.jobstatus <> 4
+    ) AS waiting,
+    (SELECT one.holdreason FROM one WHERE one.jobstatus = 5 ORDER BY one.procid DESC LIMIT 1) AS hold_reason,
+    count(*) FILTER (WHERE over.jobstatus = 4 AND over.exitcode = 0) AS succeeded,
+    count(*) FILTER (WHERE over.jobstatus = 4 AND over.exitcode IS DISTINCT FROM 0) AS failed,
+    count(*) FILTER (WHERE over.jobstatus = 3) AS removed
+FROM over
 """
 
 
-def ended(cluster: int, proc: int | None = None) -> Steps[Json]:
-    """How many jobs of a cluster, or whether one of them, have ended, by how they did."""
-    rows = yield Ask(_ENDED, [cluster, proc, proc] * 2)
+def progress(cluster: int, proc: int | None = None) -> Steps[Json]:
+    """The jobs of a cluster, or one of them: ``waiting`` by process and status, and how the others ended."""
+    rows = yield Ask(_PROGRESS, [cluster, proc, proc] * 2)
     return dict(rows[0])

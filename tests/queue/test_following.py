@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import htcondor2
 import pytest
@@ -50,6 +51,27 @@ def test_wait_ends_with_the_jobs_and_tells_how(
     assert told.status == 0
     assert told.out == "2 jobs, 2 succeeded\n"
     assert "2 of 2 jobs have ended: job 1.1 ended with exit code 0" in told.err
+
+
+def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
+    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = slots.submit_many([{}] * 6)
+    left = list(jobs)
+    session = session_of(queue)
+    query = session.database.query
+
+    def ending(*arguments: Any, **options: Any) -> Any:
+        rows = query(*arguments, **options)
+        if left:
+            slots.act("remove", left.pop(0))
+        return rows
+
+    # one ends after each statement
+    monkeypatch.setattr(session.database, "query", ending)
+    for state in waiting.follow(session, [jobs[0].partition(".")[0]], PATIENCE_S):
+        assert state.total <= len(jobs)
+    assert (state.total, state.removed, state.counts()["idle"]) == (len(jobs), len(jobs), 0)
 
 
 def test_wait_does_not_wait_for_a_job_that_has_ended_and_stays_in_the_queue(
