@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
-from collections import Counter
 from collections.abc import Sequence
 
-from fetchwork.condor import texts
+from fetchwork.condor import slottables, texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
-from fetchwork.condor.printf import format_time
 from fetchwork.condor.selection import Selection
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
-
-_STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
-_HEADINGS = ("Total", "Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle")
-_WIDTHS = (5, 5, 7, 9, 7, 10, 6, 8, 6)
 
 _CONDITIONS = {
     "available": 'State == "Unclaimed"',
@@ -46,6 +39,9 @@ _REFUSED = {
     "target": "'fetchwork match' shows which waiting jobs a slot would get",
     "aaf": "use -af",
     "print-format": "use -af, -format or -attributes",
+    "compact": "each slot has a line of its own; leave it out, or use -af Machine",
+    "state": "use -af Name State EnteredCurrentState Activity EnteredCurrentActivity",
+    "snapshot": "the database has one state of the slots, which is shown",
 }
 
 
@@ -56,7 +52,7 @@ def main(run: Invocation) -> int:
     names: list[str] = []
     totals = wants_totals = False
     wants_totals = True
-    which = "slots"
+    which, table = "slots", ""
     file: str | None = None
     ads_form = "auto"
     sort_by: list[str] = []
@@ -90,14 +86,14 @@ def main(run: Invocation) -> int:
                 which = "schedd"
             elif is_option(word, "submitters", 3):
                 which = "submitters"
+            elif is_option(word, "server", 3):
+                table = "server"
             elif condition := next((c for c, _ in _CONDITIONS.items() if is_option(word, c, 2)), None):
                 selection.constraints.append(f"({_CONDITIONS[condition]})")
+                table = "claimed" if condition in ("claimed", "run") else table
             elif any(
                 is_colon_option(word, name, 2)[0]
                 for name in (
-                    "compact",
-                    "state",
-                    "server",
                     "startd",
                     "slot",
                     "wide",
@@ -133,7 +129,12 @@ def main(run: Invocation) -> int:
         if which != "slots":
             return _of_queue(run, selection, which)
         slots = _of_file(run, file, ads_form) if file is not None else None
-        return _slots(run, selection, names, slots, sort_by, only_totals=totals, totals=wants_totals)
+        found = _slots(run, selection, names, slots, sort_by)
+        if selection.prints():
+            selection.print(run, found)
+        elif found:
+            slottables.show(run, found, table, only_totals=totals, totals=wants_totals)
+        return 0
     except ClassAdError:
         run.complain(f"Invalid constraint expression : ( {' && '.join(selection.constraints)} )\n")
         return 0
@@ -161,10 +162,8 @@ def _slots(
     names: Sequence[str],
     slots: list[PrintedAd] | None,
     sort_by: Sequence[str],
-    *,
-    only_totals: bool,
-    totals: bool,
-) -> int:
+) -> list[PrintedAd]:
+    """The slots that are meant, in their order."""
     conditions = list(selection.constraints)
     if names:
         parts = []
@@ -183,17 +182,7 @@ def _slots(
             raise ClassAdError(constraint) from None
         found = list(filter(accepts, slots))
         found = found[: selection.limit] if selection.limit > 0 else found
-    found = _sorted(found, sort_by)
-    if selection.prints():
-        selection.print(run, found)
-        return 0
-    if not found:
-        return 0
-    if not only_totals:
-        _print_table(run, found)
-    if totals:
-        _print_totals(run, found)
-    return 0
+    return _sorted(found, sort_by)
 
 
 def _sorted(slots: list[PrintedAd], by: Sequence[str]) -> list[PrintedAd]:
@@ -218,48 +207,6 @@ def _order(slot: PrintedAd) -> list[tuple[int, int, str]]:
     """HTCondor's natural order of slots: by machine and name, numbers in them as numbers."""
     parts = re.split(r"(\d+)", f"{slot.string('Machine') or ''} {slot.string('Name') or ''}")
     return [(0, int(part), "") if part.isdigit() else (1, 0, part.lower()) for part in parts]
-
-
-def _print_table(run: Invocation, slots: Sequence[PrintedAd]) -> None:
-    names = [slot.string("Name") or "" for slot in slots]
-    states = [slot.string("State") or "" for slot in slots]
-    width = max(18 if run.columns > 0 else 34, *(len(name) for name in names))
-    of_state = max(5, *(len(state) for state in states))
-    header = f"{'Name'.ljust(width)} {'OpSys':<10} {'Arch':<8} {'State'.ljust(of_state)} {'Activity':<8}"
-    run.write(f"{header} LoadAv Mem     ActvtyTime\n\n")
-    for name, state, slot in zip(names, states, slots, strict=True):
-        now = slot.integer("MyCurrentTime") or int(time.time())
-        since = slot.integer("EnteredCurrentActivity")
-        load = slot.real("CondorLoadAvg")
-        row = (
-            f"{name.ljust(width)} {slot.string('OpSys') or '':<10} {slot.string('Arch') or '':<8}"
-            f" {state.ljust(of_state)} {slot.string('Activity') or '':<8}"
-        )
-        shown = "  [???]" if load is None else f"{load:6.3f}"
-        used = "" if since is None else format_time(max(0, now - since)).strip()
-        memory = slot.integer("Memory") or 0
-        run.write(f"{row} {shown} {memory:>6} {used:>11}".rstrip() + "\n")
-
-
-def _print_totals(run: Invocation, slots: Sequence[PrintedAd]) -> None:
-    by_platform: dict[str, Counter[str]] = {}
-    for slot in slots:
-        platform = f"{slot.string('Arch') or '?'}/{slot.string('OpSys') or '?'}"
-        by_platform.setdefault(platform, Counter())[slot.string("State") or "Owner"] += 1
-    titles = " ".join(title.rjust(width) for title, width in zip(_HEADINGS, _WIDTHS, strict=True))
-    # the column of platforms is 14 wide, where nobody widens the table
-    run.write(f"\n{'':>14} {titles}\n\n")
-    whole: Counter[str] = Counter()
-    for platform in sorted(by_platform):
-        whole += by_platform[platform]
-        run.write(_totals_line(platform, by_platform[platform]))
-    run.write("\n" + _totals_line("Total", whole))
-
-
-def _totals_line(title: str, counts: Counter[str]) -> str:
-    numbers = [sum(counts.values()), *(counts[state] for state in _STATES), 0]
-    shown = " ".join(str(number).rjust(width) for number, width in zip(numbers, _WIDTHS, strict=True))
-    return f"{octets(title):>14} {shown}\n"
 
 
 def _of_queue(run: Invocation, selection: Selection, which: str) -> int:

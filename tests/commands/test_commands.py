@@ -491,3 +491,12 @@ def test_a_job_that_leave_in_queue_keeps_is_shown_as_completed_until_it_is_remov
     assert condor("condor_rm", "1.0").out == "Job 1.0 marked for removal\n"
     assert condor("condor_q", "-af", "ProcId").out == "1\n"
     assert condor("condor_history", "-af", "JobStatus", "ExitCode").out == "4 3\n"
+
+
+@pytest.mark.parametrize("option", ["-compact", "-state", "-snapshot"])
+def test_a_table_of_slots_that_is_not_printed_is_refused_by_name(
+    condor: Callable[..., Answer], option: str
+) -> None:
+    answer = condor("condor_status", option)
+    assert (answer.status, answer.out) == (1, "")
+    assert answer.err.startswith(f"Error: {option} is not supported: ")
