@@ -50,6 +50,17 @@ def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
             assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), f"{name}:\n{plan}"
 
 
+def test_a_way_that_is_turned_off_calls_in_no_jit_compiler(connect: Connect) -> None:
+    # before PostgreSQL 18 a plan that has no other way costs 10^10 more: claim_many was compiled at each call
+    sql = """
+        SELECT p.oid::regprocedure FROM pg_proc AS p
+        WHERE p.pronamespace = 'fetchwork'::regnamespace
+            AND EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'enable!_%=off' ESCAPE '!')
+            AND NOT 'jit=off' = ANY (p.proconfig)
+    """
+    assert connect().execute(sql).fetchall() == []
+
+
 @pytest.mark.parametrize("status", [2, 5])
 def test_an_owners_few_jobs_are_found_without_reading_all_that_wait(full: DirectQueue, status: int) -> None:
     plan = full.rows(

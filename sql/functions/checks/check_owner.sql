@@ -10,6 +10,7 @@ LANGUAGE plpgsql
 STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     maximum bigint := fetchwork.setting_value('max_jobs_per_owner');

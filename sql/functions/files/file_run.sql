@@ -6,6 +6,7 @@ LANGUAGE plpgsql
 STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     live fetchwork.run;

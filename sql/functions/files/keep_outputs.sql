@@ -22,6 +22,7 @@ LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(keep_outputs.run_id, keep_outputs.token);

@@ -10,6 +10,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     swept integer;

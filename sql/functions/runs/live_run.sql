@@ -8,6 +8,7 @@ RETURNS fetchwork.run
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 SET lock_timeout = '1s'
 AS $$
 DECLARE
