@@ -32,7 +32,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -174,7 +174,10 @@ class AsyncDatabase:
     async def _answer(self, answered: _Answered, timeout_s: float | None, *, again: bool) -> list[Row]:
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         try:
-            async with asyncio.timeout(_left(end)):
+            if self._turn.locked():
+                async with asyncio.timeout(_left(end)):
+                    await self._turn.acquire()
+            else:
                 await self._turn.acquire()
         except TimeoutError:
             raise DatabaseUnavailable("no database connection became free in time") from None
@@ -211,20 +214,29 @@ class AsyncDatabase:
 
     async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
         try:
+            connection = await self._idle_one()
+            if connection is not None:
+                return connection
             async with asyncio.timeout(_left(end)):
                 while not self._closed:
-                    while self._idle:
-                        connection = self._idle.pop()
-                        if not is_stale(connection):
-                            return connection
-                        await self._discard(connection)
                     error = await self._attempt_or_freed()
                     if error and (not isinstance(error, DatabaseUnavailable) or self._retry_at >= end):
                         raise error
+                    connection = await self._idle_one()
+                    if connection is not None:
+                        return connection
                 raise DatabaseUnavailable("database connection is closed")
         except TimeoutError:
             problem = self.problem or "database does not answer: no connection in the time of the call"
             raise DatabaseUnavailable(problem) from None
+
+    async def _idle_one(self) -> psycopg.AsyncConnection[Row] | None:
+        while self._idle and not self._closed:
+            connection = self._idle.pop()
+            if not is_stale(connection):
+                return connection
+            await self._discard(connection)
+        return None
 
     async def _attempt_or_freed(self) -> FetchworkError | None:
         """Wait until a connection was made or put back; the error if the attempt failed."""
@@ -282,23 +294,25 @@ class AsyncDatabase:
         self, connection: psycopg.AsyncConnection[Row], answered: _Answered, end: float
     ) -> list[Row]:
         timeout_s = max(0.001, _left(end))
-        work = asyncio.ensure_future(answered(connection, timeout_s))
+        over = False
+
+        def give_up() -> None:
+            nonlocal over
+            over = True
+            _cut(connection)
+
+        # the server gets the time to say itself that the time is over
+        timer = asyncio.get_running_loop().call_later(timeout_s + 0.25, give_up)
         try:
-            # the server gets the time to say itself that the time is over
-            await asyncio.wait({work}, timeout=timeout_s + 0.25)
-        finally:
-            if not work.done():
-                self._open.discard(connection)
-                # closed when the driver has let go of it
-                work.add_done_callback(lambda work: _close_after(work, connection))
-                _cut(connection)
-        if not work.done():
-            if timeout_s >= FIRST_SLOW_PAUSE_S:
-                self._failed(slow=True)
-            raise DatabaseUnavailable(f"database does not answer: nothing came in {timeout_s:.1f} s")
-        try:
-            rows = work.result()
+            rows = await answered(connection, timeout_s)
         except psycopg.Error as error:
+            if over:
+                await self._discard(connection)
+                if timeout_s >= FIRST_SLOW_PAUSE_S:
+                    self._failed(slow=True)
+                raise DatabaseUnavailable(
+                    f"database does not answer: nothing came in {timeout_s:.1f} s"
+                ) from None
             translation = translate(error)
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and not connection.closed:
                 # a server that another one has replaced: the next connection may find that
@@ -310,6 +324,11 @@ class AsyncDatabase:
             else:
                 self._put_back(connection)
             raise translation from error
+        except BaseException:
+            self._open.discard(connection)
+            raise
+        finally:
+            timer.cancel()
         self._put_back(connection)
         return rows
 
@@ -328,15 +347,36 @@ class AsyncDatabase:
 async def _execute(
     connection: psycopg.AsyncConnection[Row], sql: Statement, params: list[object]
 ) -> list[Row]:
-    cursor = await connection.execute(sql, params)
-    while cursor.nextset():
-        pass
-    return await cursor.fetchall() if cursor.description else []
+    async def execute() -> list[Row]:
+        cursor = await connection.execute(sql, params)
+        while cursor.nextset():
+            pass
+        return await cursor.fetchall() if cursor.description else []
+
+    return await _apart(connection, execute())
 
 
 async def _carried(connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[object]) -> list[Row]:
-    cursor = psycopg.AsyncCursor(connection, row_factory=dict_row)
-    return await (await cursor.execute(sql, params, binary=True)).fetchall()
+    async def carry() -> list[Row]:
+        cursor = psycopg.AsyncCursor(connection, row_factory=dict_row)
+        return await (await cursor.execute(sql, params, binary=True)).fetchall()
+
+    return await _apart(connection, carry())
+
+
+async def _apart(
+    connection: psycopg.AsyncConnection[Row], asking: Coroutine[None, None, list[Row]]
+) -> list[Row]:
+    """What the driver answers; a caller that is cancelled does not wait until the server agrees."""
+    work = asyncio.ensure_future(asking)
+    try:
+        await asyncio.wait({work})
+    finally:
+        if not work.done():
+            # closed when the driver has let go of it
+            work.add_done_callback(lambda work: _close_after(work, connection))
+            _cut(connection)
+    return work.result()
 
 
 def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConnection[Row]) -> None:

@@ -16,12 +16,16 @@ whole, and it is sent as text.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import Sequence
 from functools import cache
+from math import isfinite
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import Buffer
+from psycopg.abc import Transformer as AdaptTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
 
@@ -96,11 +100,9 @@ class KeptStatements:
 
     async def _run(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[Row]:
         """Run them as one transaction; the rows of the last."""
-        adapt = Transformer(self._connection)
+        adapt: AdaptTransformer = Transformer(self._connection)
         # before anything is sent: what can't be text is the caller's error
-        dumped = [
-            (sql, adapt.dump_sequence(params, [PyFormat.TEXT] * len(params))) for sql, params in statements
-        ]
+        dumped = [(sql, _dumped(adapt, params)) for sql, params in statements]
         pgconn = self._connection.pgconn
         pgconn.enter_pipeline_mode()
         anew: dict[int, str] = {}
@@ -131,7 +133,12 @@ class KeptStatements:
         results: list[pq.abc.PGresult] = []
         unsent = pgconn.flush()
         while True:
-            await _ready(pgconn.socket, write=bool(unsent))
+            try:
+                await _ready(pgconn.socket, write=bool(unsent))
+            except asyncio.CancelledError:
+                # what comes yet would be taken for the answer to the next call
+                pgconn.finish()
+                raise
             pgconn.consume_input()
             if unsent:
                 unsent = pgconn.flush()
@@ -151,6 +158,45 @@ class KeptStatements:
             if result.status in _ERRORS:
                 raise error_from_result(result, self._connection.info.encoding)
         return results[-1]
+
+
+def _dumped(adapt: AdaptTransformer, params: Sequence[object]) -> list[Buffer | None]:
+    """The parameters as text."""
+    values: list[Buffer | None] = [None] * len(params)
+    others: list[int] = []
+    for n, value in enumerate(params):
+        text = _array(value) if isinstance(value, list) else None
+        if text is None:
+            others.append(n)
+        else:
+            values[n] = text.encode(adapt.encoding)
+    dumped = adapt.dump_sequence([params[n] for n in others], [PyFormat.TEXT] * len(others))
+    for n, one in zip(others, dumped, strict=True):
+        values[n] = one
+    return values
+
+
+def _array(items: list[object]) -> str | None:
+    """The text of an array of numbers, texts or objects; None for any other, which psycopg writes.
+
+    As psycopg would, whose way from a list to its text took half of the time of a call with a dozen of them.
+    """
+    texts: list[str] = []
+    for item in items:
+        if type(item) is int:
+            texts.append(str(item))
+        elif item is None:
+            texts.append("NULL")
+        elif type(item) is float and isfinite(item):
+            texts.append(repr(item))
+        elif type(item) is str or type(item) is dict:
+            text = item if isinstance(item, str) else json.dumps(item)
+            if "\0" in text:
+                return None
+            texts.append('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
+        else:
+            return None
+    return "{" + ",".join(texts) + "}"
 
 
 @cache

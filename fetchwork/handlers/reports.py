@@ -165,14 +165,14 @@ class RunReports:
         """Whether the next call did it; False: it has to be asked for alone."""
         self._waiting.append(waiting)
         self._go()
+        # the call has the time to say itself that the time is over
+        patience_s = max(0.0, waiting.end - time.monotonic()) + 0.3
+        problem = "database does not answer: nothing came in the time of the call"
+        over = asyncio.get_running_loop().call_later(patience_s, _fail, waiting, problem)
         try:
-            # the call has the time to say itself that the time is over
-            async with asyncio.timeout(max(0.0, waiting.end - time.monotonic()) + 0.3):
-                return await waiting.done
-        except TimeoutError:
-            raise DatabaseUnavailable(
-                "database does not answer: nothing came in the time of the call"
-            ) from None
+            return await waiting.done
+        finally:
+            over.cancel()
 
     def _go(self) -> None:
         """Begin a call, if it is time."""

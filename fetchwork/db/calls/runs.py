@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from fetchwork.codes import HoldCode
 from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, records_of, value_of
 
 
+@lru_cache(maxsize=4096)
 def proof(token: str | UUID) -> str:
     """What shows that one knows a run's token: its SHA-256, of which half is as long as a token.
 
