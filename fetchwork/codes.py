@@ -52,6 +52,7 @@ class HoldCode:
     UNSPECIFIED: Final = 0
     USER_REQUEST: Final = 1
     JOB_POLICY: Final = 3
+    CORRUPTED_CREDENTIAL: Final = 4
     JOB_POLICY_UNDEFINED: Final = 5
     FAILED_TO_CREATE_PROCESS: Final = 6
     UNABLE_TO_OPEN_OUTPUT: Final = 7

@@ -62,6 +62,10 @@ class SubmitError(FetchworkError):
     """A job was refused at submit: it asks for what fetched work can't honour, or is malformed."""
 
 
+class CredentialError(FetchworkError):
+    """A credential can't be sealed, opened or renewed, or a key file can't be used."""
+
+
 class ProtocolError(FetchworkError):
     """Bytes on the agent's socket are not the agent's protocol."""
 

@@ -38,6 +38,7 @@ GRANT SELECT ON
     fetchwork.slots,
     fetchwork.rests,
     fetchwork.checkpoints,
+    fetchwork.credentials,
     fetchwork.hosts,
     fetchwork.unsettled,
     fetchwork.totals,
@@ -71,6 +72,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.is_expression,
     fetchwork.attribute_of,
     fetchwork.can_be_undefined,
+    -- what credentials are sealed to
+    fetchwork.sealing_key,
     -- reading
     fetchwork.shares,
     fetchwork.event_window,
@@ -110,6 +113,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.read_output_chunk,
     fetchwork.drop_outputs,
     fetchwork.not_brought,
+    fetchwork.put_credential,
+    fetchwork.delete_credential,
     fetchwork.hold,
     fetchwork.release,
     fetchwork.remove,
@@ -160,6 +165,12 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.note_transfer,
     fetchwork.watched_output,
     fetchwork.ship_output,
+    -- its credentials
+    fetchwork.run_credentials,
+    fetchwork.note_credentials,
+    fetchwork.changed_credentials,
+    fetchwork.begin_renewal,
+    fetchwork.renew_credential,
     -- what one does for all
     fetchwork.take_leader_task,
     fetchwork.policy_jobs,
@@ -203,5 +214,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.set_setting,
     fetchwork.clear_host,
     fetchwork.after_restore,
-    fetchwork.resume_offers
+    fetchwork.resume_offers,
+    fetchwork.publish_credential_key,
+    fetchwork.sealed_otherwise,
+    fetchwork.reseal_credential
 TO fetchwork_admin;

@@ -54,6 +54,17 @@
 \ir functions/timing/is_timed.sql
 \ir functions/timing/deferral.sql
 
+-- functions/credentials: What jobs show to services: storing it sealed, who needs it, renewing it, its keys.
+\ir functions/credentials/needed_credentials.sql
+\ir functions/credentials/check_credential_owner.sql
+\ir functions/credentials/check_credentials.sql
+\ir functions/credentials/sealing_key.sql
+\ir functions/credentials/put_credential.sql
+\ir functions/credentials/delete_credential.sql
+\ir functions/credentials/publish_credential_key.sql
+\ir functions/credentials/sealed_otherwise.sql
+\ir functions/credentials/reseal_credential.sql
+
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
 \ir functions/checks/is_plain_report.sql
@@ -109,6 +120,11 @@
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
 \ir functions/files/own_content.sql
+\ir functions/credentials/run_credentials.sql
+\ir functions/credentials/note_credentials.sql
+\ir functions/credentials/changed_credentials.sql
+\ir functions/credentials/begin_renewal.sql
+\ir functions/credentials/renew_credential.sql
 \ir functions/files/transfer_ad.sql
 \ir functions/files/described_file.sql
 \ir functions/files/add_chunk.sql
@@ -297,6 +313,7 @@
 \ir views/slots.sql
 \ir views/rests.sql
 \ir views/checkpoints.sql
+\ir views/credentials.sql
 \ir views/hosts.sql
 \ir views/unsettled.sql
 \ir views/totals.sql

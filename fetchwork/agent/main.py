@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
+from fetchwork.agent.credentials import ROUND_S as CREDENTIALS_S
+from fetchwork.agent.credentials import CredentialUpkeep
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.leader import Leader
@@ -54,7 +56,7 @@ from fetchwork.errors import AgentUnavailable, ConfigError
 from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
 from fetchwork.handlers.fetch import FetchAttempt
-from fetchwork.handlers.keywords import KeywordContext, make_contexts
+from fetchwork.handlers.keywords import KeywordContext, jobs_change_account, make_contexts
 from fetchwork.handlers.session import HostSession
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Reply, Request
@@ -349,6 +351,11 @@ class Agent:
                 notifications.wake(),
                 *self._upkeep(lease.session),
             ]
+        # as with sessions: one for each database
+        opening = {id(each): each for each in (one.credentials for one in self.contexts.values()) if each}
+        one_account = None if jobs_change_account(self.config) else os.geteuid()
+        for host in opening.values():
+            work.append(every(CREDENTIALS_S, CredentialUpkeep(host, self.rights, one_account).round))
         return work
 
     def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
+import pwd
+import sys
 from pathlib import Path
 from typing import Literal
 
 from fetchwork.agent.rootpart import RootPart
 from fetchwork.process import Process
+from fetchwork.sandbox import credentials
 
+#: seconds for a file, which may be on a file system that does not answer
+PLACE_S = 10.0
 #: how the agent may signal jobs
 How = Literal["root", "root part", "own account"]
 
@@ -52,6 +58,20 @@ class Rights:
         if self._part is None:
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         return await asyncio.to_thread(self._part.open, path, uid)
+
+    async def place(self, directory: Path, name: str, content: bytes, uid: int) -> None:
+        """Write a credential of an account into a directory of that account's, as that account.
+
+        Raises OSError, above all PermissionError where the jobs are not this agent's account's.
+        """
+        if self._part is not None:
+            await asyncio.to_thread(self._part.place, directory, name, content, uid)
+        elif os.geteuid() == 0 and uid != 0:
+            await _place_as(directory, name, content, uid)
+        elif os.geteuid() != uid:
+            raise PermissionError(errno.EPERM, "this agent has no rights to write as the job's account")
+        else:
+            await asyncio.to_thread(credentials.place, str(directory), name, content)
 
     async def open_output(self, process: Process, uid: int) -> dict[int, int]:
         """The descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
@@ -90,3 +110,30 @@ class Rights:
         """Give them up."""
         if self._part is not None:
             self._part.close()
+
+
+async def _place_as(directory: Path, name: str, content: bytes, uid: int) -> None:
+    """Have a process of its own write a credential, which becomes the account first; raises OSError."""
+    try:
+        entry = await asyncio.to_thread(pwd.getpwuid, uid)
+        groups = await asyncio.to_thread(os.getgrouplist, entry.pw_name, entry.pw_gid)
+    except KeyError:
+        raise PermissionError(errno.EPERM, f"uid {uid} has no account on this host") from None
+    account = (str(uid), str(entry.pw_gid), ",".join(map(str, groups)))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-m", credentials.__name__, str(directory), name, *account),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd="/",
+        env={},
+    )
+    try:
+        async with asyncio.timeout(PLACE_S):
+            await process.communicate(content)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    number = process.returncode or 0
+    if number:
+        raise OSError(number if number > 0 else errno.EIO, os.strerror(number if number > 0 else errno.EIO))

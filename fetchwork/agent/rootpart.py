@@ -1,7 +1,7 @@
-"""The small part of the agent that keeps root, where HTCondor runs as root: this file and nothing else.
+"""The small part of the agent that keeps root, where HTCondor runs as root: this file, and what writes one.
 
 The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
-and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the three
+and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the four
 things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
 process inherits it. When one of the two ends, the other does.
 
@@ -15,6 +15,9 @@ What can be asked, each as one packet with one answer:
 - ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
   (2). Only a plain file, whosever it is; what UID may not read is not opened.
 
+- ``place UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
+  (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
+
 Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
 ``TIME_S``. UID 0 is refused. Who takes the agent over could end jobs with it, and
 read what their owners can, at worst.
@@ -26,6 +29,7 @@ import ctypes
 import errno
 import os
 import pwd
+import re
 import select
 import signal
 import socket
@@ -36,11 +40,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fetchwork.sandbox import credentials
+
 #: seconds for one request: a file may be on a file system that does not answer
 TIME_S = 3.0
 #: the agent waits a little longer than that
 ANSWER_S = TIME_S + 2.0
-MAX_REQUEST = 8192
+MAX_REQUEST = 32768
 #: a job's processes are hardly nested deeper
 _MAX_DEPTH = 128
 _NOBODY = 65534
@@ -48,6 +54,8 @@ _NOBODY = 65534
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _STARTER = "condor_starter"
+#: of a credential: what can be a file's name and nothing else
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 #: what HTCondor gives each job, and nothing else has
 _MARK = b"_CONDOR_SCRATCH_DIR="
 
@@ -71,6 +79,11 @@ class RootPart:
         if fd is None:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
         return fd
+
+    def place(self, directory: Path, name: str, content: bytes, uid: int) -> None:
+        """Write a credential of an account into a directory of that account's; raises OSError."""
+        place = os.fsencode(directory).hex()
+        self._ask(f"place {uid} {name} {place} ".encode() + content)
 
     def open_output(self, key: str, uid: int, stream: int) -> int:
         """A descriptor for reading the plain file that a job's process writes to; raises OSError."""
@@ -175,6 +188,10 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return _answer_signal(*map(_number, rest.split(b" "))), None
         if verb == b"output":
             return _answer_output(*map(_number, rest.split(b" ")))
+        if verb == b"place":
+            uid, name, place, content = rest.split(b" ", 3)
+            directory = bytes.fromhex(place.decode("ascii"))
+            return _answer_place(_number(uid), name.decode("ascii"), directory, content)
         if verb == b"open":
             uid, _, path = rest.partition(b" ")
             return _answer_open(_number(uid), path)
@@ -222,6 +239,16 @@ def _answer_open(uid: int, path: bytes) -> tuple[int, int | None]:
         return _open_plain(found)
 
     return _by_a_process(lambda: _become_wholly(uid), open_it)
+
+
+def _answer_place(uid: int, name: str, directory: bytes, content: bytes) -> tuple[int, int | None]:
+    if not uid or not _NAME.fullmatch(name) or not directory.startswith(b"/") or b"\0" in directory:
+        return errno.EINVAL, None
+
+    def place_it() -> None:
+        credentials.place(os.fsdecode(directory), name, content)
+
+    return _by_a_process(lambda: _become_wholly(uid), place_it)
 
 
 def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, int | None]:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "vacate": "End the runs of running jobs, so that they run again.",
         "edit": "Change attributes of jobs.",
         "runs": "Show every run of a job.",
+        "credential": "Store the tokens that jobs show to services.",
         "checkpoints": "Show what is saved of jobs in the queue for their next run.",
         "tail": "Show the end of a job's stdout and stderr.",
         "transfer-data": "Bring the output files of ended jobs to where the jobs were submitted.",

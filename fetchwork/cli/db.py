@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.cli.credentialkey import credential_key
 
 
 @click.group()
@@ -282,6 +283,9 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
         [[ad["Name"], output.number(ad["Value"]), ad.get("Unit"), ad["Meaning"]] for ad in settings],
         right=(1,),
     )
+
+
+cli.add_command(credential_key)
 
 
 def _applied(versions: list[int], as_json: bool) -> None:

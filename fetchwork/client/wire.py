@@ -21,7 +21,9 @@ MAX_REQUEST = 16 * 1024 * 1024
 MAX_ANSWER = 256 * 1024 * 1024
 
 #: the operations that change something: these are not repeated where an answer did not come
-CHANGES = frozenset({"change", "change_jobs", "act", "edit", "reschedule"})
+CHANGES = frozenset(
+    {"change", "change_jobs", "act", "edit", "reschedule", "put_credential", "delete_credential"}
+)
 
 
 def encode(frame: Json) -> bytes:

@@ -118,6 +118,10 @@ class Database(_Section):
         description="a libpq connection string ('host=db.example.org dbname=fetchwork') or URI",
     )
     service: Name | None = Field(None, description="the name of a service in pg_service.conf")
+    credential_key: PathSetting | None = Field(
+        None,
+        description="the absolute path of the file that `fetchwork db credential-key` makes",
+    )
 
 
 class Agent(_Section):

@@ -17,7 +17,7 @@ from fetchwork.codes import JobStatus
 #: between the changes to the job's ad and the ads for the files; no value has such a line
 SEPARATOR = b"-----\n"
 #: the secret of the run is none of the job's business
-_LEFT_OUT = ("fetchworktoken", "starteruserlog")
+_LEFT_OUT = ("fetchworktoken", "starteruserlog", "fetchworkcredentials", "fetchworkscratch")
 
 
 def ad_files(job: bytes, slot_ad: bytes, slot: ClassAd, facts: Mapping[str, object]) -> bytes:

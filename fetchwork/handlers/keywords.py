@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, field
 
 from fetchwork.config import HostConfig
+from fetchwork.credentials.keys import KeyFile
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.hostcredentials import HostCredentials
 from fetchwork.handlers.session import HostSession
 from fetchwork.handlers.slotad import SlotAds
 from fetchwork.handlers.starterlog import Fault, StarterLogs
@@ -37,8 +39,14 @@ class KeywordContext:
     brings_files: bool = False
     #: where starters write why they can't start a job; None without an agent, which reads it
     starter_logs: StarterLogs | None = None
+    #: opens the credentials of jobs; None without an agent, or without a key
+    credentials: HostCredentials | None = None
     #: what HTCondor says of this host's slots
     slot_ads: SlotAds = field(default_factory=SlotAds)
+
+    def can_open_credentials(self) -> bool:
+        """Whether a job that needs credentials can have them here."""
+        return self.credentials is not None and self.credentials.usable()
 
     async def starter_fault(self, run_id: int, token: str) -> Fault | None:
         """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
@@ -58,6 +66,7 @@ def make_contexts(
     Keywords with the same database share its session. Without ``agent_id`` (direct mode) no fetch waits.
     """
     sessions: dict[str, HostSession] = {}
+    credentials: dict[str, HostCredentials] = {}
     contexts: dict[str, KeywordContext] = {}
     spool = config.agent.spool
     starter_logs = (
@@ -82,6 +91,9 @@ def make_contexts(
                 agent_id=agent_id,
                 lease_s=float(config.agent.lease_s) if agent_id else None,
             )
+            key_file = config.databases[database].credential_key
+            if agent_id and key_file is not None:
+                credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))
         contexts[name.lower()] = KeywordContext(
             keyword=name,
             queues=keyword.queues,
@@ -94,6 +106,7 @@ def make_contexts(
             shared=tuple(map(str, config.files.shared)),
             brings_files=agent_id is not None,
             starter_logs=starter_logs,
+            credentials=credentials.get(database),
             slot_ads=slot_ads,
         )
     return contexts

@@ -180,6 +180,7 @@ class MatchRound:
             (choice.autocluster.autocluster_id, choice.prio) in pairs
             and choice.autocluster.queue in queues
             and may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
+            and (not choice.autocluster.credentials or context.can_open_credentials())
             and has_all(seeker.attempt.task.request.body, choice.autocluster.needs)
             and not self._rests(seeker, choice, now)
         )

@@ -25,7 +25,7 @@ from fetchwork.matching.rotation import Weighed
 from fetchwork.matchmaker.expansion import CannotExpand, has_macro
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
-from fetchwork.sandbox.offered import has_sandbox, offered
+from fetchwork.sandbox.offered import CREDENTIALS, has_credentials, has_sandbox, offered
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -39,6 +39,7 @@ _REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"
 _READABLE = frozenset(
     (
         *("AccountingGroup", "AcctGroup", "AcctGroupUser", "DAGNodeName", "JobBatchName"),
+        "OAuthServicesNeeded",
         *("ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput"),
     )
 )
@@ -173,6 +174,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         logs = context.starter_logs
         starter_log = await logs.make(run.run_id, run.token, run.owner_uid) if logs is not None else None
         ad = offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad
+        if has_credentials(ad):
+            ad = {**ad, CREDENTIALS: True}
         printed = await session.matchmaker.print_ad(
             Run(
                 run_id=run.run_id,

@@ -10,8 +10,9 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, one_line
+from fetchwork.handlers import credentials
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
-from fetchwork.handlers.provision import NotProvided, provided, wants_devices
+from fetchwork.handlers.provision import NotProvided, provided, wants_devices, without_slot
 from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key, slot_name
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.slotad import SlotUnknown
@@ -37,11 +38,19 @@ async def prepare_job(task: Task) -> Answer:
     if task.request.check:
         return await _could_not_start(task, key, run, subject, task.request.check)
     slot = await _slot(task, key, run)
+    try:
+        brought = await credentials.brought(task, key) if credentials.are_needed(task) else None
+        if brought is not None:
+            await credentials.note(task, key, brought)
+    except credentials.Lacking as error:
+        return await _not_started(task, key, run, subject, error.fault)
+    variables = {} if brought is None else {"_CONDOR_CREDS": brought.directory}
     # the startd and the database are asked at the same time
-    gift = asyncio.create_task(provided(task, slot or "", run))
+    gift = asyncio.create_task(provided(task, slot or "", run, variables))
     # nobody may come to hear of its failure
     gift.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
+        otherwise = without_slot(task, variables)
         if wants_devices(task.request.body):
             # no job starts without the devices that it is to have, for it would take another's
             await _in_time(task, gift)
@@ -54,7 +63,7 @@ async def prepare_job(task: Task) -> Answer:
         )
         if refusal is not None:
             return _refused(subject, "refused", refusal)
-        body = await _as_far_as_known(task, gift)
+        body = await _as_far_as_known(task, gift, otherwise)
     except NotProvided as error:
         return await _could_not_start(task, key, run, subject, str(error))
     except (DatabaseUnavailable, SlotUnknown) as error:
@@ -67,14 +76,21 @@ async def prepare_job(task: Task) -> Answer:
     if run is not None:
         run.unanswered = None
         task.runs.started(run, task.caller.starter, slot or run.slot)
+    if brought is not None:
+        body += brought.section()
     return Subject(slot or task.request.slot, key.run_id, job).answer("started", Reply(body))
 
 
 async def _could_not_start(
     task: Task, key: RunKey, run: LiveRun | None, subject: Subject, problem: str
 ) -> Answer:
+    return await _not_started(task, key, run, subject, fault_of(one_line(problem, MOST_CHARACTERS)))
+
+
+async def _not_started(
+    task: Task, key: RunKey, run: LiveRun | None, subject: Subject, fault: Fault
+) -> Answer:
     session = task.context.session
-    fault = fault_of(one_line(problem, MOST_CHARACTERS))
     on = await _slot(task, key, run) or session.host
     call = could_not_start(key.run_id, key.token, fault, on)
     if await session.database.run(call, timeout_s=task.left(DATABASE_S)):
@@ -82,8 +98,8 @@ async def _could_not_start(
     return _refused(subject, "could_not_start", fault.text)
 
 
-async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes]) -> bytes:
-    """What the job is given of its slot; nothing where that is not known, which stops no job."""
+async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes], otherwise: bytes) -> bytes:
+    """What the job is given of its slot; ``otherwise`` where that is not known, which stops no job."""
     try:
         return await _in_time(task, gift)
     except SlotUnknown as error:
@@ -94,7 +110,7 @@ async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes]) -> bytes:
         # a defect of ours: what asks for devices has failed over it before it was started
         log.exception("what a slot gives its job can't be told")
         task.context.slot_ads.complain(f"{type(error).__name__}: {error}", slot=task.request.slot)
-    return b""
+    return otherwise
 
 
 async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:

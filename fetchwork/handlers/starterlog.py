@@ -60,6 +60,8 @@ _HOOK_NOT_EXECUTED = "failed to execute PREPARE_JOB ("
 _IMAGE_TEST = "Singularity test failed:"
 #: the subcode of os_proc.cpp for an image that does not work
 _IMAGE_SUBCODE = -1000
+#: what the shadow finds itself
+_OF_SHADOW = (HoldCode.IWD_ERROR, HoldCode.CORRUPTED_CREDENTIAL)
 #: from here on HookStatusCode is no reason to hold a job (HTCONDOR-1411)
 _NO_HOLD = 300
 
@@ -74,7 +76,7 @@ class Fault:
 
     def reason(self, slot: str) -> str:
         """As HoldReason has it: the shadow names the slot, but for what it finds itself."""
-        return self.text if self.code == HoldCode.IWD_ERROR else f"Error from {slot}: {self.text}"
+        return self.text if self.code in _OF_SHADOW else f"Error from {slot}: {self.text}"
 
 
 def fault_of(text: str) -> Fault:

@@ -1014,6 +1014,9 @@ int main(int argc, char **argv)
     /* files: the rest of it is Python's */
     bool sandbox = (strcmp(hook.kind.name, "job_exit") == 0 || strcmp(hook.kind.name, "prepare_job") == 0) &&
                    memmem(body.at, body.length, "FetchWorkSandbox", strlen("FetchWorkSandbox"));
+    /* and credentials */
+    sandbox |= strcmp(hook.kind.name, "prepare_job") == 0 &&
+               memmem(body.at, body.length, "FetchWorkCredentials", strlen("FetchWorkCredentials"));
     if (odd || tail || sandbox || strlen(conf.keyword) > 200 ||
         (strcmp(hook.kind.name, "prepare_job") == 0 && !job_is_fine(body)))
         hand_over("afresh", "%s", "");

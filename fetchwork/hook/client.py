@@ -102,6 +102,8 @@ class _Hook:
                 break
         self.body = b""
         self.check = ""
+        #: PREPARE_JOB is to write credentials
+        self.brings_credentials = False
 
     def _change_deadline(self, key: str, text: str) -> None:
         try:
@@ -131,6 +133,12 @@ class _Hook:
             from fetchwork.hook.jobcheck import find_problem
 
             self.check = one_line(find_problem(self.body))
+            if b"FetchWorkCredentials" in self.body:
+                from fetchwork.hook import credentials
+
+                self.brings_credentials = credentials.are_needed(self.body)
+                if self.brings_credentials:
+                    self.body = credentials.with_directory(self.body)
         elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
             self._add_output()
         if b"FetchWorkSandbox" in self.body and self.name in ("prepare_job", "job_exit"):
@@ -167,7 +175,7 @@ class _Hook:
             if reply.code in ("bad_request", "denied"):
                 raise FetchworkError(cause)
             return self._undelivered(cause)
-        return self._deliver(reply)
+        return self._deliver(self._with_credentials(reply))
 
     def _request(self, *, deadline_ms: int = 0, check: str = "", written: int = 0) -> Request:
         return Request(
@@ -195,6 +203,7 @@ class _Hook:
             if reply.code:
                 raise FetchworkError(f"agent: {reply.message or reply.code}")
             if reply.exit == 0:
+                reply = self._with_credentials(reply)
                 filled = sandboxed.prepare(files, self.body, self.directories)
                 reply = Reply(filled + reply.body)
                 self.end = monotonic() + self.total_s
@@ -217,6 +226,15 @@ class _Hook:
         except Exception as exc:
             # the report itself must not be lost for what was to go with it
             _complain(self.name, f"cannot read the job's output: {type(exc).__name__}")
+
+    def _with_credentials(self, reply: Reply) -> Reply:
+        """Write what credentials the agent has sent; its answer without them."""
+        if not self.brings_credentials or reply.exit:
+            return reply
+        from fetchwork.hook.credentials import take
+
+        self.brings_credentials = False
+        return Reply(take(reply.body), stderr=reply.stderr)
 
     def _deliver(self, reply: Reply) -> int:
         if reply.signal:

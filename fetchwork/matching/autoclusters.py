@@ -50,6 +50,8 @@ class Autocluster:
     text: str
     #: what the ad says of the jobs' files (FetchWorkFiles)
     files: object = None
+    #: its jobs need credentials (OAuthServicesNeeded)
+    credentials: bool = False
     #: what its slots have to have for a container
     needs: tuple[bytes, ...] = ()
 
@@ -88,6 +90,7 @@ class Autoclusters:
                 row.queue,
                 json.dumps(row.ad),
                 row.ad.get("FetchWorkFiles"),
+                bool(row.ad.get("OAuthServicesNeeded")),
                 needs(row.ad),
             )
 

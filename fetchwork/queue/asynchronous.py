@@ -16,9 +16,23 @@ from fetchwork.queue.events import JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession, default_conninfo
 from fetchwork.queue.synchronous import Queue
-from fetchwork.queue.views import HISTORY, HOSTS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+from fetchwork.queue.views import (
+    CREDENTIALS,
+    HISTORY,
+    HOSTS,
+    LIMITS,
+    QUEUES,
+    RUNS,
+    SLOTS,
+    SUBMITTERS,
+    Json,
+    View,
+)
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fetchwork.credentials.secret import Renewal
     from fetchwork.queue.contents import Progress
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
     from fetchwork.queue.submission import Description, SubmitResult
@@ -219,6 +233,52 @@ class AsyncQueue:
     ) -> list[ClassAd]:
         """As ``Queue.limits``."""
         return [ad async for ad in self._read(LIMITS, constraint, projection)]
+
+    # credentials
+
+    async def credentials(
+        self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()
+    ) -> list[ClassAd]:
+        """As ``Queue.credentials``."""
+        return [ad async for ad in self._read(CREDENTIALS, constraint, projection)]
+
+    async def add_credential(
+        self,
+        service: str,
+        content: bytes,
+        *,
+        handle: str = "",
+        owner: str | None = None,
+        renewal: Renewal | None = None,
+        permissions: str | None = None,
+        resource: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> str:
+        """As ``Queue.add_credential``; in a thread, because it asks two questions."""
+
+        def add() -> str:
+            with Queue(self._conninfo) as own:
+                return own.add_credential(
+                    service,
+                    content,
+                    handle=handle,
+                    owner=owner,
+                    renewal=renewal,
+                    permissions=permissions,
+                    resource=resource,
+                    expires_at=expires_at,
+                )
+
+        return await asyncio.to_thread(add)
+
+    async def delete_credential(self, service: str, *, handle: str = "", owner: str | None = None) -> bool:
+        """As ``Queue.delete_credential``; in a thread."""
+
+        def delete() -> bool:
+            with Queue(self._conninfo) as own:
+                return own.delete_credential(service, handle=handle, owner=owner)
+
+        return await asyncio.to_thread(delete)
 
     def _read(
         self,

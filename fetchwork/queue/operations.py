@@ -15,6 +15,7 @@ from fetchwork.queue import changing, dags, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
     CHECKPOINTS,
+    CREDENTIALS,
     HISTORY,
     HOSTS,
     LIMITS,
@@ -42,6 +43,7 @@ VIEWS: Mapping[str, View] = {
     "submitters": SUBMITTERS,
     "limits": LIMITS,
     "checkpoints": CHECKPOINTS,
+    "credentials": CREDENTIALS,
 }
 
 
@@ -198,6 +200,27 @@ def reschedule(memory: Memory) -> Steps[None]:
     return changing.reschedule()
 
 
+def sealing_key(memory: Memory) -> Steps[Json | None]:
+    """The key that credentials are sealed to."""
+    from fetchwork.queue import credentials
+
+    return credentials.sealing_key()
+
+
+def put_credential(memory: Memory, **credential: Any) -> Steps[int]:
+    """Store a sealed credential (``queue.credentials.put``); its version."""
+    from fetchwork.queue import credentials
+
+    return credentials.put(**credential)
+
+
+def delete_credential(memory: Memory, *, owner: str, name: str) -> Steps[bool]:
+    """Delete a credential; whether there was one."""
+    from fetchwork.queue import credentials
+
+    return credentials.delete(owner, name)
+
+
 def _action(name: str) -> JobAction:
     from fetchwork.classad.bindings import JobAction
 
@@ -225,6 +248,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             standing,
         ),
         *(change, change_jobs, act, edit, reschedule),
+        *(sealing_key, put_credential, delete_credential),
     )
 }
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {

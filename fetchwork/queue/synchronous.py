@@ -19,8 +19,11 @@ from fetchwork.queue.selecting import as_ids, as_spec, names_of
 from fetchwork.queue.session import CONNINFO, Session
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fetchwork.classad.bindings import JobAction
     from fetchwork.classad.values import ClassAd
+    from fetchwork.credentials.secret import Renewal
     from fetchwork.queue.contents import Progress
     from fetchwork.queue.events import JobEvent
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
@@ -284,6 +287,51 @@ class Queue:
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each concurrency limit: Name, Maximum, Used."""
         return list(self._read("limits", constraint, projection))
+
+    # credentials
+
+    def credentials(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each stored credential that the asker may know of, without what it is."""
+        return list(self._read("credentials", constraint, projection))
+
+    def add_credential(
+        self,
+        service: str,
+        content: bytes,
+        *,
+        handle: str = "",
+        owner: str | None = None,
+        renewal: Renewal | None = None,
+        permissions: str | None = None,
+        resource: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> str:
+        """Seal a token that jobs are to find (``use_oauth_services``) and store it; its name.
+
+        ``renewal`` says how hosts get a new one from its issuer; ``content`` may be empty then. Raises
+        CredentialError.
+        """
+        from fetchwork.queue import credentials
+
+        return credentials.store(
+            self._session,
+            service,
+            content,
+            handle=handle,
+            owner=owner,
+            renewal=renewal,
+            permissions=permissions,
+            resource=resource,
+            expires_at=expires_at,
+        )
+
+    def delete_credential(self, service: str, *, handle: str = "", owner: str | None = None) -> bool:
+        """Delete a credential; False if there is none."""
+        from fetchwork.credentials.secret import name_of
+        from fetchwork.queue import credentials
+
+        name, whose = name_of(service, handle), credentials.owner_of_asker(owner)
+        return bool(self._session.perform("delete_credential", owner=whose, name=name))
 
     def _read(
         self,

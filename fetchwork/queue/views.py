@@ -352,6 +352,29 @@ CHECKPOINTS = View(
     expressions={"LastCkptTime": _epoch("saved_at")},
 )
 
+# which credentials are stored, and nothing of what they are
+CREDENTIALS = View(
+    f"(SELECT *, {_NO_AD} FROM fetchwork.credentials) AS credentials",  # noqa: S608 - a constant
+    "Credential",
+    {
+        "Owner": "string",
+        "Name": "string",
+        "Permissions": "string",
+        "Resource": "string",
+        "Renewable": "boolean",
+        "KeyId": "string",
+        "StoredAt": "integer",
+        "RenewedAt": "integer",
+        "ExpiresAt": "integer",
+    },
+    order=("owner", "name"),
+    expressions={
+        "StoredAt": _epoch("stored_at"),
+        "RenewedAt": _epoch("renewed_at"),
+        "ExpiresAt": _epoch("expires_at"),
+    },
+)
+
 LIMITS = View(
     f"(SELECT *, {_NO_AD} FROM fetchwork.limits) AS limits",  # noqa: S608 - a constant
     "ConcurrencyLimit",

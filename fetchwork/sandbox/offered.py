@@ -6,6 +6,8 @@ from fetchwork.sandbox import names
 
 #: tells the hooks that the job has a sandbox
 MARK = "FetchWorkSandbox"
+#: tells PREPARE_JOB that the job needs credentials
+CREDENTIALS = "FetchWorkCredentials"
 #: what submit says of a job's files to matching; FILES.md has its values
 FILES = "FetchWorkFiles"
 _SHARED = "shared:"
@@ -34,6 +36,12 @@ def has_sandbox(ad: Mapping[str, object], shared: Sequence[str]) -> bool:
     if files == "sandbox":
         return True
     return files == "stored" and not all(lies_under(path, shared) for path in _paths(ad))
+
+
+def has_credentials(ad: Mapping[str, object]) -> bool:
+    """Whether a job is to find credentials in its scratch directory."""
+    services = ad.get("OAuthServicesNeeded")
+    return isinstance(services, str) and services.strip(" ,\t\n") != ""
 
 
 def offered(ad: Mapping[str, object]) -> dict[str, object]:

@@ -158,6 +158,8 @@ VALUES
         'how long a job that has ended is in the queue at most where its leave_in_queue asks for that'),
     ('unused_content', 86400, 'seconds',
         'contents that no job names go so long after they were begun'),
+    ('max_credentials', 100, 'credentials',
+        'so many credentials may an owner have stored'),
     ('forget_after', 86400, 'seconds',
         'autoclusters and batches without jobs, and submitters without usage, are forgotten so long after');
 
@@ -276,6 +278,8 @@ FROM unnest(ARRAY[
     'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
     'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'EC2AccessKeyId',
     'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
+    -- the credentials that PREPARE_JOB brings
+    'OAuthServicesNeeded',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
     'UserLog', 'UserLogUseXML', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName',
@@ -355,8 +359,7 @@ FROM (
         ('HTCondor has not looked at it since 8.9.8: use checkpoint_exit_code', '[]',
             ARRAY['CheckpointExitCode', 'CheckpointExitSignal', 'CheckpointExitBySignal']),
         ('there is no credential to send with fetched work', '[""]',
-            ARRAY['X509UserProxy', 'x509userproxysubject', 'OAuthServicesNeeded', 'SendCredential',
-            'ScitokensFile']),
+            ARRAY['X509UserProxy', 'x509userproxysubject', 'SendCredential', 'ScitokensFile']),
         ('HTCondor 25 ignores it for fetched work', '[""]',
             ARRAY['PreCmd', 'PreArguments', 'PreArgs', 'PreEnvironment', 'PostCmd', 'PostArguments',
             'PostArgs', 'PostEnvironment']),
@@ -412,12 +415,12 @@ CREATE TABLE fetchwork.significant_attribute (
 COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
--- what START expressions commonly look at, and which slots can run a job with files or in a container; agents
--- add what those of their slots do
+-- what START expressions commonly look at, and which slots can run a job with files, in a container or with
+-- credentials; agents add what those of their slots do
 INSERT INTO fetchwork.significant_attribute (key)
 VALUES
     ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles'),
-    ('wantsif'), ('wantdockerimage'), ('wantsandboximage'), ('singularityimage');
+    ('wantsif'), ('wantdockerimage'), ('wantsandboximage'), ('singularityimage'), ('oauthservicesneeded');
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -598,6 +601,8 @@ CREATE TABLE fetchwork.run (
     -- its files are moved now; while outputs are, the slot is free for another run
     transferring text CONSTRAINT run_transferring_is_known CHECK (transferring IN ('input', 'output')),
     transfer jsonb,                             -- bytes and seconds of what was moved: note_transfer
+    -- where its credentials lie on the host, and their versions there: note_credentials
+    credentials jsonb,
     CONSTRAINT run_one_live_run_per_job UNIQUE (cluster_id, proc_id),
     CONSTRAINT run_started_if_running CHECK ((state = 'running') = (started_at IS NOT NULL)),
     CONSTRAINT run_status_fits_state CHECK (state = 'running' OR job_status IN (1, 3, 5))
@@ -830,6 +835,45 @@ CREATE TABLE fetchwork.content_tally (
 
 COMMENT ON TABLE fetchwork.content_tally IS
     'bytes of contents by owner, without what is in content_change, for the limits';
+
+-- Credentials -----------------------------------------------------------------------------------------------
+-- What jobs show to services (fetchwork/credentials/CREDENTIALS.md): OAuth tokens above all. Submitters seal
+-- them to the public key of the pool's hosts, so that what is here can be read on a host only.
+
+CREATE TABLE fetchwork.credential_key (
+    key_id text PRIMARY KEY                     -- of the public key: the first 16 digits of its sha256 in hex
+        CONSTRAINT credential_key_id_is_plain CHECK (key_id ~ '^[0-9a-f]{16}$'),
+    public_key bytea NOT NULL CONSTRAINT credential_key_is_x25519 CHECK (octet_length(public_key) = 32),
+    current boolean NOT NULL DEFAULT true,      -- what is stored now is sealed to this one
+    published_at timestamptz NOT NULL DEFAULT now()
+);
+
+COMMENT ON TABLE fetchwork.credential_key IS
+    'public keys of the hosts; the private ones are in files of the hosts, and never here';
+
+CREATE UNIQUE INDEX credential_key_current ON fetchwork.credential_key (current) WHERE current;
+
+CREATE SEQUENCE fetchwork.credential_version;
+
+CREATE TABLE fetchwork.credential (
+    owner text NOT NULL,
+    name text NOT NULL                          -- the service; with a handle SERVICE_HANDLE, as its file's
+        CONSTRAINT credential_name_is_plain CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$'),
+    version bigint NOT NULL DEFAULT nextval('fetchwork.credential_version'),  -- of what is sealed
+    key_id text NOT NULL REFERENCES fetchwork.credential_key (key_id),
+    sealed bytea NOT NULL CONSTRAINT credential_is_short CHECK (octet_length(sealed) <= 65536),
+    permissions text,                           -- for people: what it was asked for with
+    resource text,
+    renewable boolean NOT NULL DEFAULT false,   -- agents ask its issuer for a new token before it expires
+    expires_at timestamptz,                     -- null: nobody knows
+    stored_at timestamptz NOT NULL DEFAULT now(),
+    stored_by text NOT NULL,
+    renewed_at timestamptz,                     -- last by an agent
+    renewing_until timestamptz,                 -- no other agent asks its issuer before
+    PRIMARY KEY (owner, name)
+);
+
+COMMENT ON TABLE fetchwork.credential IS 'credentials by owner and name, sealed to a key of the hosts';
 
 -- Counts ----------------------------------------------------------------------------------------------------
 -- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait

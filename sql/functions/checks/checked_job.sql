@@ -102,6 +102,9 @@ BEGIN
                 array_to_string(fetchwork.own_owners(role) || fetchwork.own_groups(role), ', ')
             );
     END IF;
+    IF ad ? 'OAuthServicesNeeded' THEN
+        PERFORM fetchwork.check_credentials(ad);
+    END IF;
     IF NOT EXISTS (
         SELECT FROM fetchwork.queue AS q
         WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')

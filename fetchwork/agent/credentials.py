@@ -1,0 +1,119 @@
+"""Keeps the credentials of running jobs good: what was stored anew or renewed goes into their directories.
+
+The database knows which versions a run has, and where (``note_credentials``), so that an agent that was
+started later goes on. What one owner's issuer or file system does holds up that owner's runs alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fetchwork.agent.rights import Rights
+from fetchwork.db import calls
+from fetchwork.errors import CredentialError, FetchworkError
+from fetchwork.handlers import accounts
+from fetchwork.handlers.hostcredentials import DATABASE_S, EARLY_S, HostCredentials, Opened
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+#: HTCondor's own starter looks every 300 (SEC_CREDENTIAL_REFRESH)
+ROUND_S = 60.0
+#: seconds after its start in which PREPARE_JOB may still be writing
+SETTLED_S = 30.0
+#: seconds for all that one owner's runs need
+OWNER_S = 45.0
+
+
+class CredentialUpkeep:
+    """The credentials of a database's runs here; ``uid``: of all jobs, None if each has its owner's."""
+
+    def __init__(self, host: HostCredentials, rights: Rights, uid: int | None) -> None:
+        self._host = host
+        self._rights = rights
+        self._uid = uid
+        #: what was complained of; said again once it was well
+        self._said: dict[tuple[int, str], str] = {}
+
+    async def round(self) -> None:
+        """Replace what is to be replaced; raises DatabaseUnavailable."""
+        session = self._host.session
+        greeting = session.greeting
+        if greeting is None or not self._host.usable():
+            return
+        rows = await session.database.run(
+            calls.changed_credentials(host_id=greeting.host_id, within_s=EARLY_S, settled_s=SETTLED_S),
+            timeout_s=DATABASE_S,
+        )
+        owners: defaultdict[str, list[calls.ChangedCredential]] = defaultdict(list)
+        for row in rows:
+            owners[row.owner].append(row)
+        seen = {(row.run_id, row.name) for row in rows}
+        self._said = {key: text for key, text in self._said.items() if key in seen}
+        await asyncio.gather(*(self._within_time(of_owner) for of_owner in owners.values()))
+
+    async def _within_time(self, rows: list[calls.ChangedCredential]) -> None:
+        try:
+            async with asyncio.timeout(OWNER_S):
+                await self._replace_all(rows)
+        except TimeoutError:
+            event(log, logging.WARNING, "credentials_late", owner=rows[0].owner)
+
+    async def _replace_all(self, rows: list[calls.ChangedCredential]) -> None:
+        """What one owner's runs need, one behind the other."""
+        renewed: dict[str, Opened] = {}
+        placed: dict[int, dict[str, int]] = {}
+        for row in rows:
+            versions = placed.setdefault(row.run_id, dict(row.versions))
+            try:
+                opened = renewed.get(row.name) or await self._current(row)
+                renewed[row.name] = opened
+                if opened.version == versions.get(row.name):
+                    continue
+                await self._place(row, opened)
+            except (FetchworkError, OSError) as error:
+                self._complain(row, error)
+                continue
+            versions[row.name] = opened.version
+            self._said.pop((row.run_id, row.name), None)
+            await self._host.session.database.run(
+                calls.note_credentials(
+                    run_id=row.run_id, token=row.token, directory=row.directory, versions=versions
+                ),
+                timeout_s=DATABASE_S,
+            )
+            event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
+
+    async def _current(self, row: calls.ChangedCredential) -> Opened:
+        opened = self._host.open(row)
+        if opened is None:
+            raise CredentialError(f"credential '{row.name}' is not stored")
+        if opened.is_to_be_renewed(datetime.now(UTC)):
+            try:
+                fresh = await self._host.renew(row.run_id, row.token, opened)
+            except CredentialError as error:
+                # what is stored may be newer than what the job has
+                self._complain(row, error)
+                fresh = None
+            return fresh or opened
+        return opened
+
+    async def _place(self, row: calls.ChangedCredential, opened: Opened) -> None:
+        uid = self._uid
+        if uid is None:
+            await accounts.known([row.owner])
+            uid = accounts.uid_of(row.owner)
+        if uid is None:
+            raise CredentialError(f"there is no account {row.owner} on this host")
+        await self._rights.place(Path(row.directory), row.name, opened.secret.content, uid)
+
+    def _complain(self, row: calls.ChangedCredential, error: Exception) -> None:
+        text = str(error) or type(error).__name__
+        if self._said.get((row.run_id, row.name)) != text:
+            self._said[row.run_id, row.name] = text
+            where = {"run": row.run_id, "name": row.name}
+            event(log, logging.WARNING, "credential_not_replaced", **where, problem=text)

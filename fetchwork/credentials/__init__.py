@@ -1,0 +1,1 @@
+"""What jobs show to services, sealed for the way through the database: keys, contents, expiry, renewal."""

@@ -1,0 +1,110 @@
+"""Asking the issuer of a token for a new one: one bounded request (RFC 6749, section 6).
+
+The address is the submitter's word. That gives nobody more than a job has: it runs on the same host, and can
+send what it likes to the same addresses. It is asked without following redirections, for a bounded answer,
+in a bounded time; who asks for many people does so in threads, a few for each.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+from dataclasses import replace
+from datetime import datetime
+from urllib.parse import urlencode, urlsplit
+
+from fetchwork.credentials.secret import MOST_BYTES, Renewal, Secret, expiry
+from fetchwork.errors import CredentialError, one_line
+
+#: seconds for each step of a request: connecting, each read
+STEP_S = 5.0
+#: seconds for all of it
+TIME_S = 8.0
+_MOST_ANSWER = 4 * MOST_BYTES
+
+
+def renewed(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
+    """A credential with a new token, and until when that holds; raises CredentialError.
+
+    As HTCondor's credential monitor leaves it, the file has the issuer's whole answer, a JSON object with the
+    member "access_token", but for the refresh token, which no job gets.
+    """
+    renewal = secret.renewal
+    if renewal is None:
+        raise CredentialError(f"credential '{secret.name}' can't be renewed")
+    renewal.check()
+    answer = _ask(renewal, secret.name)
+    token = answer.get("access_token")
+    if not isinstance(token, str) or not token:
+        raise CredentialError(f"the issuer of credential '{secret.name}' answered without an access_token")
+    following = answer.pop("refresh_token", None)
+    if isinstance(following, str) and following:
+        renewal = replace(renewal, refresh_token=following)
+    content = json.dumps(answer).encode() + b"\n"
+    fresh = Secret(secret.owner, secret.name, content, renewal)
+    # what is too long is found now
+    fresh.encode()
+    return fresh, expiry(content, now)
+
+
+def _ask(renewal: Renewal, name: str) -> dict[str, object]:
+    wanted = {
+        "grant_type": "refresh_token",
+        "refresh_token": renewal.refresh_token,
+        "client_id": renewal.client_id,
+        **({"scope": renewal.scope} if renewal.scope else {}),
+        **({"resource": renewal.resource} if renewal.resource else {}),
+    }
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+    if renewal.client_secret:
+        # section 2.3.1: both are encoded as a form's values first
+        pair = urlencode({renewal.client_id: renewal.client_secret}).replace("=", ":", 1)
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+    url = urlsplit(renewal.token_url)
+    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    failed = f"the issuer of credential '{name}' at {one_line(str(url.hostname), 100)}"
+    try:
+        connection = (
+            http.client.HTTPSConnection(
+                str(url.hostname), url.port, timeout=STEP_S, context=ssl.create_default_context()
+            )
+            if url.scheme == "https"
+            else http.client.HTTPConnection(str(url.hostname), url.port, timeout=STEP_S)
+        )
+        timer = threading.Timer(TIME_S, _end, (connection,))
+        timer.daemon = True
+        timer.start()
+        try:
+            connection.request("POST", path, urlencode(wanted), headers)
+            with connection.getresponse() as answer:
+                data = answer.read(_MOST_ANSWER + 1)
+        finally:
+            timer.cancel()
+            connection.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise CredentialError(f"{failed} did not answer: {one_line(str(error), 200)}") from None
+    try:
+        document = json.loads(data) if len(data) <= _MOST_ANSWER else None
+    except (ValueError, RecursionError):
+        document = None
+    if answer.status != 200:
+        said = document.get("error") if isinstance(document, dict) else None
+        cause = f": {one_line(said, 60)}" if isinstance(said, str) else ""
+        raise CredentialError(f"{failed} answered {answer.status}{cause}")
+    if not isinstance(document, dict):
+        raise CredentialError(f"{failed} did not answer with a JSON object of at most {_MOST_ANSWER} bytes")
+    return document
+
+
+def _end(connection: http.client.HTTPConnection) -> None:
+    """End a connection that somebody else waits for."""
+    import contextlib
+    import socket
+
+    opened = connection.sock
+    if opened is not None:
+        with contextlib.suppress(OSError):
+            opened.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,157 @@
+"""What is sealed: whose it is, the content of the file that the job gets, and how to renew that."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from fetchwork.errors import CredentialError
+
+#: bytes of a token: its file comes to the host in one message, and so does its renewal
+MOST_BYTES = 16384
+#: characters of each thing that a renewal needs
+_MOST_CHARACTERS = 8192
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def name_of(service: str, handle: str = "") -> str:
+    """The name of a credential, which is that of its file without '.use'; raises CredentialError."""
+    name = f"{service}_{handle}" if handle else service
+    if not _NAME.fullmatch(name):
+        raise CredentialError(
+            f"'{name[:60]}' is not the name of a credential; allowed: letters, digits, _ . -, at most 128"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """How to get a new token (RFC 6749, section 6): the address of its issuer, and what it wants to hear."""
+
+    token_url: str
+    refresh_token: str
+    client_id: str
+    client_secret: str = ""
+    scope: str = ""
+    resource: str = ""
+
+    def __repr__(self) -> str:
+        return f"<renewal by {self.token_url}>"
+
+    def check(self) -> None:
+        """Raise CredentialError for what no issuer could be asked with."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
+                raise CredentialError(f"{name} is refused; allowed: at most {_MOST_CHARACTERS} characters")
+        try:
+            parts = urlsplit(self.token_url)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
+            raise CredentialError(f"token URL '{self.token_url[:200]}' is refused; allowed: https://...")
+        if not parts.hostname or not self.refresh_token or not self.client_id:
+            raise CredentialError("a renewal needs a token URL, a refresh token and a client id")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A credential. Owner and name are in it, so that what was moved to another row opens for nobody."""
+
+    owner: str
+    name: str
+    #: what the job reads; empty until it was first renewed
+    content: bytes
+    renewal: Renewal | None = None
+
+    def __repr__(self) -> str:
+        return f"<credential {self.name} of {self.owner}>"
+
+    def encode(self) -> bytes:
+        """As bytes, to be sealed; raises CredentialError."""
+        if len(self.content) > MOST_BYTES:
+            raise CredentialError(
+                f"credential '{self.name}' has {len(self.content)} bytes; allowed: {MOST_BYTES}"
+            )
+        if not self.content and self.renewal is None:
+            raise CredentialError(f"credential '{self.name}' is empty")
+        document: dict[str, object] = {
+            "owner": self.owner,
+            "name": self.name,
+            "content": base64.b64encode(self.content).decode(),
+        }
+        if self.renewal is not None:
+            self.renewal.check()
+            document["renewal"] = {name: getattr(self.renewal, name) for name in Renewal.__slots__}
+        return json.dumps(document).encode()
+
+
+def decode(data: bytes, owner: str, name: str) -> Secret:
+    """What ``encode`` made, for this owner and name; raises CredentialError.
+
+    It was sealed by whoever stored it, and may be anything.
+    """
+    try:
+        document = json.loads(data)
+        content = base64.b64decode(document["content"], validate=True)
+        renewal = Renewal(**document["renewal"]) if "renewal" in document else None
+        found = document["owner"], document["name"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CredentialError(f"credential '{name}' is none; store it again") from None
+    if found != (owner, name):
+        raise CredentialError(f"credential '{name}' of {owner} is another one's; store it again")
+    if len(content) > MOST_BYTES:
+        raise CredentialError(f"credential '{name}' is longer than {MOST_BYTES} bytes; store it again")
+    if renewal is not None:
+        renewal.check()
+    return Secret(owner, name, content, renewal)
+
+
+def expiry(content: bytes, now: datetime) -> datetime | None:
+    """Until when a token says that it holds; None where it says nothing that can be read.
+
+    Read are the claim "exp" of a JSON web token (RFC 7519), and of a JSON object "expires_at", "expires_in"
+    (RFC 6749) or the token in its "access_token".
+    """
+    text = content.strip()
+    document = _object(text)
+    if document is None:
+        parts = text.split(b".")
+        claims = _object(_decoded(parts[1])) if len(parts) == 3 else None
+        return _moment(claims.get("exp")) if claims else None
+    if (moment := _moment(document.get("expires_at"))) is not None:
+        return moment
+    seconds = document.get("expires_in")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        return _moment(now.timestamp() + seconds)
+    token = document.get("access_token")
+    return expiry(token.encode(), now) if isinstance(token, str) and not token.startswith("{") else None
+
+
+def _object(text: bytes) -> dict[str, object] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _decoded(part: bytes) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4))
+    except ValueError:
+        return b""
+
+
+def _moment(seconds: object) -> datetime | None:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

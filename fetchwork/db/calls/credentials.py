@@ -1,0 +1,176 @@
+"""Calls about credentials: storing them sealed, what a run's job needs of them, renewing them, their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of, value_of
+from fetchwork.db.calls.runs import proof
+
+
+@dataclass(frozen=True, slots=True)
+class SealingKey(Record):
+    """The public key that credentials are sealed to."""
+
+    key_id: str
+    public_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunCredential(Record):
+    """A credential that a run's job asks for; all but owner and name is None where none is stored."""
+
+    owner: str
+    name: str
+    version: int | None
+    key_id: str | None
+    sealed: bytes | None
+    renewable: bool | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCredential(Record):
+    """A credential that a run has an older version of, or one that expires soon."""
+
+    run_id: int
+    token: UUID
+    #: where the run's credentials lie on the host
+    directory: str
+    #: by name: the versions that are there
+    versions: JsonObject
+    owner: str
+    name: str
+    version: int
+    key_id: str
+    sealed: bytes
+    renewable: bool
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedCredential(Record):
+    """A credential as it is stored."""
+
+    owner: str
+    name: str
+    version: int
+    key_id: str
+    sealed: bytes
+
+
+def sealing_key() -> Call[SealingKey | None]:
+    """The key that credentials are sealed to now; None where there is none."""
+    return first_of(SealingKey, "sealing_key")
+
+
+def put_credential(
+    *,
+    owner: str,
+    name: str,
+    key_id: str,
+    sealed: bytes,
+    permissions: str | None = None,
+    resource: str | None = None,
+    renewable: bool = False,
+    expires_at: datetime | None = None,
+) -> Call[int]:
+    """Store a credential, sealed to the current key, over one of the same name; its version."""
+    return value_of(
+        "put_credential",
+        {
+            "owner": owner,
+            "name": name,
+            "key_id": key_id,
+            "sealed": sealed,
+            "permissions": permissions,
+            "resource": resource,
+            "renewable": renewable,
+            "expires_at": expires_at,
+        },
+    )
+
+
+def delete_credential(*, owner: str, name: str) -> Call[bool]:
+    """Delete a credential; False if there is none."""
+    return value_of("delete_credential", {"owner": owner, "name": name})
+
+
+def run_credentials(*, run_id: int, token: str | UUID) -> Call[list[RunCredential]]:
+    """What the job of a live run asks for; nothing if the run is over."""
+    return records_of(RunCredential, "run_credentials", {"run_id": run_id, "token": proof(token)})
+
+
+def note_credentials(
+    *, run_id: int, token: str | UUID, directory: str, versions: Mapping[str, int]
+) -> Call[bool]:
+    """Where a live run's credentials lie on its host, and which versions; False if the run is over."""
+    return value_of(
+        "note_credentials",
+        {"run_id": run_id, "token": proof(token), "directory": directory, "versions": dict(versions)},
+    )
+
+
+def changed_credentials(*, host_id: int, within_s: float, settled_s: float) -> Call[list[ChangedCredential]]:
+    """What is to be replaced on a host, and what can be renewed and expires within so many seconds.
+
+    Of runs that started within ``settled_s`` nothing: their hooks may still write.
+    """
+    return records_of(
+        ChangedCredential,
+        "changed_credentials",
+        {"host_id": host_id, "within_s": within_s, "settled_s": settled_s},
+    )
+
+
+def begin_renewal(*, run_id: int, token: str | UUID, name: str, version: int) -> Call[bool]:
+    """Whether the agent of a live run may ask the issuer of a credential, for a minute, and no other."""
+    return value_of(
+        "begin_renewal", {"run_id": run_id, "token": proof(token), "name": name, "version": version}
+    )
+
+
+def renew_credential(
+    *,
+    run_id: int,
+    token: str | UUID,
+    name: str,
+    version: int,
+    key_id: str,
+    sealed: bytes,
+    expires_at: datetime | None,
+) -> Call[int | None]:
+    """Store what the issuer gave for a version; the new version, None if it is not the current one."""
+    return value_of(
+        "renew_credential",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "name": name,
+            "version": version,
+            "key_id": key_id,
+            "sealed": sealed,
+            "expires_at": expires_at,
+        },
+    )
+
+
+def publish_credential_key(*, public_key: bytes) -> Call[bool]:
+    """Have credentials sealed to this key from now on; False if they were before."""
+    return value_of("publish_credential_key", {"public_key": public_key})
+
+
+def sealed_otherwise(*, n: int) -> Call[list[SealedCredential]]:
+    """Credentials that are sealed to another key than the current one; at most ``n``."""
+    return records_of(SealedCredential, "sealed_otherwise", {"n": n})
+
+
+def reseal_credential(*, owner: str, name: str, version: int, key_id: str, sealed: bytes) -> Call[bool]:
+    """A credential sealed to the current key; False if it has changed meanwhile."""
+    return value_of(
+        "reseal_credential",
+        {"owner": owner, "name": name, "version": version, "key_id": key_id, "sealed": sealed},
+    )

@@ -1,0 +1,146 @@
+"""The credentials of jobs on this host: opened with its keys, renewed by their issuers before they expire.
+
+They are renewed where a job has them, by its agent: only agents can open them, and those without such a job
+have no use for them. Of all agents one asks an issuer at a time (``begin_renewal``), and of one owner one
+thread, so that an issuer that does not answer holds up nobody else's jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from uuid import UUID
+
+from fetchwork.credentials import renewing
+from fetchwork.credentials.keys import KeyFile, seal
+from fetchwork.credentials.secret import Secret, decode
+from fetchwork.db import calls
+from fetchwork.errors import CredentialError
+from fetchwork.handlers.session import HostSession
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+#: seconds before its end in which a token is renewed
+EARLY_S = 600.0
+#: seconds for a call
+DATABASE_S = 8.0
+#: threads that ask issuers
+MOST_ASKED = 8
+
+
+class Stored(Protocol):
+    """A credential as the database has it."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A credential that was opened, and what the database said of it."""
+
+    secret: Secret
+    version: int
+    expires_at: datetime | None
+
+    def is_good(self, now: datetime) -> bool:
+        """Whether a job has use for it."""
+        return bool(self.secret.content) and not (self.expires_at and self.expires_at <= now)
+
+    def is_to_be_renewed(self, now: datetime) -> bool:
+        """Whether its issuer is to be asked for another one."""
+        if self.secret.renewal is None:
+            return False
+        soon = self.expires_at is not None and self.expires_at <= now + timedelta(seconds=EARLY_S)
+        return soon or not self.secret.content
+
+
+class HostCredentials:
+    """What one host can do with the credentials of one database."""
+
+    def __init__(self, session: HostSession, keys: KeyFile) -> None:
+        self.session = session
+        self.keys = keys
+        self._problem: str | None = None
+        self._asked: set[str] = set()
+
+    def usable(self) -> bool:
+        """Whether this host can open any: it is not offered jobs with credentials otherwise."""
+        problem = self.keys.problem()
+        if problem != self._problem:
+            self._problem = problem
+            if problem is not None:
+                event(log, logging.ERROR, "credential_key", database=self.session.name, problem=problem)
+        return problem is None
+
+    def open(self, row: calls.RunCredential | calls.ChangedCredential) -> Opened | None:
+        """A stored credential; None where none is stored. Raises CredentialError."""
+        if row.sealed is None or row.key_id is None or row.version is None:
+            return None
+        secret = decode(self.keys.open(row.sealed, row.key_id), row.owner, row.name)
+        return Opened(secret, row.version, row.expires_at)
+
+    def lacks_key(self, rows: Iterable[calls.RunCredential]) -> str | None:
+        """The problem of this host with credentials that another host could open; None if it has none."""
+        try:
+            known = self.keys.key_ids()
+        except CredentialError as error:
+            return str(error)
+        missing = {row.key_id for row in rows if row.key_id is not None} - set(known)
+        return f"'{self.keys.path}' lacks key {min(missing)}" if missing else None
+
+    async def renew(self, run_id: int, token: str | UUID, opened: Opened) -> Opened | None:
+        """The credential with a new token, which is stored; None if another agent asks for one now.
+
+        Raises CredentialError, DatabaseUnavailable.
+        """
+        secret = opened.secret
+        if secret.owner in self._asked or len(self._asked) >= MOST_ASKED:
+            return None
+        database = self.session.database
+        self._asked.add(secret.owner)
+        try:
+            begun = await database.run(
+                calls.begin_renewal(run_id=run_id, token=token, name=secret.name, version=opened.version),
+                timeout_s=DATABASE_S,
+                again=False,
+            )
+            if not begun:
+                return None
+            key = await database.run(calls.sealing_key(), timeout_s=DATABASE_S)
+            if key is None:
+                raise CredentialError("there is no key to seal a new token to")
+            fresh, expires_at = await self._ask(secret)
+            version = await database.run(
+                calls.renew_credential(
+                    run_id=run_id,
+                    token=token,
+                    name=secret.name,
+                    version=opened.version,
+                    key_id=key.key_id,
+                    sealed=seal(fresh.encode(), key.public_key),
+                    expires_at=expires_at,
+                ),
+                timeout_s=DATABASE_S,
+            )
+        finally:
+            self._asked.discard(secret.owner)
+        event(log, logging.INFO, "credential_renewed", name=secret.name, owner=secret.owner, run=run_id)
+        return None if version is None else Opened(fresh, version, expires_at)
+
+    async def _ask(self, secret: Secret) -> tuple[Secret, datetime | None]:
+        """Ask the issuer in a thread, which may outlive the question: a name service may be silent."""
+        asking = asyncio.ensure_future(asyncio.to_thread(renewing.renewed, secret, datetime.now(UTC)))
+        # nobody may come to hear of its failure
+        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait((asking,), timeout=renewing.TIME_S)
+        if not done:
+            raise CredentialError(f"the issuer of credential '{secret.name}' did not answer in time")
+        return asking.result()

@@ -1,0 +1,50 @@
+-- What of the credentials that live runs of a host have is to be replaced: those that were stored anew or
+-- renewed since, and those that can be renewed and expire within so many seconds. A row for each; none of a
+-- run that started within settled_s, whose hook may still write what it was sent.
+-- Locks nothing.
+CREATE OR REPLACE FUNCTION fetchwork.changed_credentials(
+    host_id integer,
+    within_s double precision,
+    settled_s double precision
+)
+RETURNS TABLE (
+    run_id bigint,
+    token uuid,
+    directory text,
+    versions jsonb,
+    owner text,
+    name text,
+    version bigint,
+    key_id text,
+    sealed bytea,
+    renewable boolean,
+    expires_at timestamptz
+)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT
+        r.run_id, r.token, r.credentials ->> 'directory', r.credentials -> 'versions', c.owner, c.name,
+        c.version, c.key_id, c.sealed, c.renewable, c.expires_at
+    FROM fetchwork.run AS r
+    JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
+    CROSS JOIN LATERAL jsonb_each_text(r.credentials -> 'versions') AS v (name, version)
+    JOIN fetchwork.credential AS c ON c.owner = j.owner AND c.name = v.name
+    WHERE r.host_id = changed_credentials.host_id
+        AND r.credentials IS NOT NULL
+        AND r.started_at <= now() - make_interval(secs => changed_credentials.settled_s)
+        AND (
+            c.version <> v.version::bigint
+            OR (
+                c.renewable
+                AND c.expires_at < now() + make_interval(secs => changed_credentials.within_s)
+            )
+        )
+    ORDER BY r.run_id, c.name;
+END
+$$;

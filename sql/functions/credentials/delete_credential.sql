@@ -1,0 +1,15 @@
+-- Deletes a credential of an owner. False if there is none. Running jobs keep what they have of it; waiting
+-- ones that ask for it are Held when they would start. Errors: FWDEN (another's Owner).
+CREATE OR REPLACE FUNCTION fetchwork.delete_credential(owner text, name text)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM fetchwork.check_credential_owner(delete_credential.owner);
+    DELETE FROM fetchwork.credential AS c
+    WHERE c.owner = delete_credential.owner AND c.name = delete_credential.name;
+    RETURN FOUND;
+END
+$$;

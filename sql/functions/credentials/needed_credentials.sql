@@ -1,0 +1,12 @@
+-- The names of the credentials that a job asks for (OAuthServicesNeeded: services by comma, SERVICE*HANDLE
+-- with a handle), as their files are called: the * is a _ there, as in HTCondor (cred_dir.cpp).
+CREATE OR REPLACE FUNCTION fetchwork.needed_credentials(ad jsonb)
+RETURNS text[]
+LANGUAGE sql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT coalesce(array_agg(DISTINCT replace(w.word, '*', '_')), '{}')
+    FROM regexp_split_to_table(needed_credentials.ad ->> 'OAuthServicesNeeded', '[\s,]+') AS w (word)
+    WHERE w.word <> '';
+END;

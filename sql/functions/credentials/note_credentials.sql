@@ -1,0 +1,26 @@
+-- Where the credentials of a live run lie on its host, and which versions are there ({"NAME": version}):
+-- changed_credentials tells by it what to replace, also to an agent that was started later. False if the run
+-- is over. Locks the run. Errors: FWDEN (another's token).
+CREATE OR REPLACE FUNCTION fetchwork.note_credentials(
+    run_id bigint,
+    token uuid,
+    directory text,
+    versions jsonb
+)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(note_credentials.run_id, note_credentials.token);
+BEGIN
+    UPDATE fetchwork.run AS r
+    SET credentials = jsonb_build_object(
+        'directory', note_credentials.directory, 'versions', note_credentials.versions
+    )
+    WHERE r.run_id = live.run_id;
+    RETURN FOUND;
+END
+$$;

@@ -1,0 +1,84 @@
+-- Stores a credential of an owner, sealed, over one of the same name; its version. Runs that have the old one
+-- get the new one from their agents. Who seals it says whether agents can renew it, and until when it holds.
+-- Locks the row; its key stays, for the foreign key does not let it go. One that comes while another key is
+-- published may still be sealed to the one before, which hosts keep until nothing is (sealed_otherwise).
+-- Errors: FWDEN (another's Owner), FWINV (the name, the size, a key that is not the current one).
+CREATE OR REPLACE FUNCTION fetchwork.put_credential(
+    owner text,
+    name text,
+    key_id text,
+    sealed bytea,
+    permissions text DEFAULT NULL,
+    resource text DEFAULT NULL,
+    renewable boolean DEFAULT false,
+    expires_at timestamptz DEFAULT NULL
+)
+RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    most bigint := fetchwork.setting_value('max_credentials');
+    stored bigint;
+BEGIN
+    PERFORM fetchwork.check_credential_owner(put_credential.owner);
+    IF coalesce(put_credential.name !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$', true) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                '%L is not the name of a credential; allowed: letters, digits, _ . -, at most 128',
+                left(put_credential.name, 60)
+            );
+    END IF;
+    IF coalesce(octet_length(put_credential.sealed), 0) NOT BETWEEN 1 AND 65536
+        OR octet_length(coalesce(permissions, '')) > 2000 OR octet_length(coalesce(resource, '')) > 2000
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'a credential is too long; allowed: 65536 bytes sealed, 2000 of permissions and resource';
+    END IF;
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.credential_key AS k
+        WHERE k.key_id = put_credential.key_id AND k.current
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'the key that the credential is sealed to is not the current one; store it again';
+    END IF;
+    IF (
+        SELECT count(*) FROM fetchwork.credential AS c
+        WHERE c.owner = put_credential.owner AND c.name <> put_credential.name
+    ) >= most THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'Owner %L has %s credentials already; allowed: %s (setting max_credentials)',
+                put_credential.owner, most, most
+            );
+    END IF;
+    INSERT INTO fetchwork.credential AS c (
+        owner, name, key_id, sealed, permissions, resource, renewable, expires_at, stored_by
+    )
+    VALUES (
+        put_credential.owner, put_credential.name, put_credential.key_id, put_credential.sealed,
+        put_credential.permissions, put_credential.resource, put_credential.renewable,
+        put_credential.expires_at, fetchwork.asker()
+    )
+    ON CONFLICT ON CONSTRAINT credential_pkey DO UPDATE SET
+        version = EXCLUDED.version,
+        key_id = EXCLUDED.key_id,
+        sealed = EXCLUDED.sealed,
+        permissions = EXCLUDED.permissions,
+        resource = EXCLUDED.resource,
+        renewable = EXCLUDED.renewable,
+        expires_at = EXCLUDED.expires_at,
+        stored_at = now(),
+        stored_by = EXCLUDED.stored_by,
+        renewed_at = NULL,
+        renewing_until = NULL
+    RETURNING c.version
+    INTO stored;
+    RETURN stored;
+END
+$$;

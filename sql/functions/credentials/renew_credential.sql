@@ -1,0 +1,45 @@
+-- What the agent of a live run has got for a credential that its job asks for, sealed anew: its new version.
+-- NULL if the run is over, or the credential is not the one any more that was renewed. Locks the credential.
+-- Errors: FWDEN (another's token), FWINV (a key that is not known).
+CREATE OR REPLACE FUNCTION fetchwork.renew_credential(
+    run_id bigint,
+    token uuid,
+    name text,
+    version bigint,
+    key_id text,
+    sealed bytea,
+    expires_at timestamptz
+)
+RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    renewed bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM fetchwork.credential_key AS k WHERE k.key_id = renew_credential.key_id)
+        OR octet_length(renew_credential.sealed) > 65536
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = 'a renewed credential is too long, or sealed to a key that is not known';
+    END IF;
+    UPDATE fetchwork.credential AS c
+    SET version = nextval('fetchwork.credential_version'),
+        key_id = renew_credential.key_id,
+        sealed = renew_credential.sealed,
+        expires_at = renew_credential.expires_at,
+        renewed_at = clock_timestamp(),
+        renewing_until = NULL
+    FROM fetchwork.run_credentials(renew_credential.run_id, renew_credential.token) AS n
+    WHERE n.name = renew_credential.name
+        AND c.owner = n.owner
+        AND c.name = n.name
+        AND c.version = renew_credential.version
+    RETURNING c.version
+    INTO renewed;
+    RETURN renewed;
+END
+$$;

@@ -1,0 +1,31 @@
+-- The credentials that the job of a live run asks for, sealed: one row for each name, with NULLs but in owner
+-- and name where none is stored. No row if the run is over, or its job asks for none. Locks nothing.
+-- Errors: FWDEN (another's token).
+CREATE OR REPLACE FUNCTION fetchwork.run_credentials(run_id bigint, token uuid)
+RETURNS TABLE (
+    owner text,
+    name text,
+    version bigint,
+    key_id text,
+    sealed bytea,
+    renewable boolean,
+    expires_at timestamptz
+)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(run_credentials.run_id, run_credentials.token);
+BEGIN
+    RETURN QUERY
+    SELECT j.owner, n.name, c.version, c.key_id, c.sealed, c.renewable, c.expires_at
+    FROM fetchwork.job AS j
+    JOIN fetchwork.cluster AS k ON k.cluster_id = j.cluster_id
+    CROSS JOIN LATERAL unnest(fetchwork.needed_credentials(k.ad || j.ad)) AS n (name)
+    LEFT JOIN fetchwork.credential AS c ON c.owner = j.owner AND c.name = n.name
+    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+END
+$$;

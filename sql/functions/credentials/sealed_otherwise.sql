@@ -1,0 +1,19 @@
+-- Credentials that are sealed to another key than the current one, for an administrator who has both keys to
+-- seal them anew: at most so many. Errors: FWDEN.
+CREATE OR REPLACE FUNCTION fetchwork.sealed_otherwise(n integer)
+RETURNS TABLE (owner text, name text, version bigint, key_id text, sealed bytea)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM fetchwork.require_admin();
+    RETURN QUERY
+    SELECT c.owner, c.name, c.version, c.key_id, c.sealed
+    FROM fetchwork.credential AS c
+    JOIN fetchwork.credential_key AS k ON k.key_id = c.key_id AND NOT k.current
+    ORDER BY c.owner, c.name
+    LIMIT sealed_otherwise.n;
+END
+$$;

@@ -1,0 +1,464 @@
+"""Credentials on a host: what PREPARE_JOB is given, who is held for want of them, and what changes later."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.agent.credentials import CredentialUpkeep
+from fetchwork.agent.rights import Rights
+from fetchwork.credentials import renewing
+from fetchwork.credentials.keys import KeyFile, key_id, seal
+from fetchwork.credentials.secret import Renewal, Secret
+from fetchwork.db import calls
+from fetchwork.db.database import Database
+from fetchwork.handlers import credentials
+from fetchwork.handlers.context import Answer, Caller
+from fetchwork.handlers.hostcredentials import HostCredentials
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.by_name import call
+
+NEEDS = {"OAuthServicesNeeded": "box"}
+Put = Callable[..., int]
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, database: Database) -> KeyFile:
+    """The host's keys; submitters seal to the last one."""
+    keys = KeyFile(tmp_path / "credential.key")
+    keys.add()
+    database.run(calls.publish_credential_key(public_key=keys.newest()))
+    return keys
+
+
+@pytest.fixture
+def host(hooks: Hooks, key_file: KeyFile) -> HostCredentials:
+    """The hooks' host has the keys."""
+    host = HostCredentials(hooks.context.session, key_file)
+    object.__setattr__(hooks.context, "credentials", host)
+    return host
+
+
+@pytest.fixture
+def put(database: Database, key_file: KeyFile) -> Put:
+    """Stores a credential of the jobs' owner."""
+
+    def put(
+        content: bytes = b"token",
+        name: str = "box",
+        *,
+        said: str = "nobody",
+        renewal: Renewal | None = None,
+        expires_in: float | None = None,
+        public: bytes | None = None,
+    ) -> int:
+        public = public or key_file.newest()
+        return database.run(
+            calls.put_credential(
+                owner="nobody",
+                name=name,
+                key_id=key_id(public),
+                sealed=seal(Secret(said, name, content, renewal).encode(), public),
+                renewable=renewal is not None,
+                expires_at=None if expires_in is None else datetime.now(UTC) + timedelta(seconds=expires_in),
+            )
+        )
+
+    return put
+
+
+async def starting(hooks: Hooks, scratch: Path, slot: str = "slot1@vm") -> Answer:
+    """A job that is fetched, and whose PREPARE_JOB runs in a scratch directory."""
+    job = await hooks.fetch(slot_ad(Name=slot))
+    assert b"FetchWorkCredentials = true\n" in job
+    assert b"OAuthServicesNeeded" not in job
+    return await hooks.start(job + f'FetchWorkScratch = "{scratch}"\n'.encode())
+
+
+def sent(answer: Answer) -> dict[str, bytes]:
+    """The credentials in an answer."""
+    _, section, lines = answer.reply.body.rpartition(b"-----credentials\n")
+    assert section, answer
+    words = [line.split() for line in lines.decode().splitlines()]
+    return {name: bytes.fromhex(content) for name, content in words}
+
+
+# ---- the start
+
+
+async def test_a_job_gets_its_credentials_and_hears_where_they_are(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
+) -> None:
+    put(b"one")
+    put(b"\0two", "disk_h")
+    put(b"of no job", "other")
+    job = submit(ad={"OAuthServicesNeeded": "box,disk*h"}, environment="A=1")
+    answer = await starting(hooks, tmp_path)
+    assert answer.outcome == "started"
+    assert sent(answer) == {"box": b"one", "disk_h": b"\0two"}
+    changes = attributes_of(answer.reply.body.split(b"-----")[0])
+    assert f"_CONDOR_CREDS={tmp_path}/.condor_creds" in str(changes["Environment"]).split()
+    assert "A=1" in str(changes["Environment"]).split()
+    assert job_of(job)["jobstatus"] == 2
+
+
+async def test_a_host_without_a_key_is_not_offered_such_jobs(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, key_file: KeyFile
+) -> None:
+    put()
+    submit(ad=NEEDS)
+    object.__setattr__(hooks.context, "credentials", None)
+    assert await hooks.fetch() == b""
+    object.__setattr__(hooks.context, "credentials", host)
+    kept = key_file.path.read_bytes()
+    key_file.path.unlink()
+    assert await hooks.fetch() == b""
+    key_file.path.write_bytes(kept)
+    key_file.path.chmod(0o600)
+    assert b"FetchWorkCredentials" in await hooks.fetch()
+
+
+async def held(hooks: Hooks, job_of: JobOf, job: str, scratch: Path) -> str:
+    """Why the job is held that could not be started for want of a credential."""
+    answer = await starting(hooks, scratch)
+    assert (answer.outcome, answer.reply.exit) == ("could_not_start", 1)
+    row = job_of(job)
+    # the code and the words of HTCondor's shadow
+    assert (row["jobstatus"], row["holdreasoncode"], row["holdreasonsubcode"]) == (5, 4, 0)
+    assert row["holdreason"].startswith("Job credentials are not available: ")
+    return str(row["holdreason"])
+
+
+async def test_a_job_is_held_whose_credential_was_deleted(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    job_of: JobOf,
+    tmp_path: Path,
+    database: Database,
+) -> None:
+    put()
+    job = submit(ad=NEEDS)
+    database.run(calls.delete_credential(owner="nobody", name="box"))
+    reason = await held(hooks, job_of, job, tmp_path)
+    assert "'box' is not stored: fetchwork credential add box" in reason
+    put()
+    call(database, "release", jobs=[job])
+    assert (await starting(hooks, tmp_path)).outcome == "started"
+
+
+async def test_a_job_is_held_whose_credential_has_expired(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
+) -> None:
+    put(expires_in=-1)
+    assert "'box' expired at 20" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
+
+
+async def test_a_credential_that_was_moved_into_anothers_row_is_given_to_nobody(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
+) -> None:
+    put(said="bob")
+    assert "is another one's" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
+
+
+async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    job_of: JobOf,
+    tmp_path: Path,
+    database: Database,
+) -> None:
+    elsewhere = KeyFile(tmp_path / "elsewhere.key")
+    elsewhere.add()
+    database.run(calls.publish_credential_key(public_key=elsewhere.newest()))
+    put(public=elsewhere.newest())
+    job = submit(ad=NEEDS)
+    answer = await starting(hooks, tmp_path)
+    assert answer.outcome == "could_not_start"
+    assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (1, 0)
+    assert f"lacks key {key_id(elsewhere.newest())}" in answer.reply.stderr
+
+
+async def test_credentials_come_by_an_agent_only(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
+) -> None:
+    put()
+    submit(ad=NEEDS)
+    job = await hooks.fetch()
+    # a hook in direct mode is the job's account, and has no key
+    object.__setattr__(hooks.context, "credentials", None)
+    answer = await hooks.start(job + f'FetchWorkScratch = "{tmp_path}"\n'.encode())
+    assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
+
+
+@pytest.mark.parametrize("scratch", ["relative", "", "/a\\b"])
+async def test_a_hook_that_does_not_say_where_gets_nothing(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, scratch: str
+) -> None:
+    put()
+    submit(ad=NEEDS)
+    answer = await hooks.start(await hooks.fetch() + f'FetchWorkScratch = "{scratch}"\n'.encode())
+    assert (answer.reply.code, answer.reply.body) == ("bad_request", b"")
+
+
+async def test_another_account_gets_nothing(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
+) -> None:
+    put()
+    submit(ad=NEEDS)
+    job = await hooks.fetch()
+    for run in hooks.runs:
+        run.owner_uid = 4711
+    line = f'FetchWorkScratch = "{tmp_path}"\n'.encode()
+    answer = await hooks.start(job + line, caller=Caller(4712, trusted=False, starter="1:1"))
+    assert (answer.reply.code, answer.reply.body) == ("denied", b"")
+    other = job.replace(b'FetchWorkToken = "', b'FetchWorkToken = "0')
+    answer = await hooks.start(other + line, caller=Caller(4712, trusted=False, starter="1:1"))
+    assert answer.reply.body == b""
+
+
+async def test_a_job_that_hides_its_environment_does_not_start(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
+) -> None:
+    put()
+    submit(ad={**NEEDS, "Environment": '/Expr(strcat("A=", "1"))/'})
+    answer = await starting(hooks, tmp_path)
+    assert answer.outcome == "could_not_start"
+    assert "_CONDOR_CREDS can't be added" in answer.reply.stderr
+
+
+# ---- while it runs
+
+
+@pytest.fixture
+def upkeep(host: HostCredentials, monkeypatch: pytest.MonkeyPatch) -> CredentialUpkeep:
+    """What the agent does every minute."""
+    monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
+    return CredentialUpkeep(host, Rights(), os.geteuid())
+
+
+async def test_a_running_job_gets_what_is_stored_anew(
+    hooks: Hooks, upkeep: CredentialUpkeep, submit: Submit, put: Put, tmp_path: Path
+) -> None:
+    put(b"old")
+    submit(ad=NEEDS)
+    directory = tmp_path / ".condor_creds"
+    directory.mkdir()
+    assert sent(await starting(hooks, tmp_path)) == {"box": b"old"}
+    await upkeep.round()
+    assert list(directory.iterdir()) == []
+    put(b"new")
+    await upkeep.round()
+    assert (directory / "box.use").read_bytes() == b"new"
+    (directory / "box.use").write_bytes(b"the job's own")
+    await upkeep.round()
+    assert (directory / "box.use").read_bytes() == b"the job's own"
+
+
+async def test_what_can_not_be_written_is_tried_again_and_told_once(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    submit: Submit,
+    put: Put,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    put(b"old")
+    submit(ad=NEEDS)
+    await starting(hooks, tmp_path)
+    put(b"new")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    directory = tmp_path / ".condor_creds"
+    directory.symlink_to(elsewhere)
+    for _ in range(3):
+        await upkeep.round()
+    assert list(elsewhere.iterdir()) == []
+    assert caplog.text.count("credential_not_replaced") == 1
+    directory.unlink()
+    directory.mkdir()
+    await upkeep.round()
+    assert (directory / "box.use").read_bytes() == b"new"
+    assert "new" not in caplog.text
+
+
+# ---- issuers
+
+
+class Issuer(HTTPServer):
+    """Gives tokens for refresh tokens, each of which it takes once."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.good = "refresh-0"
+        self.asked: list[dict[str, str]] = []
+        #: what it says instead
+        self.instead: tuple[int, bytes] | None = None
+        self.lasts_s = 3600.0
+        self.silent = threading.Event()
+
+    @property
+    def renewal(self) -> Renewal:
+        return Renewal(f"http://127.0.0.1:{self.server_port}/token", "refresh-0", "client", "s3cret:&")
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Issuer
+
+    def do_POST(self) -> None:
+        issuer = self.server
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        form = dict(urllib.parse.parse_qsl(body))
+        issuer.asked.append({**form, "authorization": self.headers["Authorization"]})
+        if issuer.silent.is_set():
+            time.sleep(1.5)
+        number = len(issuer.asked)
+        if issuer.instead is not None:
+            status, data = issuer.instead
+        elif form["refresh_token"] != issuer.good:
+            status, data = 400, b'{"error": "invalid_grant"}'
+        else:
+            issuer.good = f"refresh-{number}"
+            given = {
+                "access_token": f"access-{number}",
+                "refresh_token": issuer.good,
+                "expires_in": issuer.lasts_s,
+            }
+            status, data = 200, json.dumps(given).encode()
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as issuer:
+        threading.Thread(target=issuer.serve_forever, daemon=True).start()
+        yield issuer
+        issuer.shutdown()
+
+
+async def test_a_token_is_fetched_for_the_first_job_and_kept_for_the_next(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, issuer: Issuer, tmp_path: Path
+) -> None:
+    put(b"", renewal=issuer.renewal)
+    submit(ad=NEEDS)
+    submit(ad=NEEDS)
+    first = json.loads(sent(await starting(hooks, tmp_path))["box"])
+    assert first == {"access_token": "access-1", "expires_in": 3600.0}
+    assert json.loads(sent(await starting(hooks, tmp_path, "slot2@vm"))["box"]) == first
+    (asked,) = issuer.asked
+    assert asked["grant_type"] == "refresh_token"
+    # client:s3cret%3A%26
+    assert asked["authorization"] == "Basic Y2xpZW50OnMzY3JldCUzQSUyNg=="
+
+
+async def test_a_running_jobs_token_is_renewed_before_it_expires_and_the_refresh_token_turns(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    submit: Submit,
+    put: Put,
+    issuer: Issuer,
+    tmp_path: Path,
+    database: Database,
+) -> None:
+    issuer.lasts_s = 300.0
+    put(b"", renewal=issuer.renewal)
+    for _ in range(2):
+        submit(ad=NEEDS)
+    (tmp_path / "a/.condor_creds").mkdir(parents=True)
+    (tmp_path / "b/.condor_creds").mkdir(parents=True)
+    await starting(hooks, tmp_path / "a")
+    await starting(hooks, tmp_path / "b", "slot2@vm")
+    assert len(issuer.asked) == 1
+    # no sooner than after half a minute, which passes now
+    await upkeep.round()
+    assert len(issuer.asked) == 1
+    database.query("UPDATE fetchwork.credential SET renewed_at = now() - interval '1 minute' RETURNING 1")
+    await upkeep.round()
+    assert [one["refresh_token"] for one in issuer.asked] == ["refresh-0", "refresh-1"]
+    for job in "ab":
+        text = (tmp_path / job / ".condor_creds/box.use").read_text()
+        assert json.loads(text)["access_token"] == "access-2"
+        assert "refresh" not in text
+
+
+async def test_an_issuer_that_refuses_leaves_a_good_token(
+    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, issuer: Issuer, tmp_path: Path
+) -> None:
+    issuer.good = "another"
+    put(b"still good", renewal=issuer.renewal, expires_in=60)
+    submit(ad=NEEDS)
+    assert sent(await starting(hooks, tmp_path)) == {"box": b"still good"}
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        ((400, b'{"error": "invalid_grant"}'), "answered 400: invalid_grant"),
+        ((302, b""), "answered 302"),
+        ((500, b"<html>" * 1000), "answered 500"),
+        ((200, b"no json"), "did not answer with a JSON object"),
+        ((200, b"[" * 100000), "did not answer with a JSON object"),
+        ((200, b'{"access_token": 4}'), "without an access_token"),
+        ((200, json.dumps({"access_token": "x" * 20000}).encode()), "allowed: 16384"),
+    ],
+)
+async def test_a_job_is_tried_again_whose_issuer_gives_no_token(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    job_of: JobOf,
+    issuer: Issuer,
+    tmp_path: Path,
+    instead: tuple[int, bytes],
+    said: str,
+) -> None:
+    issuer.instead = instead
+    put(b"", renewal=issuer.renewal)
+    job = submit(ad=NEEDS)
+    answer = await starting(hooks, tmp_path)
+    assert (answer.outcome, job_of(job)["jobstatus"]) == ("could_not_start", 1)
+    assert said in answer.reply.stderr
+    assert "refresh-0" not in answer.reply.stderr
+
+
+async def test_an_issuer_that_is_silent_holds_up_its_owners_jobs_alone(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    issuer: Issuer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(renewing, "TIME_S", 0.5)
+    monkeypatch.setattr(credentials, "OTHERS_S", 0.2)
+    issuer.silent.set()
+    put(b"", renewal=issuer.renewal)
+    put(b"plain", "disk")
+    submit(ad=NEEDS)
+    submit(ad={"OAuthServicesNeeded": "disk"})
+    line = f'FetchWorkScratch = "{tmp_path}"\n'.encode()
+    one, other = [await hooks.fetch(slot_ad(Name=f"slot{n}@vm")) + line for n in (1, 2)]
+    waiting = asyncio.ensure_future(hooks.start(one))
+    assert (await hooks.start(other)).outcome == "started"
+    answer = await waiting
+    assert answer.outcome == "could_not_start"
+    assert "did not answer in time" in answer.reply.stderr
