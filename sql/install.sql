@@ -61,6 +61,11 @@
 \ir functions/credentials/sealing_key.sql
 \ir functions/credentials/put_credential.sql
 \ir functions/credentials/delete_credential.sql
+\ir functions/credentials/run_credentials.sql
+\ir functions/credentials/note_credentials.sql
+\ir functions/credentials/changed_credentials.sql
+\ir functions/credentials/begin_renewal.sql
+\ir functions/credentials/renew_credential.sql
 \ir functions/credentials/publish_credential_key.sql
 \ir functions/credentials/sealed_otherwise.sql
 \ir functions/credentials/reseal_credential.sql
@@ -120,11 +125,6 @@
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
 \ir functions/files/own_content.sql
-\ir functions/credentials/run_credentials.sql
-\ir functions/credentials/note_credentials.sql
-\ir functions/credentials/changed_credentials.sql
-\ir functions/credentials/begin_renewal.sql
-\ir functions/credentials/renew_credential.sql
 \ir functions/files/transfer_ad.sql
 \ir functions/files/described_file.sql
 \ir functions/files/add_chunk.sql

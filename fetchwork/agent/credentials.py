@@ -40,7 +40,7 @@ class CredentialUpkeep:
         self._said: dict[tuple[int, str], str] = {}
 
     async def round(self) -> None:
-        """Replace what is to be replaced; raises DatabaseUnavailable."""
+        """Replace what is to be rewritten; raises DatabaseUnavailable."""
         session = self._host.session
         greeting = session.greeting
         if greeting is None or not self._host.usable():
@@ -66,15 +66,15 @@ class CredentialUpkeep:
     async def _replace_all(self, rows: list[calls.ChangedCredential]) -> None:
         """What one owner's runs need, one behind the other."""
         renewed: dict[str, Opened] = {}
-        placed: dict[int, dict[str, int]] = {}
+        written: dict[int, dict[str, int]] = {}
         for row in rows:
-            versions = placed.setdefault(row.run_id, dict(row.versions))
+            versions = written.setdefault(row.run_id, dict(row.versions))
             try:
                 opened = renewed.get(row.name) or await self._current(row)
                 renewed[row.name] = opened
                 if opened.version == versions.get(row.name):
                     continue
-                await self._place(row, opened)
+                await self._put(row, opened)
             except (FetchworkError, OSError) as error:
                 self._complain(row, error)
                 continue
@@ -86,7 +86,7 @@ class CredentialUpkeep:
                 ),
                 timeout_s=DATABASE_S,
             )
-            event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
+            event(log, logging.INFO, "credential_rewritten", run=row.run_id, name=row.name, owner=row.owner)
 
     async def _current(self, row: calls.ChangedCredential) -> Opened:
         opened = self._host.open(row)
@@ -102,18 +102,18 @@ class CredentialUpkeep:
             return fresh or opened
         return opened
 
-    async def _place(self, row: calls.ChangedCredential, opened: Opened) -> None:
+    async def _put(self, row: calls.ChangedCredential, opened: Opened) -> None:
         uid = self._uid
         if uid is None:
             await accounts.known([row.owner])
             uid = accounts.uid_of(row.owner)
         if uid is None:
             raise CredentialError(f"there is no account {row.owner} on this host")
-        await self._rights.place(Path(row.directory), row.name, opened.secret.content, uid)
+        await self._rights.put_credential(Path(row.directory), row.name, opened.secret.content, uid)
 
     def _complain(self, row: calls.ChangedCredential, error: Exception) -> None:
         text = str(error) or type(error).__name__
         if self._said.get((row.run_id, row.name)) != text:
             self._said[row.run_id, row.name] = text
             where = {"run": row.run_id, "name": row.name}
-            event(log, logging.WARNING, "credential_not_replaced", **where, problem=text)
+            event(log, logging.WARNING, "credential_not_rewritten", **where, problem=text)

@@ -21,7 +21,7 @@ from fetchwork.process import Process
 from fetchwork.sandbox import credentials
 
 #: seconds for a file, which may be on a file system that does not answer
-PLACE_S = 10.0
+WRITE_S = 10.0
 #: how the agent may signal jobs
 How = Literal["root", "root part", "own account"]
 
@@ -59,19 +59,19 @@ class Rights:
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         return await asyncio.to_thread(self._part.open, path, uid)
 
-    async def place(self, directory: Path, name: str, content: bytes, uid: int) -> None:
+    async def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
         """Write a credential of an account into a directory of that account's, as that account.
 
         Raises OSError, above all PermissionError where the jobs are not this agent's account's.
         """
         if self._part is not None:
-            await asyncio.to_thread(self._part.place, directory, name, content, uid)
+            await asyncio.to_thread(self._part.put_credential, directory, name, content, uid)
         elif os.geteuid() == 0 and uid != 0:
-            await _place_as(directory, name, content, uid)
+            await _put_as(directory, name, content, uid)
         elif os.geteuid() != uid:
             raise PermissionError(errno.EPERM, "this agent has no rights to write as the job's account")
         else:
-            await asyncio.to_thread(credentials.place, str(directory), name, content)
+            await asyncio.to_thread(credentials.put, str(directory), name, content)
 
     async def open_output(self, process: Process, uid: int) -> dict[int, int]:
         """The descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
@@ -112,7 +112,7 @@ class Rights:
             self._part.close()
 
 
-async def _place_as(directory: Path, name: str, content: bytes, uid: int) -> None:
+async def _put_as(directory: Path, name: str, content: bytes, uid: int) -> None:
     """Have a process of its own write a credential, which becomes the account first; raises OSError."""
     try:
         entry = await asyncio.to_thread(pwd.getpwuid, uid)
@@ -129,7 +129,7 @@ async def _place_as(directory: Path, name: str, content: bytes, uid: int) -> Non
         env={},
     )
     try:
-        async with asyncio.timeout(PLACE_S):
+        async with asyncio.timeout(WRITE_S):
             await process.communicate(content)
     finally:
         if process.returncode is None:

@@ -15,7 +15,7 @@ What can be asked, each as one packet with one answer:
 - ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
   (2). Only a plain file, whosever it is; what UID may not read is not opened.
 
-- ``place UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
+- ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
 
 Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
@@ -80,10 +80,10 @@ class RootPart:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
         return fd
 
-    def place(self, directory: Path, name: str, content: bytes, uid: int) -> None:
+    def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
         """Write a credential of an account into a directory of that account's; raises OSError."""
-        place = os.fsencode(directory).hex()
-        self._ask(f"place {uid} {name} {place} ".encode() + content)
+        within = os.fsencode(directory).hex()
+        self._ask(f"credential {uid} {name} {within} ".encode() + content)
 
     def open_output(self, key: str, uid: int, stream: int) -> int:
         """A descriptor for reading the plain file that a job's process writes to; raises OSError."""
@@ -188,10 +188,10 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return _answer_signal(*map(_number, rest.split(b" "))), None
         if verb == b"output":
             return _answer_output(*map(_number, rest.split(b" ")))
-        if verb == b"place":
-            uid, name, place, content = rest.split(b" ", 3)
-            directory = bytes.fromhex(place.decode("ascii"))
-            return _answer_place(_number(uid), name.decode("ascii"), directory, content)
+        if verb == b"credential":
+            uid, name, within, content = rest.split(b" ", 3)
+            directory = bytes.fromhex(within.decode("ascii"))
+            return _answer_credential(_number(uid), name.decode("ascii"), directory, content)
         if verb == b"open":
             uid, _, path = rest.partition(b" ")
             return _answer_open(_number(uid), path)
@@ -241,14 +241,14 @@ def _answer_open(uid: int, path: bytes) -> tuple[int, int | None]:
     return _by_a_process(lambda: _become_wholly(uid), open_it)
 
 
-def _answer_place(uid: int, name: str, directory: bytes, content: bytes) -> tuple[int, int | None]:
+def _answer_credential(uid: int, name: str, directory: bytes, content: bytes) -> tuple[int, int | None]:
     if not uid or not _NAME.fullmatch(name) or not directory.startswith(b"/") or b"\0" in directory:
         return errno.EINVAL, None
 
-    def place_it() -> None:
-        credentials.place(os.fsdecode(directory), name, content)
+    def put_it() -> None:
+        credentials.put(os.fsdecode(directory), name, content)
 
-    return _by_a_process(lambda: _become_wholly(uid), place_it)
+    return _by_a_process(lambda: _become_wholly(uid), put_it)
 
 
 def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, int | None]:

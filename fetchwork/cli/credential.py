@@ -72,11 +72,11 @@ def add(
     """
     from datetime import UTC, datetime
 
-    from fetchwork.queue import credentials
+    from fetchwork.queue import sealing
 
     content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     renewal = _renewal(content) if refresh else None
-    name = credentials.store(
+    name = sealing.add(
         session,
         service,
         b"" if refresh else content,
@@ -101,9 +101,9 @@ def list_(session: AnySession, owner: str | None, as_json: bool) -> None:
     Example:
       fetchwork credential list
     """
-    from fetchwork.queue import credentials
+    from fetchwork.queue import sealing
 
-    found = credentials.listed(session, owner)
+    found = sealing.listed(session, owner)
     if as_json:
         output.print_json(found)
         return
@@ -136,9 +136,9 @@ def rm(session: AnySession, service: str, handle: str, owner: str | None) -> Non
     """
     from fetchwork.credentials.secret import name_of
     from fetchwork.errors import NotFound
-    from fetchwork.queue import credentials
+    from fetchwork.queue import sealing
 
-    name, whose = name_of(service, handle), credentials.owner_of_asker(owner)
+    name, whose = name_of(service, handle), sealing.owner_of_asker(owner)
     if not session.perform("delete_credential", owner=whose, name=name):
         raise NotFound(f"credential '{name}' of {whose} is not stored")
     click.echo(f"credential {name} is deleted")
@@ -160,10 +160,10 @@ def show_expiry(session: AnySession, service: str, handle: str, owner: str | Non
     """
     from fetchwork.credentials.secret import name_of
     from fetchwork.errors import NotFound
-    from fetchwork.queue import credentials
+    from fetchwork.queue import sealing
 
-    name, whose = name_of(service, handle), credentials.owner_of_asker(owner)
-    found = credentials.listed(session, whose, [name])
+    name, whose = name_of(service, handle), sealing.owner_of_asker(owner)
+    found = sealing.listed(session, whose, [name])
     if not found:
         raise NotFound(f"credential '{name}' of {whose} is not stored")
     moment = found[0].get("ExpiresAt")

@@ -102,11 +102,11 @@ def decode(data: bytes, owner: str, name: str) -> Secret:
         renewal = Renewal(**document["renewal"]) if "renewal" in document else None
         found = document["owner"], document["name"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise CredentialError(f"credential '{name}' is none; store it again") from None
+        raise CredentialError(f"credential '{name}' is none; add it again") from None
     if found != (owner, name):
-        raise CredentialError(f"credential '{name}' of {owner} is another one's; store it again")
+        raise CredentialError(f"credential '{name}' of {owner} is another one's; add it again")
     if len(content) > MOST_BYTES:
-        raise CredentialError(f"credential '{name}' is longer than {MOST_BYTES} bytes; store it again")
+        raise CredentialError(f"credential '{name}' is longer than {MOST_BYTES} bytes; add it again")
     if renewal is not None:
         renewal.check()
     return Secret(owner, name, content, renewal)

@@ -11,7 +11,7 @@ from pathlib import Path
 from fetchwork import config as host_file
 from fetchwork.deploy.check import Locator
 from fetchwork.deploy.condorconfig import CondorConfig
-from fetchwork.doctor import accesspoint, agent, condor, daemons, database, files, hooks
+from fetchwork.doctor import accesspoint, agent, condor, credentials, daemons, database, files, hooks
 from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.errors import ConfigError, FetchworkError
 
@@ -37,6 +37,7 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
         ("agent", lambda: agent.check(config, master_runs=daemons.MASTER in running)),
         ("files", lambda: files.check(config)),
         ("database", lambda: database.check(config)),
+        ("credentials", lambda: credentials.check(config)),
         ("access point", accesspoint.check),
     ]
     for subject, check in checks:

@@ -40,7 +40,7 @@ def take(answer: bytes) -> bytes:
         directory = credentials.make(posix.getcwd())
         for line in lines.splitlines():
             name, _, content = line.decode("ascii").partition(" ")
-            credentials.place(directory, name, bytes.fromhex(content))
+            credentials.put(directory, name, bytes.fromhex(content))
     except OSError as error:
         raise FetchworkError(f"cannot write the job's credentials: {error.strerror}") from None
     return rest

@@ -311,9 +311,9 @@ class Queue:
         ``renewal`` says how hosts get a new one from its issuer; ``content`` may be empty then. Raises
         CredentialError.
         """
-        from fetchwork.queue import credentials
+        from fetchwork.queue import sealing
 
-        return credentials.store(
+        return sealing.add(
             self._session,
             service,
             content,
@@ -328,9 +328,9 @@ class Queue:
     def delete_credential(self, service: str, *, handle: str = "", owner: str | None = None) -> bool:
         """Delete a credential; False if there is none."""
         from fetchwork.credentials.secret import name_of
-        from fetchwork.queue import credentials
+        from fetchwork.queue import sealing
 
-        name, whose = name_of(service, handle), credentials.owner_of_asker(owner)
+        name, whose = name_of(service, handle), sealing.owner_of_asker(owner)
         return bool(self._session.perform("delete_credential", owner=whose, name=name))
 
     def _read(

@@ -32,7 +32,7 @@ def make(sandbox: str) -> str:
     return directory
 
 
-def place(directory: str, name: str, content: bytes) -> None:
+def put(directory: str, name: str, content: bytes) -> None:
     """Write the file of a credential, over the one that is there; raises OSError, and leaves that then.
 
     ``name`` is one without a slash.
@@ -72,7 +72,7 @@ def _as_program(directory: str, name: str, uid: str, gid: str, groups: str) -> i
         os.setgroups(list(map(int, groups.split(","))))
         os.setresgid(int(gid), int(gid), int(gid))
         os.setresuid(int(uid), int(uid), int(uid))
-        place(directory, name, sys.stdin.buffer.read())
+        put(directory, name, sys.stdin.buffer.read())
     except OSError as error:
         return min(255, error.errno or 5)
     return 0

@@ -20,7 +20,7 @@ _PATH = re.compile(rf"(?<![\w/.$~-])((?:{'|'.join(map(re.escape, _TOP))})/[\w./*
 #: a command line of ours: where a line or a code span begins, or after another command
 _COMMAND = re.compile(
     r"(?:^|[`/$#] ?|&& |\$\()\s*(?:\S*/)?fetchwork(?: --dsn (?:\"[^\"]*\"|\S+))?"
-    r" ([a-z]+(?:-[a-z]+)*)(?![_a-z])(?: ([a-z]+))?"
+    r" ([a-z]+(?:-[a-z]+)*)(?![_a-z])(?: ([a-z]+(?:-[a-z]+)*))?"
 )
 
 #: paths that only look like the repository's

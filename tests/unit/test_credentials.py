@@ -124,7 +124,7 @@ def test_a_credential_in_anothers_row_opens_for_nobody(owner: str, name: str) ->
     ],
 )
 def test_what_somebody_sealed_may_be_anything(data: bytes) -> None:
-    with pytest.raises(CredentialError, match="store it again"):
+    with pytest.raises(CredentialError, match="add it again"):
         decode(data, "alice", "box")
 
 
@@ -211,8 +211,8 @@ def test_a_token_says_when_it_expires(content: bytes, seconds: float | None) -> 
 
 def test_a_credential_is_a_file_of_the_jobs_account_alone(tmp_path: Path) -> None:
     directory = files.make(str(tmp_path))
-    files.place(directory, "box", b"one")
-    files.place(directory, "box", b"two")
+    files.put(directory, "box", b"one")
+    files.put(directory, "box", b"two")
     path = tmp_path / ".condor_creds/box.use"
     assert path.read_bytes() == b"two"
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
@@ -226,7 +226,7 @@ def test_a_link_in_place_of_the_directory_is_not_followed(tmp_path: Path) -> Non
     with pytest.raises(OSError, match=r"."):
         files.make(str(tmp_path))
     with pytest.raises(OSError, match=r"."):
-        files.place(f"{tmp_path}/.condor_creds", "box", b"x")
+        files.put(f"{tmp_path}/.condor_creds", "box", b"x")
     assert list(elsewhere.iterdir()) == []
 
 
@@ -235,7 +235,7 @@ def test_a_link_in_place_of_the_file_is_replaced_and_not_written_through(tmp_pat
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (directory / "box.use").symlink_to(victim)
-    files.place(str(directory), "box", b"token")
+    files.put(str(directory), "box", b"token")
     assert victim.read_text() == "mine"
     assert not (directory / "box.use").is_symlink()
 
@@ -244,7 +244,7 @@ def test_what_is_in_the_way_leaves_nothing_behind(tmp_path: Path) -> None:
     directory = Path(files.make(str(tmp_path)))
     (directory / "box.use").mkdir()
     with pytest.raises(OSError, match=r"."):
-        files.place(str(directory), "box", b"token")
+        files.put(str(directory), "box", b"token")
     assert [path.name for path in directory.iterdir()] == ["box.use"]
 
 
@@ -253,12 +253,12 @@ def test_a_directory_of_another_account_is_refused(tmp_path: Path) -> None:
     directory = files.make(str(tmp_path))
     os.chown(directory, 1, 1)
     with pytest.raises(PermissionError):
-        files.place(directory, "box", b"token")
+        files.put(directory, "box", b"token")
 
 
 def test_a_full_disk_leaves_the_old_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = files.make(str(tmp_path))
-    files.place(directory, "box", b"old")
+    files.put(directory, "box", b"old")
     write = os.write
     written: list[int] = []
 
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_old_credential(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        files.place(directory, "box", b"new")
+        files.put(directory, "box", b"new")
     monkeypatch.undo()
     assert [(path.name, path.read_bytes()) for path in Path(directory).iterdir()] == [("box.use", b"old")]
 

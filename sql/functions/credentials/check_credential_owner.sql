@@ -14,7 +14,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWDEN',
             MESSAGE = format(
-                'role %L may not store or delete credentials of Owner %L', role, check_credential_owner.owner
+                'role %L may not add or delete credentials of Owner %L', role, check_credential_owner.owner
             );
     END IF;
 END

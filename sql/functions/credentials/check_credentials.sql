@@ -20,7 +20,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(
-                'credential %L of Owner %L is not stored; store it first: fetchwork credential add %s',
+                'credential %L of Owner %L is not stored; add it first: fetchwork credential add %s',
                 lacking, check_credentials.ad ->> 'Owner', lacking
             );
     END IF;

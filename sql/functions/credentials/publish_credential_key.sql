@@ -17,7 +17,7 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = 'a public key has another length; allowed: the 32 bytes of a key of X25519';
     END IF;
-    LOCK TABLE fetchwork.credential_key IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE fetchwork.credential_key IN SHARE UPDATE EXCLUSIVE MODE;
     DELETE FROM fetchwork.credential_key AS d
     WHERE d.key_id IN (
         SELECT k.key_id
@@ -30,10 +30,14 @@ BEGIN
     IF EXISTS (SELECT FROM fetchwork.credential_key AS k WHERE k.key_id = id AND k.current) THEN
         RETURN false;
     END IF;
-    UPDATE fetchwork.credential_key AS k SET current = false WHERE k.current;
+    UPDATE fetchwork.credential_key AS k
+    SET current = false
+    WHERE k.current;
     INSERT INTO fetchwork.credential_key (key_id, public_key)
     VALUES (id, publish_credential_key.public_key)
-    ON CONFLICT ON CONSTRAINT credential_key_pkey DO UPDATE SET current = true, published_at = now();
+    ON CONFLICT ON CONSTRAINT credential_key_pkey DO UPDATE
+        SET current = true,
+            published_at = now();
     RETURN true;
 END
 $$;

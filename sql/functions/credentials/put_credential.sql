@@ -36,7 +36,8 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
-            MESSAGE = 'a credential is too long; allowed: 65536 bytes sealed, 2000 of permissions and resource';
+            MESSAGE = 'a credential is too long; '
+                'allowed: 65536 bytes sealed, 2000 of permissions and resource';
     END IF;
     IF NOT EXISTS (
         SELECT FROM fetchwork.credential_key AS k
@@ -44,10 +45,11 @@ BEGIN
     ) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
-            MESSAGE = 'the key that the credential is sealed to is not the current one; store it again';
+            MESSAGE = 'the key that the credential is sealed to is not the current one; add it again';
     END IF;
     IF (
-        SELECT count(*) FROM fetchwork.credential AS c
+        SELECT count(*)
+        FROM fetchwork.credential AS c
         WHERE c.owner = put_credential.owner AND c.name <> put_credential.name
     ) >= most THEN
         RAISE EXCEPTION USING
@@ -66,15 +68,15 @@ BEGIN
         put_credential.expires_at, fetchwork.asker()
     )
     ON CONFLICT ON CONSTRAINT credential_pkey DO UPDATE SET
-        version = EXCLUDED.version,
-        key_id = EXCLUDED.key_id,
-        sealed = EXCLUDED.sealed,
-        permissions = EXCLUDED.permissions,
-        resource = EXCLUDED.resource,
-        renewable = EXCLUDED.renewable,
-        expires_at = EXCLUDED.expires_at,
+        version = excluded.version,
+        key_id = excluded.key_id,
+        sealed = excluded.sealed,
+        permissions = excluded.permissions,
+        resource = excluded.resource,
+        renewable = excluded.renewable,
+        expires_at = excluded.expires_at,
         stored_at = now(),
-        stored_by = EXCLUDED.stored_by,
+        stored_by = excluded.stored_by,
         renewed_at = NULL,
         renewing_until = NULL
     RETURNING c.version

@@ -1,0 +1,76 @@
+"""The keys of credentials: can this host's agent open what people seal now?"""
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from fetchwork.config import HostConfig
+from fetchwork.credentials.keys import KeyFile
+from fetchwork.db import calls
+from fetchwork.db.database import Database
+from fetchwork.doctor.line import Line, failed, ok, warned
+from fetchwork.errors import FetchworkError
+
+_SUBJECT = "credentials"
+_PAGE = "fetchwork/credentials/CREDENTIALS.md"
+
+
+def check(config: HostConfig) -> Iterator[Line]:
+    """Yield what of a host's keys keeps jobs with credentials away; nothing where nobody uses any."""
+    for name, settings in config.databases.items():
+        try:
+            with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
+                current = database.run(calls.sealing_key())
+        except FetchworkError:
+            # the database's own lines say so
+            continue
+        if settings.credential_key is not None:
+            yield _of_file(config, name, settings.credential_key, current)
+        elif current is not None:
+            yield warned(
+                _SUBJECT,
+                f"{name}: this host has no key, so it is offered no jobs that need credentials",
+                f"[database.{name}] credential_key, and the file from another host ({_PAGE})",
+            )
+
+
+def _of_file(config: HostConfig, name: str, path: Path, current: calls.SealingKey | None) -> Line:
+    keys = KeyFile(path)
+    if problem := keys.problem() or _closed_to_agent(config, path):
+        return failed(
+            _SUBJECT, f"{name}: {problem}", f"put it right, or copy the file of another host ({_PAGE})"
+        )
+    if current is None:
+        return warned(
+            _SUBJECT, f"{name}: nothing is sealed to the key yet", f"fetchwork db credential-key use {path}"
+        )
+    if current.key_id not in keys.key_ids():
+        return failed(
+            _SUBJECT,
+            f"{name}: '{path}' lacks key {current.key_id}, to which credentials are sealed",
+            "copy the file from a host that has it",
+        )
+    if config.agent.user and not config.agent.root_part:
+        return warned(
+            _SUBJECT,
+            f"{name}: jobs get credentials when they start; running ones keep what they have",
+            "agent.root_part = true, with HTCondor as root, has them replaced before they expire",
+        )
+    return ok(_SUBJECT, f"{name}: key {current.key_id}")
+
+
+def _closed_to_agent(config: HostConfig, path: Path) -> str | None:
+    """Why the agent's account can't read a file; None if it can, or nobody knows."""
+    if not config.agent.user:
+        return None
+    try:
+        account = pwd.getpwnam(config.agent.user)
+        found = path.stat()
+        groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    except (OSError, KeyError):
+        return None
+    mode = stat.S_IMODE(found.st_mode)
+    reads = (found.st_uid == account.pw_uid and mode & 0o400) or (found.st_gid in groups and mode & 0o040)
+    return None if reads else f"'{path}' can't be read by the agent's account '{account.pw_name}'"

@@ -1,0 +1,69 @@
+"""Adding credentials: they are sealed here, by who adds them, and pass nobody else as they are.
+
+An access point, the database and its backups see the sealed form (``fetchwork.credentials``).
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from fetchwork.client.link import acting_owner
+from fetchwork.credentials.keys import key_id, seal
+from fetchwork.credentials.secret import Renewal, Secret, expiry, name_of
+from fetchwork.errors import CredentialError
+from fetchwork.queue.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
+
+
+def owner_of_asker(owner: str | None) -> str:
+    """Whose credentials are meant: those of an account, of who asks where none is named."""
+    return owner or acting_owner() or getpass.getuser()
+
+
+def add(
+    session: AnySession,
+    service: str,
+    content: bytes,
+    *,
+    handle: str = "",
+    owner: str | None = None,
+    renewal: Renewal | None = None,
+    permissions: str | None = None,
+    resource: str | None = None,
+    expires_at: datetime | None = None,
+) -> str:
+    """Seal a credential and store it; its name. Raises CredentialError, and what the database says."""
+    name = name_of(service, handle)
+    whose = owner_of_asker(owner)
+    key = session.perform("sealing_key")
+    if key is None:
+        raise CredentialError("this pool takes no credentials: fetchwork db credential-key makes a key")
+    public = base64.b64decode(key["public_key"])
+    if key_id(public) != key["key_id"]:
+        raise CredentialError("the pool's key is not the one that it is called")
+    expires = expires_at or (expiry(content, datetime.now(UTC)) if content else None)
+    session.perform(
+        "put_credential",
+        owner=whose,
+        name=name,
+        key_id=key["key_id"],
+        sealed=base64.b64encode(seal(Secret(whose, name, content, renewal).encode(), public)).decode(),
+        permissions=permissions,
+        resource=resource,
+        renewable=renewal is not None,
+        expires_at=None if expires is None else expires.timestamp(),
+    )
+    return name
+
+
+def listed(session: AnySession, owner: str | None = None, names: Sequence[str] = ()) -> list[Json]:
+    """What is known of stored credentials, by owner and name: of those that the asker may see."""
+    constraint = f'Owner =?= "{owner}"' if owner else "true"
+    found = session.items("view", name="credentials", constraint=constraint)
+    return [ad for ad in found if not names or ad["Name"] in names]
