@@ -40,7 +40,7 @@ class CredentialUpkeep:
         self._said: dict[tuple[int, str], str] = {}
 
     async def round(self) -> None:
-        """Replace what is to be rewritten; raises DatabaseUnavailable."""
+        """Replace what is to be replaced; raises DatabaseUnavailable."""
         session = self._host.session
         greeting = session.greeting
         if greeting is None or not self._host.usable():
@@ -86,7 +86,7 @@ class CredentialUpkeep:
                 ),
                 timeout_s=DATABASE_S,
             )
-            event(log, logging.INFO, "credential_rewritten", run=row.run_id, name=row.name, owner=row.owner)
+            event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
 
     async def _current(self, row: calls.ChangedCredential) -> Opened:
         opened = self._host.open(row)
@@ -116,4 +116,4 @@ class CredentialUpkeep:
         if self._said.get((row.run_id, row.name)) != text:
             self._said[row.run_id, row.name] = text
             where = {"run": row.run_id, "name": row.name}
-            event(log, logging.WARNING, "credential_not_rewritten", **where, problem=text)
+            event(log, logging.WARNING, "credential_not_replaced", **where, problem=text)

@@ -39,9 +39,7 @@ def check(config: HostConfig) -> Iterator[Line]:
 def _of_file(config: HostConfig, name: str, path: Path, current: calls.SealingKey | None) -> Line:
     keys = KeyFile(path)
     if problem := keys.problem() or _closed_to_agent(config, path):
-        return failed(
-            _SUBJECT, f"{name}: {problem}", f"put it right, or copy the file of another host ({_PAGE})"
-        )
+        return failed(_SUBJECT, f"{name}: {problem}", f"put the file right ({_PAGE})")
     if current is None:
         return warned(
             _SUBJECT, f"{name}: nothing is sealed to the key yet", f"fetchwork db credential-key use {path}"

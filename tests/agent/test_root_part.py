@@ -17,6 +17,7 @@ import pytest
 
 from fetchwork.agent.updates import family
 from fetchwork.process import Process
+from tests.small_disk import fill
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -352,7 +353,15 @@ RUBBISH: list[str | bytes] = [
     b"open 1 \xff",
     "exec 1 /bin/sh",
     "SIGNAL 1 1 1 9 0",
-    b"open 1 /" + b"a" * 9000,
+    b"open 1 /" + b"a" * 40000,
+    "credential",
+    "credential 1 box 2f",
+    "credential 0 box 2f x",
+    "credential 1 ../box 2f x",
+    "credential 1 .box 2f x",
+    "credential 1 box /tmp x",
+    "credential 1 box 746d70 x",
+    "credential 1 box 2f00 x",
 ]
 
 
@@ -367,6 +376,52 @@ def test_rubbish_and_many_requests_are_answered_each(agent: Agent, start: Start)
     part = Process.find(agent.root_part)
     assert part is not None
     until(lambda: part.children() == [])
+
+
+def test_a_credential_is_written_as_its_account_and_nowhere_else(agent: Agent, tmp_path: Path) -> None:
+    def put(directory: Path, uid: int = UID, name: str = "box", content: bytes = b"to ken\0\n") -> int:
+        within = os.fsencode(directory).hex()
+        return agent.ask(f"credential {uid} {name} {within} ".encode() + content)
+
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    for directory in (theirs, mine):
+        directory.mkdir()
+    os.chown(theirs, UID, UID)
+    largest = bytes(range(256)) * 64
+    assert put(theirs, content=largest) == 0
+    assert put(theirs) == 0
+    found = theirs / "box.use"
+    assert found.read_bytes() == b"to ken\0\n"
+    assert (found.stat().st_uid, found.stat().st_mode & 0o777) == (UID, 0o600)
+    # of root's, of another account, by a link, not there
+    (tmp_path / "link").symlink_to(theirs)
+    (theirs / "link").symlink_to(mine)
+    assert put(mine) in (errno.EPERM, errno.EACCES)
+    assert put(theirs, uid=OTHER) in (errno.EPERM, errno.EACCES)
+    assert put(theirs, uid=0) == errno.EINVAL
+    for link in (tmp_path / "link", theirs / "link"):
+        assert put(link) in (errno.ELOOP, errno.ENOTDIR)
+    assert put(theirs / "none") == errno.ENOENT
+    os.mkfifo(theirs / "fifo")
+    assert put(theirs / "fifo") == errno.ENOTDIR
+    assert list(mine.iterdir()) == []
+    assert sorted(path.name for path in theirs.iterdir()) == ["box.use", "fifo", "link"]
+
+
+def test_a_full_disk_keeps_the_old_credential(agent: Agent, small_disk: Path) -> None:
+    small_disk.parent.chmod(0o755)
+    directory = small_disk / "creds"
+    directory.mkdir()
+    (directory / "box.use").write_text("old")
+    for path in (directory, directory / "box.use"):
+        os.chown(path, UID, UID)
+    within = os.fsencode(directory).hex()
+    filler = fill(small_disk)
+    assert agent.ask(f"credential {UID} box {within} ".encode() + b"n" * 16000) == errno.ENOSPC
+    assert [(path.name, path.read_text()) for path in directory.iterdir()] == [("box.use", "old")]
+    filler.unlink()
+    assert agent.ask(f"credential {UID} box {within} new") == 0
+    assert (directory / "box.use").read_text() == "new"
 
 
 def test_root_part_ends_with_the_agent_and_by_nothing_that_a_daemon_is_told(agent: Agent) -> None:

@@ -55,6 +55,16 @@ MUTATIONS = {
         view_without_policy("jobs"),
         "test_a_submitter_sees_his_own_jobs_and_nobody_elses",
     ),
+    "the credentials of all are shown": (
+        "CREATE OR REPLACE VIEW fetchwork.credentials WITH (security_barrier) AS SELECT c.owner, c.name,"
+        " c.permissions, c.resource, c.renewable, c.key_id AS keyid, c.stored_at, c.renewed_at, c.expires_at"
+        " FROM fetchwork.credential AS c",
+        "test_each_sees_which_are_stored_of_his_own",
+    ),
+    "what is sealed is for submitters": (
+        "GRANT EXECUTE ON FUNCTION fetchwork.run_credentials TO fetchwork_submitter",
+        "test_who_submits_can_not_have_what_is_sealed",
+    ),
     "the batches of all are shown": (
         view_without_policy("batches"),
         "test_a_submitter_sees_his_own_jobs_and_nobody_elses",

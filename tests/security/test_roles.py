@@ -43,6 +43,9 @@ def test_every_column_of_every_view_is_readable(
     slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
     busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
     busy.call("set_limit", name="licence", maximum=2)
+    busy.call("publish_credential_key", public_key=b"k" * 32)
+    key = busy.value("SELECT key_id FROM fetchwork.sealing_key()")
+    busy.call("put_credential", owner="alice", name="box", key_id=key, sealed=b"x")
     busy.connection.execute("UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp()")
     reader = login(role)
     columns = busy.rows(
@@ -174,7 +177,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "dag_counts", "default_attributes",
-    "can_be_undefined", "event_window", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output",
+    "can_be_undefined", "event_window", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit",
@@ -197,6 +200,8 @@ OF_SUBMITTERS = {
     "read_output_chunk",
     "drop_outputs",
     "not_brought",
+    "put_credential",
+    "delete_credential",
     "hold",
     "release",
     "remove",
@@ -217,12 +222,13 @@ OF_AGENTS = {
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
+    "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
     "run_files", "output_url", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
-    "resume_offers",
+    "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",
 }  # fmt: skip
 
 
