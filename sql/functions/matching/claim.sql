@@ -22,9 +22,9 @@
 -- a job's requests decide what it costs.
 --
 -- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment
--- and long at the next, and a session keeps the plan that it made when they were empty. Where a table of a row
--- or two has no index to go by, the penalty makes such a plan look so dear, before PostgreSQL 18, that JIT would
--- compile it for 30 ms at each call; so wherever a way is turned off JIT is too.
+-- and long at the next, and a session keeps the plan that it made when they were empty. Where a table of one
+-- row has no index to go by, the penalty makes such a plan look so dear, before PostgreSQL 18, that JIT would
+-- compile it for 30 ms at each call; so wherever a way is turned off JIT is, too.
 --
 -- A claim that leaves nothing behind the job it took says so to the agents that are about to come for it
 -- (tell_demand), which costs one more look at the index.
