@@ -162,6 +162,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.begin_output,
     fetchwork.put_output_chunk,
     fetchwork.keep_outputs,
+    fetchwork.leave_outputs,
     fetchwork.note_transfer,
     fetchwork.watched_output,
     fetchwork.ship_output,

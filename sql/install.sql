@@ -152,6 +152,7 @@
 \ir functions/files/leaves_for_access_point.sql
 \ir functions/files/await_files.sql
 \ir functions/files/forget_bringing.sql
+\ir functions/files/leave_outputs.sql
 \ir functions/files/left_outputs.sql
 \ir functions/files/job_outputs.sql
 \ir functions/files/awaited_owners.sql

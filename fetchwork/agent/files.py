@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from fetchwork.agent.contents import Content, Contents, Reader
 from fetchwork.agent.outputs import Outputs
@@ -20,6 +21,8 @@ from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import Runs
 from fetchwork.handlers.session import HostSession
 from fetchwork.sandbox.parking import SUFFIX
+
+T = TypeVar("T")
 
 #: runs whose contents are known
 _MAX_PLANS = 10_000
@@ -95,6 +98,10 @@ class AgentFiles:
             raise NotFound(f"run {key.run_id} has no content {content_id}")
         reader = Reader(self._databases[session], key.run_id, key.token)
         return await self._contents.chunk(content, content_id, reader, number, task.left())
+
+    async def carry(self, task: Task, call: calls.Call[T]) -> T:
+        """Make a call that carries files, on a connection for these; raises FetchworkError."""
+        return await self._databases[task.context.session].carry(call, timeout_s=task.left(CALL_S))
 
     async def saved(self, task: Task, name: str) -> str:
         """What became of the checkpoint that is parked in the directory ``name``."""

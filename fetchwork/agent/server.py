@@ -46,6 +46,7 @@ MAX_DEADLINES_S = {
     "reply_fetch": 20.0,
     "evict_claim": 20.0,
     "prepare_job": 40.0,
+    "job_left": 40.0,
     "update_job_info": 30.0,
     "job_exit": 40.0,
 }

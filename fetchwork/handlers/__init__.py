@@ -25,6 +25,7 @@ from fetchwork.errors import (
 from fetchwork.handlers.context import Answer, Denied, ErrorCode, Task
 from fetchwork.handlers.files import FILE_HANDLERS
 from fetchwork.handlers.finish import job_exit
+from fetchwork.handlers.left import job_left
 from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
 from fetchwork.handlers.update import update_job_info
@@ -43,6 +44,7 @@ HANDLERS: dict[str, Handler] = {
     "prepare_job": prepare_job,
     "update_job_info": update_job_info,
     "job_exit": job_exit,
+    "job_left": job_left,
     **FILE_HANDLERS,
 }
 

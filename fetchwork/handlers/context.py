@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -15,6 +15,8 @@ from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.sandbox.failure import TransferFailure
+
+T = TypeVar("T")
 
 #: seconds for the question whose run it is
 OWNER_S = 4.0
@@ -63,6 +65,9 @@ class HostFiles(Protocol):
 
     async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
         """A chunk of a content that was expected; raises FetchworkError."""
+
+    async def carry(self, task: Task, call: calls.Call[T]) -> T:
+        """Make a call that carries files, on a connection for these; raises FetchworkError."""
 
     async def saved(self, task: Task, name: str) -> str:
         """What became of the checkpoint that is parked in the directory ``name``; waits for news."""

@@ -17,6 +17,7 @@ from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
 from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key
 from fetchwork.handlers.starterlog import fault_of
 from fetchwork.hook.wire import Reply
+from fetchwork.sandbox import inline
 from fetchwork.sandbox.offered import executable_travels
 
 #: seconds for a call
@@ -34,13 +35,11 @@ async def input_plan(task: Task) -> Answer:
     )
     if plan is None:
         raise NotFound(f"run {key.run_id} is over")
-    await _note(task, key, "input")
+    await note(task, key, "input")
     files.expect(task, key, plan)
-    has_urls = any(one["source"] == "url" for one in plan.files) or any(
-        isinstance(value, str) and "://" in value for value in plan.ad.values()
-    )
+    has_urls = any(one["source"] == "url" for one in plan.files) or inline.has_urls(plan.ad)
     body = {
-        "ad": {name: value for name, value in plan.ad.items() if name.lower() not in _NOT_FOR_HOOKS},
+        "ad": for_hooks(plan.ad),
         "files": list(_in_order(plan.files)),
         "executable": executable_travels(plan.ad),
         "plugins": await files.plugins() if has_urls else {},
@@ -49,6 +48,11 @@ async def input_plan(task: Task) -> Answer:
         "has_key": bool(plan.ad.get("EC2AccessKeyId")),
     }
     return subject.answer("files", Reply(json.dumps(body).encode()), files=len(plan.files))
+
+
+def for_hooks(ad: JsonObject) -> JsonObject:
+    """What of a job's ad hooks may see."""
+    return {name: value for name, value in ad.items() if name.lower() not in _NOT_FOR_HOOKS}
 
 
 def _in_order(files: list[JsonObject]) -> list[JsonObject]:
@@ -69,7 +73,7 @@ async def input_done(task: Task) -> Answer:
     """PREPARE_JOB has everything: the bytes, and the seconds that it took."""
     key, subject, _ = await _asked(task)
     size, seconds = _numbers(task.request.arg, 2)
-    await _note(task, key, None, "input", int(size), seconds)
+    await note(task, key, None, "input", int(size), seconds)
     return subject.answer("filled", None, bytes=int(size), seconds=seconds)
 
 
@@ -160,7 +164,7 @@ async def _asked(task: Task) -> tuple[RunKey, Subject, HostFiles]:
     return key, Subject(task.request.slot, key.run_id, run.job if run is not None else None), task.files
 
 
-async def _note(
+async def note(
     task: Task,
     key: RunKey,
     phase: str | None,

@@ -10,7 +10,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode, HookStatus
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, one_line
-from fetchwork.handlers import credentials
+from fetchwork.handlers import credentials, small
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
 from fetchwork.handlers.provision import NotProvided, provided, wants_devices, without_slot
 from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key, slot_name
@@ -37,6 +37,9 @@ async def prepare_job(task: Task) -> Answer:
     subject = Subject(task.request.slot, key.run_id, job)
     if task.request.check:
         return await _could_not_start(task, key, run, subject, task.request.check)
+    files = await small.inputs(task, key) if small.are_asked_for(task) else None
+    if files is None and small.are_asked_for(task):
+        return subject.answer("files", Reply())
     slot = await _slot(task, key, run)
     try:
         brought = await credentials.brought(task, key) if credentials.are_needed(task) else None
@@ -78,7 +81,11 @@ async def prepare_job(task: Task) -> Answer:
         task.runs.started(run, task.caller.starter, slot or run.slot)
     if brought is not None:
         body += brought.section()
-    return Subject(slot or task.request.slot, key.run_id, job).answer("started", Reply(body))
+    subject = Subject(slot or task.request.slot, key.run_id, job)
+    if files is None:
+        return subject.answer("started", Reply(body))
+    await files.note(task, key)
+    return subject.answer("started", files.with_answer(body), bytes=files.size)
 
 
 async def _could_not_start(

@@ -41,10 +41,22 @@ class _Message:
 class Request(_Message):
     """What a hook asks of the agent; ``name`` is one of HOOKS, or ``status``.
 
-    ``written`` is the time at which a report went to the spool, in seconds since 1970; else 0.
+    ``written`` is the time at which a report went to the spool, in seconds since 1970; else 0. So many bytes
+    at the end of the body are ``files``, and so many may be in that of the answer (``inline``).
     """
 
-    __slots__ = ("arg", "body", "check", "deadline_ms", "keyword", "name", "slot", "written")
+    __slots__ = (
+        "arg",
+        "body",
+        "check",
+        "deadline_ms",
+        "files",
+        "inline",
+        "keyword",
+        "name",
+        "slot",
+        "written",
+    )
 
     name: str
     body: bytes
@@ -54,6 +66,8 @@ class Request(_Message):
     deadline_ms: int
     check: str
     written: int
+    inline: int
+    files: int
 
     def __init__(
         self,
@@ -66,6 +80,8 @@ class Request(_Message):
         deadline_ms: int = 0,
         check: str = "",
         written: int = 0,
+        inline: int = 0,
+        files: int = 0,
     ) -> None:
         put = object.__setattr__
         put(self, "name", name)
@@ -76,12 +92,17 @@ class Request(_Message):
         put(self, "deadline_ms", deadline_ms)
         put(self, "check", check)
         put(self, "written", written)
+        put(self, "inline", inline)
+        put(self, "files", files)
 
 
 class Reply(_Message):
-    """What the agent answers: with an empty ``code`` a result, else an error and its ``message``."""
+    """What the agent answers: with an empty ``code`` a result, else an error and its ``message``.
 
-    __slots__ = ("body", "code", "exit", "message", "pid", "signal", "stderr")
+    So many bytes at the end of the body are ``files``.
+    """
+
+    __slots__ = ("body", "code", "exit", "files", "message", "pid", "signal", "stderr")
 
     body: bytes
     exit: int
@@ -90,6 +111,7 @@ class Reply(_Message):
     pid: int
     code: str
     message: str
+    files: int
 
     def __init__(
         self,
@@ -101,6 +123,7 @@ class Reply(_Message):
         pid: int = 0,
         code: str = "",
         message: str = "",
+        files: int = 0,
     ) -> None:
         put = object.__setattr__
         put(self, "body", body)
@@ -110,13 +133,14 @@ class Reply(_Message):
         put(self, "pid", pid)
         put(self, "code", code)
         put(self, "message", message)
+        put(self, "files", files)
 
 
 def encode_request(request: Request) -> bytes:
     """Return the bytes of a request; raises ProtocolError for a value that would break its line."""
     _check_word(request.name)
     head = f"{VERSION} {request.name}\n"
-    for name in ("keyword", "arg", "slot", "deadline_ms", "check", "written"):
+    for name in ("keyword", "arg", "slot", "deadline_ms", "check", "written", "inline", "files"):
         value = getattr(request, name)
         if value:
             head += _header(name, value)
@@ -130,7 +154,7 @@ def encode_reply(reply: Reply) -> bytes:
         head = f"{VERSION} error {reply.code}\n"
     else:
         head = f"{VERSION} ok\n"
-    for name in ("exit", "stderr", "signal", "pid", "message"):
+    for name in ("exit", "stderr", "signal", "pid", "message", "files"):
         value = getattr(reply, name)
         if value:
             head += _header(name, value)
@@ -201,6 +225,12 @@ class _Reader:
             raise ProtocolError(f"header '{name}' is not a number: '{one_line(text, 40)}'")
         return int(text)
 
+    def _files(self, body: bytes) -> int:
+        files = self._number("files")
+        if files > len(body):
+            raise ProtocolError(f"{files} bytes of files are more than the body has")
+        return files
+
 
 def _parse_head(head: bytes) -> tuple[list[str], dict[str, str]]:
     try:
@@ -245,6 +275,8 @@ class RequestReader(_Reader):
             deadline_ms=self._number("deadline_ms"),
             check=headers.get("check", ""),
             written=self._number("written"),
+            inline=self._number("inline"),
+            files=self._files(body),
         )
 
 
@@ -272,4 +304,5 @@ class ReplyReader(_Reader):
             pid=self._number("pid"),
             code=code,
             message=headers.get("message", ""),
+            files=self._files(body),
         )

@@ -74,6 +74,18 @@ def use_of(ad: Mapping[str, object], how: Ending) -> Use | None:
     return "spool" if str(ad.get("WhenToTransferOutput", "")).upper() == "ON_EXIT_OR_EVICT" else None
 
 
+def streams_of(ad: Mapping[str, object]) -> Iterator[str]:
+    """The files of the job's output and errors, as far as they travel."""
+    for name, wanted, stream in (
+        ("Out", "TransferOut", names.STDOUT),
+        ("Err", "TransferErr", names.STDERR),
+    ):
+        target = ad.get(name)
+        travels = isinstance(target, str) and target not in ("", names.NULL_FILE)
+        if travels and ad.get(wanted) is not False and not (name == "Err" and target == ad.get("Out")):
+            yield stream
+
+
 class Choice:
     """The outputs of a sandbox: ``files``, and the ``failure`` of the first listed that is missing."""
 
@@ -98,7 +110,7 @@ class Choice:
                 self._add(name)
         else:
             self._add_changed()
-        for stream in self._streams():
+        for stream in streams_of(self._ad):
             self._add(stream, required=False)
         self._send_to_urls()
         return self
@@ -113,7 +125,7 @@ class Choice:
                 self._add(name)
         else:
             self._add_changed()
-        for stream in self._streams():
+        for stream in streams_of(self._ad):
             self._add(stream, required=False)
         return self
 
@@ -121,20 +133,6 @@ class Choice:
     def size(self) -> int:
         """Bytes that travel through the queue."""
         return sum(max(0, one.size) for one in self.files.values() if not one.url)
-
-    def _streams(self) -> Iterator[str]:
-        for name, wanted, stream in (
-            ("Out", "TransferOut", names.STDOUT),
-            ("Err", "TransferErr", names.STDERR),
-        ):
-            target = self._ad.get(name)
-            travels = isinstance(target, str) and target not in ("", names.NULL_FILE)
-            if (
-                travels
-                and self._ad.get(wanted) is not False
-                and not (name == "Err" and target == self._ad.get("Out"))
-            ):
-                yield stream
 
     def _add_changed(self) -> None:
         with os.scandir(self._sandbox) as entries:

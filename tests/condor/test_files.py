@@ -7,8 +7,10 @@ fetched.
 import contextlib
 import http.server
 import os
+import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -461,12 +463,43 @@ def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_a
     assert stdout.split() == [b"3145728", b"_condor_stderr", b"_condor_stdout", b"condor_exec.exe", b"data"]
 
 
-def test_compiled_hooks_leave_such_jobs_to_those_in_python(jobs: FileJobs) -> None:
+def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever(jobs: FileJobs) -> None:
     compile_hooks(hook_directory(jobs.pool))
-    job = jobs.submit("cat data; echo x > new", {"data": b"data\n"})
-    jobs.completed(job)
-    outputs = jobs.outputs(job)
-    assert (outputs["_condor_stdout"], outputs["new"]) == (b"data\n", b"x\n")
+    asked = Counter[str]()
+
+    def done(
+        script: str, inputs: dict[str, bytes | str | None], **ad: object
+    ) -> dict[str, bytes | str | None]:
+        before = asked_of(jobs.pool)
+        job = jobs.submit(script, inputs, **ad)
+        jobs.completed(job)
+        after = asked_of(jobs.pool)
+        asked.clear()
+        asked.update(after - before)
+        noted = (jobs.row("SELECT ad FROM fetchwork.runs WHERE jobid = %s", job) or {})["ad"]
+        assert noted["TransferInputBytes"] >= sum(len(one) for one in inputs.values() if one)
+        assert noted["TransferOutputBytes"] == sum(len(one or "") for one in jobs.outputs(job).values())
+        return jobs.outputs(job)
+
+    outputs = done("cat data; echo x > new; exit 3", {"data": b"data\n"})
+    assert outputs == {"_condor_stdout": b"data\n", "_condor_stderr": b"", "new": b"x\n"}
+    assert (asked["job_left"], asked["input_done"], asked["outputs_delivered"]) == (1, 0, 0)
+    # one way for each: small inputs, and outputs with a directory
+    outputs = done("mkdir d; cp data d", {"data": b"data\n"}, TransferOutput="d")
+    assert outputs["d/data"] == b"data\n"
+    assert (asked["job_left"], asked["input_done"], asked["outputs_delivered"]) == (0, 0, 1)
+    large = b"x" * (3 << 20)
+    outputs = done("wc -c < large", {"large": large})
+    assert outputs["_condor_stdout"] == b"3145728\n"
+    assert (asked["job_left"], asked["input_done"], asked["outputs_delivered"]) == (0, 1, 1)
+    missing = jobs.submit("true", {}, TransferOutput="missing")
+    assert jobs.held(missing)["holdreasoncode"] == 12
+
+
+def asked_of(pool: PersonalPool) -> Counter[str]:
+    """What the agent was asked so far, by request."""
+    text = (pool.condor.log / "FetchworkAgentLog").read_text(errors="replace")
+    return Counter(re.findall(r"\b(job_left|input_done|outputs_delivered)\b", text))
 
 
 def processes_of(hook: Path) -> list[int]:

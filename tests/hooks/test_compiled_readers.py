@@ -45,6 +45,7 @@ REPLIES = [
         Reply(),
         Reply(b'Cmd = "/bin/true"\n', exit=3, stderr="a remark"),
         Reply(signal=15, pid=189017),
+        Reply(b"A = 1\n3 0\n{}x420 1 a\nb", files=18),
         Reply(code="unavailable", message="database does not answer: connection refused"),
         Reply(code="denied", message="caf\xe9"),
     )
@@ -133,6 +134,7 @@ def by_python(data: bytes) -> dict[str, str]:
         "message": hexed(reply.message),
         "stderr": hexed(reply.stderr),
         "body": reply.body.hex(),
+        "files": str(reply.files),
     }
 
 

@@ -223,7 +223,7 @@ OF_AGENTS = {
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
-    "run_files", "output_url", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "note_transfer",
+    "run_files", "output_url", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

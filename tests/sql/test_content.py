@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -473,6 +474,34 @@ def test_a_checkpoint_does_not_wait_for_who_ends_its_run(
 def plan_sizes(queue: DirectQueue) -> dict[str, int]:
     """What is kept for the next run: names and sizes."""
     return dict(queue.rows("SELECT name, size FROM fetchwork.job_file WHERE direction = 'spool'"))
+
+
+def test_a_few_small_files_are_left_in_one_call(queue: DirectQueue) -> None:
+    (job,) = submit(queue)
+    run = queue.started()
+    data = [b"one", b"two", b""]
+    manifest = Jsonb([described(name, one) for name, one in zip("abc", data, strict=True)])
+    asked = {"manifest": manifest, "datas": data, "seconds": 0.25}
+    # who did not hear the answer asks again, and another's token leaves nothing
+    for _ in range(2):
+        assert queue.of(run, "leave_outputs", **asked) == "kept"
+    with pytest.raises(psycopg.Error, match="the token is not that of run"):
+        queue.call("leave_outputs", run_id=run.run_id, token=str(uuid.uuid4()), **asked)
+    assert contents(queue) == 3
+    assert queue.finish(run) == "completed"
+    noted = queue.value("SELECT ad FROM fetchwork.runs WHERE jobid = %s", job)
+    assert noted["TransferOutputBytes"] == 6
+    assert noted["TransferOutputSeconds"] > 0.25
+    (left,) = queue.call("job_outputs", jobs=[job])
+    assert {file["name"]: file["size"] for file in left["files"]} == {"a": 3, "b": 3, "c": 0}
+    assert queue.of(run, "leave_outputs", **asked) == "late"
+    # all of it or nothing
+    submit(queue)
+    another = queue.started()
+    with pytest.raises(psycopg.Error, match="has no content of this run"):
+        queue.of(another, "leave_outputs", **{**asked, "datas": data[:1]})
+    assert queue.value("SELECT count(*) FROM fetchwork.content WHERE run_id = %s", another.run_id) == 0
+    assert queue.value("SELECT transfer FROM fetchwork.run WHERE run_id = %s", another.run_id) is None
 
 
 def test_outputs_of_a_run_that_did_not_end_by_itself_are_nobody_s(queue: DirectQueue) -> None:

@@ -128,6 +128,30 @@ def keep_outputs(
     )
 
 
+def leave_outputs(
+    *,
+    run_id: int,
+    token: str | UUID,
+    manifest: Sequence[JsonObject],
+    datas: Sequence[bytes],
+    seconds: float,
+) -> Call[str]:
+    """Store and keep what a live run leaves, few contents of at most one chunk each: 'kept', or 'late'.
+
+    The manifest is that of ``keep_outputs``; ``seconds`` is how long it took so far.
+    """
+    return value_of(
+        "leave_outputs",
+        {
+            "run_id": run_id,
+            "token": proof(token),
+            "manifest": Jsonb([dict(one) for one in manifest]),
+            "datas": list(datas),
+            "seconds": seconds,
+        },
+    )
+
+
 def note_transfer(
     *,
     run_id: int,

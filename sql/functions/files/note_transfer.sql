@@ -2,6 +2,8 @@
 -- phase when that is over; with direction, bytes and seconds of what was moved. While outputs are, the slot
 -- is free for other work (slot_is_free, claim). False if the run is over, or if another transaction holds
 -- its row: who wants it noted asks again.
+-- By itself it does not wait for the server's disk: a crash that forgets it forgets nothing that anything
+-- depends on.
 -- Errors: FWDEN (another's token). Locks: the run, without waiting.
 CREATE OR REPLACE FUNCTION fetchwork.note_transfer(
     run_id bigint,
@@ -47,6 +49,7 @@ BEGIN
             )
         END
     WHERE r.run_id = live.run_id;
+    PERFORM set_config('synchronous_commit', 'off', true);
     RETURN true;
 END
 $$;

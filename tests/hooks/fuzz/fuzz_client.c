@@ -1,6 +1,7 @@
 /* What the compiled hook reads of others, as functions of bytes: hook.conf, the agent's reply, the job ad.
  *
- * The first byte chooses: c hook.conf, j the job ad of prepare_job, s the JobPid of an ad, r a reply.
+ * The first byte chooses: c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
+ * an ad, r a reply.
  * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
  * length and then its bytes, and says in one line what it makes of it: tests compare that with Python.
  */
@@ -30,7 +31,8 @@ static void say_reply(struct text data)
         show("code", reply.code);
         show("message", reply.message);
         show("stderr", reply.stderr_line);
-        show("body", reply.body);
+        show("body", (struct text){reply.body.at, reply.body.length + reply.files.length});
+        printf(" files=%zu", reply.files.length);
     }
 }
 
@@ -51,6 +53,17 @@ static void say(const char *data, size_t size)
     case 'j':
         printf(job_is_fine(rest) ? "fine" : "unsure");
         break;
+    case 'n': {
+        struct text rule, before;
+        struct stat status = {.st_size = 5, .st_mtim = {1, 2}};
+        bool known = parse_notes(rest, &rule, &before);
+        printf(known ? "read" : "left");
+        if (known) {
+            show("rule", rule);
+            printf(" same=%d", is_as_before(before, "in", &status));
+        }
+        break;
+    }
     case 's':
         printf("pid");
         show("text", job_pid(rest));

@@ -1,0 +1,37 @@
+-- What a live run leaves, in one transaction, where that is a few contents of at most one chunk each: stores
+-- them (put_whole_outputs), notes bytes and seconds (note_transfer), and keeps the manifest (keep_outputs),
+-- whose answers it has: 'kept', or 'late' if the run is over. Repeating it is harmless.
+-- Errors, locks: as these.
+CREATE OR REPLACE FUNCTION fetchwork.leave_outputs(
+    run_id bigint,
+    token uuid,
+    manifest jsonb,
+    datas bytea [],
+    seconds double precision
+)
+RETURNS text
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    answer text;
+    bytes bigint;
+    waits text := current_setting('synchronous_commit');
+BEGIN
+    IF NOT fetchwork.put_whole_outputs(leave_outputs.run_id, leave_outputs.token, datas) THEN
+        RETURN 'late';
+    END IF;
+    answer := fetchwork.keep_outputs(leave_outputs.run_id, leave_outputs.token, manifest);
+    SELECT coalesce(sum(octet_length(d.data)), 0)
+    INTO bytes
+    FROM unnest(datas) AS d (data);
+    PERFORM fetchwork.note_transfer(
+        leave_outputs.run_id, leave_outputs.token, NULL, 'output', bytes,
+        leave_outputs.seconds + extract(epoch FROM clock_timestamp() - now())::double precision
+    );
+    -- this commit is waited for
+    PERFORM set_config('synchronous_commit', waits, true);
+    RETURN answer;
+END
+$$;
