@@ -6,7 +6,6 @@ ever; a log may lie on a file system that does not answer. Each holds up the chi
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import os
 import resource
@@ -60,7 +59,7 @@ def serve(link: socket.socket) -> None:
             steps = answers(request)
             reply: Json | None = None
             while (answer := _next(steps, reply)) is not None:
-                link.sendall(wire.encode(answer))
+                _send(link, answer)
                 reply = None
                 if "want" in answer and (reply := receive(link)) is None:
                     return
@@ -69,6 +68,16 @@ def serve(link: socket.socket) -> None:
             message = str(error) or type(error).__name__
             link.sendall(wire.encode({"error": known, "message": message}))
         signal.alarm(0)
+
+
+def _send(link: socket.socket, answer: Json) -> None:
+    """Send an answer; bytes as "data" go behind it, as they are."""
+    data = answer.get("data")
+    if not isinstance(data, bytes):
+        link.sendall(wire.encode(answer))
+        return
+    link.sendall(wire.encode({**answer, "data": len(data)}))
+    link.sendall(data)
 
 
 def _next(steps: Iterator[Json], reply: Json | None) -> Json | None:
@@ -83,7 +92,10 @@ def receive(link: socket.socket) -> Json | None:
     head = _read(link, wire.HEAD)
     if not head:
         return None
-    return wire.decode(_read(link, wire.length(head, wire.MAX_ANSWER)))
+    frame = wire.decode(_read(link, wire.length(head, wire.MAX_ANSWER)))
+    if type(frame.get("data")) is int:
+        frame["data"] = _read(link, frame["data"])
+    return frame
 
 
 def _read(link: socket.socket, size: int) -> bytes:
@@ -144,7 +156,7 @@ def _describe(request: Json) -> Iterator[Json]:
 def _read_input(request: Json) -> Iterator[Json]:
     """A chunk of an input file."""
     (data,) = contents.read_chunks(request["path"], [request["n"]])
-    yield {"data": base64.b64encode(data).decode()}
+    yield {"data": data}
 
 
 def _bring(request: Json) -> Generator[Json, Json, None]:
@@ -157,7 +169,7 @@ def _bring(request: Json) -> Generator[Json, Json, None]:
             # it lives
             signal.alarm(BRING_S)
             reply = yield {"want": {"content_id": want.content_id, "n": want.n}}
-            data = None if reply["data"] is None else base64.b64decode(reply["data"])
+            data = reply["data"]
     except StopIteration as end:
         yield {"bytes": end.value}
     except TransferFailed as failure:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fetchwork import errors
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
+from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.errors import FetchworkError
 
 #: a child that nobody needs for so long is let go, and one that has done so much
@@ -110,7 +111,8 @@ class Children:
     ) -> AsyncGenerator[Json, None]:
         """The answers of a child; ``end`` is in the last one if there are several.
 
-        An answer with ``want`` is none: the child goes on with what ``wanted`` says to that.
+        An answer with ``want`` is none: the child goes on with what ``wanted`` says to that. ``data``, bytes,
+        goes either way as it is.
         """
         key = (account.uid, request["do"])
         async with self._turns.setdefault(key, asyncio.Lock()), self._room:
@@ -125,7 +127,10 @@ class Children:
                         answer = await self._receive(child.link, account)
                         if "want" in answer and wanted is not None:
                             reply = await wanted(answer["want"])
-                            await loop.sock_sendall(child.link, wire.encode(reply))
+                            data = reply.get("data")
+                            if data is not None:
+                                reply = {**reply, "data": len(data)}
+                            await loop.sock_sendall(child.link, wire.encode(reply) + (data or b""))
                             continue
                         whole = not several or "end" in answer or "error" in answer
                         if "error" in answer:
@@ -156,7 +161,13 @@ class Children:
 
     async def _receive(self, link: socket.socket, account: Account) -> Json:
         try:
-            return await received(link)
+            answer = await received(link)
+            size = answer.get("data")
+            if size is not None:
+                if type(size) is not int or not 0 <= size <= CHUNK_BYTES:
+                    raise EOFError
+                answer["data"] = await _read(link, size)
+            return answer
         except (ConnectionError, EOFError):
             raise ChildEnded(
                 f"the process that does this for '{account.name}' ended: it took too long, or too much memory"

@@ -11,7 +11,6 @@ reason is tried again.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -231,7 +230,7 @@ class Outputs:
             data = await self._database.run(
                 calls.read_output_chunk(content_id=want["content_id"], n=want["n"]), acting_for=acting
             )
-            return {"data": None if data is None else base64.b64encode(data).decode()}
+            return {"data": data}
 
         request = {
             "do": "bring",

@@ -8,7 +8,6 @@ there is one cluster, and its submit events are in its logs before any of the an
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import tempfile
@@ -233,7 +232,7 @@ class Submitting:
             for n in numbers:
                 asked = self._children.ask(account, {"do": "read", "path": path, "n": n}, READ_S)
                 answer = asyncio.run_coroutine_threadsafe(asked, loop).result()
-                yield base64.b64decode(answer["data"])
+                yield answer["data"]
 
         return read
 

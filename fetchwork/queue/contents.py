@@ -78,8 +78,8 @@ def _measure(path: str) -> Content:
         with _opened(path) as file:
             while data := file.read(CHUNK_BYTES):
                 whole.update(data)
-                # of a file of one chunk these are the same
-                chunks.append(whole.digest() if len(data) < CHUNK_BYTES and not chunks else _digest(data))
+                # the first chunk is all there is so far
+                chunks.append(whole.digest() if not chunks else _digest(data))
                 size += len(data)
     except OSError as error:
         raise SubmitError(f"cannot open input '{path}': {error.strerror}") from None
@@ -192,22 +192,24 @@ class _Sending:
         self._sent = 0
 
     def whole(self, contents: Sequence[Content]) -> None:
-        """Send contents of one chunk, several in a call."""
+        """Send contents of one chunk, several in a call, while the next are read."""
+        with contextlib.closing(ahead(self._together(contents))) as groups:
+            for datas in groups:
+                self._database.carry(calls.put_whole_contents(owner=self._owner, datas=datas))
+                self._tell(sum(map(len, datas)))
+
+    def _together(self, contents: Sequence[Content]) -> Iterator[list[bytes]]:
         together: list[bytes] = []
         size = 0
         for one in contents:
             data = b"".join(self._compared(one))
             if together and (size + len(data) > _TOGETHER_BYTES or len(together) >= _TOGETHER):
-                self._put(together, size)
+                yield together
                 together, size = [], 0
             together.append(data)
             size += len(data)
         if together:
-            self._put(together, size)
-
-    def _put(self, datas: list[bytes], size: int) -> None:
-        self._database.carry(calls.put_whole_contents(owner=self._owner, datas=datas))
-        self._tell(size)
+            yield together
 
     def in_chunks(self, content: Content) -> None:
         """Send the chunks of a content that are not there."""
