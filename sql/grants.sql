@@ -112,6 +112,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.awaited_outputs,
     fetchwork.read_output_chunk,
     fetchwork.drop_outputs,
+    fetchwork.left_checkpoints,
+    fetchwork.forget_checkpoint,
     fetchwork.not_brought,
     fetchwork.put_credential,
     fetchwork.delete_credential,

@@ -146,6 +146,7 @@
 \ir functions/files/read_chunk.sql
 \ir functions/files/begin_output.sql
 \ir functions/files/put_output_chunk.sql
+\ir functions/files/note_stored.sql
 \ir functions/files/keep_outputs.sql
 \ir functions/files/note_transfer.sql
 \ir functions/files/ready_outputs.sql
@@ -162,6 +163,9 @@
 \ir functions/files/give_up_bringing.sql
 \ir functions/files/brought.sql
 \ir functions/files/drop_outputs.sql
+\ir functions/files/is_stored_for_use.sql
+\ir functions/files/left_checkpoints.sql
+\ir functions/files/forget_checkpoint.sql
 \ir functions/files/drop_files.sql
 \ir functions/files/forget_files.sql
 

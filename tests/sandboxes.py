@@ -12,6 +12,24 @@ from fetchwork.db.calls.files import CHUNK_BYTES
 #: SQLSTATE of a content that is not stored (any more)
 GONE = "FWNOT"
 
+#: a file transfer plugin of ``store://`` URLs, which are paths of this machine
+STORE_PLUGIN = """\
+#!/usr/bin/python3
+import pathlib, re, shutil, sys
+if sys.argv[1] == "-classad":
+    print('MultipleFileSupport = true\\nPluginType = "FileTransfer"\\nSupportedMethods = "store"')
+    sys.exit()
+upload = "-upload" in sys.argv
+with open(sys.argv[sys.argv.index("-outfile") + 1], "w") as out:
+    for line in open(sys.argv[sys.argv.index("-infile") + 1]):
+        name, url = re.findall('"([^"]*)"', line)
+        there = pathlib.Path(url.removeprefix("store://"))
+        source, target = (name, there) if upload else (there, name)
+        pathlib.Path(target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        out.write('[ TransferUrl = "%s"; TransferSuccess = true ]\\n' % url)
+"""
+
 #: what an input is: its bytes, a URL, or None for a directory
 Source = bytes | str | None
 
@@ -77,7 +95,8 @@ def _stored(connection: psycopg.Connection[Any], owner: str, name: str, source: 
     if source is None:
         return {"name": name, "mode": 0o755}
     sha256 = store(connection, owner, source)
-    return {"name": name, "mode": 0o644, "size": len(source), "sha256": sha256}
+    mode = 0o755 if source.startswith(b"#!") else 0o644
+    return {"name": name, "mode": mode, "size": len(source), "sha256": sha256}
 
 
 def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:

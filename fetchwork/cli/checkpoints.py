@@ -12,18 +12,32 @@ from fetchwork.queue.session import Session
 @click.argument("jobs", metavar="[JOB...]", nargs=-1)
 @options.constraint_option
 @options.json_option
+@click.option(
+    "--clean-up",
+    is_flag=True,
+    help="Delete your checkpoints that are at a checkpoint_destination and that no run needs any more.",
+)
 @options.connected
-def cli(session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool) -> None:
+def cli(
+    session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool, clean_up: bool
+) -> None:
     """Show what is saved of jobs in the queue for their next run.
 
     Checkpoints (checkpoint_exit_code) are numbered from 0; what a job has left at an eviction has no number.
     Constraints refer to ClusterId, ProcId, Owner, RunId, CheckpointNumber, LastCkptTime, Files and Bytes.
+
+    With --clean-up the plug-ins of HTCondor's CHECKPOINT_DESTINATION_MAPFILE on this machine delete
+    checkpoints of jobs that have left, and those that a later one has replaced. It exits with 1 where one
+    could not be deleted.
 
     \b
     Example:
       fetchwork checkpoints 42.0
       fetchwork checkpoints -constraint 'Bytes > 1000000000'
     """
+    if clean_up:
+        _clean_up(session)
+        return
     from fetchwork.queue.reading import ads
     from fetchwork.queue.views import CHECKPOINTS
 
@@ -45,3 +59,14 @@ def cli(session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], a
         for ad in saved
     ]
     output.table(("JOB", "OWNER", "RUN", "NUMBER", "SAVED", "FILES", "BYTES"), rows, right=(2, 3, 5, 6))
+
+
+def _clean_up(session: Session) -> None:
+    from fetchwork.queue.cleanup import clean_up
+
+    failed = False
+    for base, problem in clean_up(session.database):
+        failed = failed or bool(problem)
+        output.echo(f"{base}: {problem or 'deleted'}")
+    if failed:
+        click.get_current_context().exit(1)

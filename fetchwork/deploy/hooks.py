@@ -53,6 +53,7 @@ MODULES = (
     "sandbox/checkpoint.py",
     "sandbox/container.py",
     "sandbox/failure.py",
+    "sandbox/destination.py",
     "sandbox/fill.py",
     "sandbox/hostsettings.py",
     "sandbox/jsontext.py",

@@ -14,7 +14,7 @@ from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
-from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key
+from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key, unused_checkpoint
 from fetchwork.handlers.starterlog import fault_of
 from fetchwork.hook.wire import Reply
 from fetchwork.sandbox import inline
@@ -74,7 +74,9 @@ async def input_done(task: Task) -> Answer:
     key, subject, _ = await _asked(task)
     size, seconds = _numbers(task.request.arg, 2)
     await note(task, key, None, "input", int(size), seconds)
-    return subject.answer("filled", None, bytes=int(size), seconds=seconds)
+    unused = unused_checkpoint(read_starter_ad(task.request.body))
+    more = {} if unused is None else {"checkpoint_not_used": unused}
+    return subject.answer("filled", None, bytes=int(size), seconds=seconds, **more)
 
 
 async def input_failed(task: Task) -> Answer:
@@ -102,13 +104,18 @@ async def input_failed(task: Task) -> Answer:
 
 
 async def output_plan(task: Task) -> Answer:
-    """JOB_EXIT asks how the job ended, by itself or because it was asked to, and whether there is room."""
+    """JOB_EXIT asks how the job ended, by itself or because it was asked to, and whether there is room.
+
+    With "now" as its argument the database is asked whether the run still is: who is about to write where
+    another run of the job may write asks so.
+    """
     key, subject, files = await _asked(task)
     session = task.context.session
     run = task.runs.get(session, key.run_id)
     full = files.full(task.caller.uid)
     more = b"" if full is None else f"full {one_line(full)}\n".encode()
-    if run is not None and not run.end_asked and run.ended_by_us is None:
+    asks_now = task.request.arg == "now"
+    if run is not None and not run.end_asked and run.ended_by_us is None and not asks_now:
         return subject.answer("noted", Reply(more))
     rows = await session.host_runs(task.left(DATABASE_S))
     row = next((row for row in rows if row.run_id == key.run_id), None)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fetchwork.errors import ClassAdError
+from fetchwork.errors import ClassAdError, one_line
 from fetchwork.handlers.starterad import Reader, StarterAd
 from fetchwork.hook.jobtail import MAX_TAIL
 from fetchwork.sandbox.failure import TransferFailure
@@ -45,6 +45,7 @@ _TRUTHS = {"ExitBySignal"}
 _KEY = ("FetchWorkRunId", "FetchWorkToken")
 _PARKED = "FetchWorkParked"
 _FAILURE = "FetchWorkTransferFailure"
+_UNUSED = "FetchWorkCheckpointUnused"
 #: the name of a directory of parked files
 DIRECTORY = re.compile(r"[0-9]{20}-[0-9a-f]{32}")
 
@@ -56,7 +57,7 @@ Report: TypeAlias = dict[str, int | float | str | bool | dict[str, str]]
 _READER = Reader(
     {
         *(*_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr"),
-        *(_PARKED, _FAILURE),
+        *(_PARKED, _FAILURE, _UNUSED),
     }
 )
 
@@ -144,6 +145,12 @@ def transfer_failure(ad: Mapping[str, object]) -> TransferFailure | None:
     if found is None:
         raise ClassAdError(f"{_FAILURE} is not a hold code, a subcode and a reason")
     return TransferFailure(int(found[1]), int(found[2]), found[3])
+
+
+def unused_checkpoint(ad: Mapping[str, object]) -> str | None:
+    """Why the checkpoint that was saved last is not used, where PREPARE_JOB says so."""
+    text = ad.get(_UNUSED)
+    return one_line(text, 400) if isinstance(text, str) else None
 
 
 def job_pid(update: Report) -> int:

@@ -17,7 +17,7 @@ from time import monotonic, sleep
 
 from fetchwork.errors import FetchworkError, one_line
 from fetchwork.hook.client import read_conf
-from fetchwork.hook.sandboxed import QUESTION_S, Files, full_of
+from fetchwork.hook.sandboxed import QUESTION_S, Files, full_of, sign_with
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox import checkpoint
 from fetchwork.sandbox.failure import FileFailure, TransferFailure
@@ -32,7 +32,7 @@ AGAIN_S = 1.0
 #: what the starter itself gives a job as its first argument
 _NAME = "condor_exec.exe"
 _CANNOT_EXECUTE = 6
-_EDQUOT = 122
+_ESTALE, _EDQUOT = 116, 122
 # Python ignores these, and what it becomes would; of HTCondor's, the first is ignored in jobs
 _SIGPIPE, _SIGXFSZ = 13, 25
 
@@ -71,10 +71,14 @@ def _save(sandbox: str, progress: checkpoint.Progress, directories: tuple[str, .
     directory = conf["spool"] + SUFFIX
     files = Files(conf, body, slot)
     try:
+        if "CheckpointDestination" in notes["ad"] and not _is_ours(files):
+            progress.saving = False
+            progress.write(sandbox)
+            return
         full = _why_full(files)
         if full:
             raise checkpoint.failure_of(FileFailure(_EDQUOT, full))
-        name = checkpoint.park(sandbox, notes, directory, progress, report)
+        name = checkpoint.park(sandbox, notes, directory, progress, report, sign_with(files))
         progress.pending = [*progress.parked(directory), name]
         progress.number += 1
         progress.saving = False
@@ -90,6 +94,24 @@ def _why_full(files: Files) -> str:
         return full_of(files.ask("output_plan", "", timeout_s=QUESTION_S).split(b"\n"))
     except FetchworkError:
         return ""
+
+
+def _is_ours(files: Files) -> bool:
+    """Whether the run still is, so that no other run of the job writes to the same destination.
+
+    False where nobody says so for long. Raises TransferFailure where it is over.
+    """
+    end = monotonic() + PATIENCE_S
+    while monotonic() < end:
+        try:
+            said = files.ask("output_plan", "now", timeout_s=ANSWER_S).split(b"\n")
+        except FetchworkError:
+            sleep(AGAIN_S)
+            continue
+        if b"unwanted" in said:
+            raise checkpoint.failure_of(FileFailure(_ESTALE, "the run is over"))
+        return True
+    return False
 
 
 def _until_delivered(files: Files, name: str) -> None:

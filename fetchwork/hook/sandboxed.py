@@ -15,6 +15,10 @@ from fetchwork.hook.link import Link
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.failure import TransferFailure
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fetchwork.sandbox.destination import Sign
+
 MARK = b"FetchWorkSandbox = true"
 #: seconds without a byte after which PREPARE_JOB ends, one run of a plugin included
 STALL_S = 900.0
@@ -99,7 +103,9 @@ def prepare(files: Files, body: bytes, directories: tuple[str, ...]) -> bytes:
         changes = filled.changes
         if checkpoint.wanted(filled.ad):
             changes = _before_each_execution(filled.ad, body, changes, directories)
-        ask("input_done", f"{filled.size} {filled.seconds:.3f}")
+        if filled.unused:
+            posix.write(2, one_line(f"fetchwork: checkpoint not used: {filled.unused}", 500).encode() + b"\n")
+        ask("input_done", f"{filled.size} {filled.seconds:.3f}", _unused(filled.unused))
     except TransferFailure as failure:
         ask("input_failed", f"{failure.code} {failure.subcode} {one_line(failure.reason, 800)}")
         raise
@@ -131,6 +137,12 @@ def _before_each_execution(
     return f'Cmd = "{program}"\n'.encode()
 
 
+def _unused(problem: str) -> bytes:
+    """The line that says why the last checkpoint is not used."""
+    text = one_line(problem, 400).replace("\\", "/").replace('"', "'")
+    return f'FetchWorkCheckpointUnused = "{text}"\n'.encode("utf-8", "replace") if problem else b""
+
+
 def _problem_of(body: bytes, changes: bytes) -> str:
     """What the starter would fail over now that the files are there."""
     from fetchwork.hook.jobcheck import find_problem
@@ -151,10 +163,10 @@ class _Patience:
         self._patience_s = patience_s
         self._end = monotonic() + patience_s
 
-    def until_answered(self, name: str, arg: str) -> bytes:
+    def until_answered(self, name: str, arg: str, body: bytes = b"") -> bytes:
         while True:
             try:
-                answer = self._files.ask(name, arg, timeout_s=min(ANSWER_S, self._patience_s))
+                answer = self._files.ask(name, arg, body, timeout_s=min(ANSWER_S, self._patience_s))
             except AgentUnavailable:
                 if monotonic() > self._end:
                     raise
@@ -176,7 +188,6 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     """
     from fetchwork.sandbox.checkpoint import read
     from fetchwork.sandbox.failure import of_output
-    from fetchwork.sandbox.jsontext import to_json
     from fetchwork.sandbox.leave import Ended, leave, park_report
     from fetchwork.sandbox.parking import SUFFIX
 
@@ -208,11 +219,10 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
             more = {"how": "failure", "after": progress.parked(directory)}
             return park_report(directory, encode_request(_with_body(report, held)), more) or held
 
-        def sign(url: str) -> str:
-            left = end - monotonic()
-            return _Patience(files, left).until_answered("output_url", to_json(url)).decode()
-
-        return leave(posix.getcwd(), directory, ended, encode_request(report), end, sign) or body
+        return (
+            leave(posix.getcwd(), directory, ended, encode_request(report), end, sign_with(files, end))
+            or body
+        )
     except TransferFailure as exc:
         failure = exc
     except (FetchworkError, OSError) as exc:
@@ -220,6 +230,17 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         failure = of_output(one_line(str(exc), 400), number)
     # a job is not complete whose output is lost
     return _with_failure(body, failure)
+
+
+def sign_with(files: Files, end: float | None = None) -> "Sign":
+    """What asks the agent for a presigned URL, until the monotonic time ``end``, or as long as for inputs."""
+    from fetchwork.sandbox.jsontext import to_json
+
+    def sign(url: str) -> str:
+        patience_s = STALL_S / 3 if end is None else end - monotonic()
+        return _Patience(files, patience_s).until_answered("output_url", to_json(url)).decode()
+
+    return sign
 
 
 def full_of(how: list[bytes]) -> str:

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 
 #: what a job's ad says, and what a slot then has to be
 _NEEDS = {"WantSIF": "HasSIF", "WantDockerImage": "HasDockerURL", "WantSandboxImage": "HasSandboxImage"}
-_BY_CONFIGURATION = ("SingularityImage", "HasSingularity")
+_BY_CONFIGURATION = "SingularityImage"
+#: a host with docker alone has HasDockerURL too, and its starter does not use docker for a fetched job
+_RUNTIME = "HasSingularity"
 
 
 def needs(ad: Mapping[str, object]) -> tuple[bytes, ...]:
     """The lines that a slot's ad has to have for the jobs of an autocluster."""
     found = [slot for job, slot in _NEEDS.items() if ad.get(job) not in (None, False)]
-    if ad.get(_BY_CONFIGURATION[0]) not in (None, ""):
-        found.append(_BY_CONFIGURATION[1])
+    if found or ad.get(_BY_CONFIGURATION) not in (None, ""):
+        found.append(_RUNTIME)
     return tuple(b"\n%s = true\n" % name.encode() for name in found)
 
 

@@ -47,7 +47,10 @@ UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "allow_startup_script": (("false", "no", "0"), "HTCondor's starter of fetched work does not do it"),
 }
 
-_DOCKER = "the docker universe is not for fetched work: use container_image = docker://IMAGE"
+_DOCKER = (
+    "HTCondor's starter gives a fetched docker job no limits and takes a failing image for its end: "
+    "use container_image = docker://IMAGE"
+)
 _LATER = "it is of a later HTCondor than the one that reads descriptions here"
 
 #: commands of HTCondor's manual that the bindings do not know, and would pass over in silence -> the reason

@@ -20,7 +20,7 @@ _DECIDE = frozenset(
     {
         *("Cmd", "In", "Iwd", "TransferExecutable", "TransferIn", "ShouldTransferFiles", "TransferInput"),
         *("PublicInputFiles", "PreserveRelativePaths", "TransferPlugins", "OutputDestination"),
-        "TransferOutputRemaps",
+        *("TransferOutputRemaps", "CheckpointDestination"),
         *("ContainerImage", "WantSandboxImage"),
         *("Out", "Err", "EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken"),
     }
@@ -277,11 +277,11 @@ def _stdin(ad: Json) -> str | None:
 
 
 def _leaves_for_url(ad: Json) -> bool:
-    """Do outputs go to a URL, which only a sandbox's do?"""
+    """Do outputs or checkpoints go to a URL, which only a sandbox's do?"""
     return any(map(names.scheme_of, _targets(ad)))
 
 
 def _targets(ad: Json) -> list[str]:
-    """Where outputs go, as far as the ad says it."""
-    named = [str(ad.get(name) or "") for name in ("OutputDestination", "Out", "Err")]
+    """Where outputs and checkpoints go, as far as the ad says it."""
+    named = [str(ad.get(name) or "") for name in ("OutputDestination", "CheckpointDestination", "Out", "Err")]
     return [*remaps.parse(ad.get("TransferOutputRemaps")).values(), *named]

@@ -18,7 +18,7 @@ from fetchwork.sandbox.parking import Parking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from fetchwork.sandbox.outputs import Use
@@ -91,23 +91,56 @@ def is_one(ad: Mapping[str, object], status: Mapping[str, object]) -> bool:
     return "ExitSignal" not in status and status.get("ExitCode") == ad.get("SuccessCheckpointExitCode", 0)
 
 
-def park(sandbox: str, notes: Mapping[str, Any], directory: str, progress: Progress, report: bytes) -> str:
+def park(
+    sandbox: str,
+    notes: Mapping[str, Any],
+    directory: str,
+    progress: Progress,
+    report: bytes,
+    sign: Callable[[str], str],
+) -> str:
     """Copy the checkpoint that lies in the sandbox to a directory below ``directory``; its name.
+
+    ``sign`` presigns a URL of its destination.
 
     Raises TransferFailure where a file of it can't be read, FetchworkError where nothing can be parked.
     """
     choice = outputs.Choice(notes["ad"], sandbox, notes["before"]).choose_checkpoint()
     if choice.failure is not None:
         raise failure_of(choice.failure)
+    files = list(choice.files.values())
+    if "CheckpointDestination" in notes["ad"]:
+        files = _sent(files, progress.number, notes, sandbox, sign)
     parking = Parking(directory, copy=True)
     try:
-        failure = parking.take(choice.files.values())
+        failure = parking.take(files)
         if failure is not None:
             raise failure_of(failure)
         return parking.finish(report, USE, None, number=progress.number, after=progress.parked(directory))
     except BaseException:
         parking.drop()
         raise
+    finally:
+        for one in files:
+            if one.path.startswith(f"{sandbox}/{names.MANIFEST}"):
+                os.unlink(one.path)
+
+
+def _sent(
+    files: list[outputs.Output],
+    number: int,
+    notes: Mapping[str, Any],
+    sandbox: str,
+    sign: Callable[[str], str],
+) -> list[outputs.Output]:
+    """Take a checkpoint to its destination; what is to be parked of it. Raises TransferFailure."""
+    from fetchwork.sandbox import destination
+
+    try:
+        base = destination.base_of(notes["ad"], number)
+        return destination.send(files, base, number, notes, sandbox, float("inf"), sign)
+    except FileFailure as failure:
+        raise failure_of(failure) from None
 
 
 def failure_of(failure: FileFailure) -> TransferFailure:

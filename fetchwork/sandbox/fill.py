@@ -29,13 +29,17 @@ _MB = 1 << 20
 
 
 class Filled:
-    """What came: the lines to be printed for the starter, bytes and seconds; what the ad says of files."""
+    """What came: the lines to be printed for the starter, bytes and seconds; what the ad says of files.
 
-    def __init__(self, ad: dict[str, object], changes: bytes, size: int, seconds: float) -> None:
+    ``unused``: why the checkpoint that was saved last is not used, if it is not.
+    """
+
+    def __init__(self, ad: dict[str, object], changes: bytes, size: int, seconds: float, unused: str) -> None:
         self.ad = ad
         self.changes = changes
         self.size = size
         self.seconds = seconds
+        self.unused = unused
 
 
 def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
@@ -61,7 +65,7 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
     changes = ""
     if plan["executable"]:
         changes = f'Cmd = "{sandbox}/{names.EXECUTABLE}"\n'
-    return Filled(plan["ad"], changes.encode(), work.size, time.monotonic() - began)
+    return Filled(plan["ad"], changes.encode(), work.size, time.monotonic() - began, work.unused)
 
 
 class _Filling:
@@ -72,11 +76,18 @@ class _Filling:
         self._ask = ask
         self._progress = progress
         self._ad: Mapping[str, object] = plan["ad"]  # type: ignore[assignment]
-        self._files: list[dict[str, object]] = plan["files"]  # type: ignore[assignment]
+        listed: list[dict[str, object]] = plan["files"]  # type: ignore[assignment]
+        # a checkpoint that is at its destination comes by itself: it may turn out to be none
+        self._elsewhere = [
+            one for one in listed if one["direction"] == "spool" and _is_elsewhere(one, listed)
+        ]
+        elsewhere = {(one["direction"], one["name"]) for one in self._elsewhere}
+        self._files = [one for one in listed if (one["direction"], one["name"]) not in elsewhere]
         self._plugins: Mapping[str, list[object]] = plan["plugins"]  # type: ignore[assignment]
         self._plugin_limit_s = float(plan["plugin_limit_s"])  # type: ignore[arg-type]
         self.saved = {str(one["name"]) for one in self._files if one["direction"] == "spool"}
         self.size = 0
+        self.unused = ""
 
     def run(self) -> None:
         self._check_size()
@@ -99,6 +110,7 @@ class _Filling:
                 written = of_file("writing to file", f"{self._sandbox}/{name}", error)
                 raise of_input(written.details, written.subcode) from None
         self._fetch_urls(urls)
+        self._restore()
         # last, so that one without the right to write could be filled; deepest first
         for path, mode in reversed(directories):
             os.chmod(path, mode & 0o777 | stat.S_IRWXU)
@@ -186,32 +198,88 @@ class _Filling:
     def _set_mode(fd: int, name: str, mode: int) -> None:
         os.fchmod(fd, 0o755 if name == names.EXECUTABLE else mode & 0o777)
 
+    def _restore(self) -> None:
+        """Bring a checkpoint from its destination, compare it with its manifest, and put it in its place."""
+        manifest = next((one for one in self._elsewhere if str(one["name"]).startswith(names.MANIFEST)), None)
+        if manifest is None:
+            return
+        from fetchwork.sandbox.destination import problem_of
+
+        files = [one for one in self._elsewhere if one is not manifest]
+        try:
+            for one in files:
+                self._path(f"{names.INCOMING}/{one['name']}")
+            fetched = self._content(manifest)
+        except FileFailure as failure:
+            raise of_input(failure.details, failure.subcode) from None
+        incoming = f"{self._sandbox}/{names.INCOMING}"
+        os.makedirs(incoming, exist_ok=True)
+        self._fetch_urls(
+            [(str(one["url"]), f"{incoming}/{one['name']}", str(one.get("shown") or "")) for one in files]
+        )
+        self.unused = problem_of(fetched, incoming, [str(one["name"]) for one in files])
+        if not self.unused:
+            for one in files:
+                name = str(one["name"])
+                self._put(f"{incoming}/{name}", name, int(str(one["mode"])))
+                self.saved.add(name)
+        self._remove(incoming)
+
+    def _content(self, one: Mapping[str, object]) -> bytes:
+        size = int(str(one["size"]))
+        chunks = range((size + _CHUNK - 1) // _CHUNK)
+        data = b"".join(self._ask("read_input", f"{one['content_id']} {number}") for number in chunks)
+        if len(data) != size:
+            raise FileFailure(5, f"reading from file {one['name']}: it has {len(data)} bytes")
+        return data
+
+    def _put(self, path: str, name: str, mode: int) -> None:
+        """Move a file of a checkpoint over what an input may have brought there."""
+        try:
+            target = self._path(name)
+            if os.path.isdir(target) and not os.path.islink(target):
+                raise of_file("writing to file", target, 21)
+            os.chmod(path, mode & 0o777)
+            os.rename(path, target)
+        except FileFailure as failure:
+            raise of_input(failure.details, failure.subcode) from None
+        except OSError as error:
+            written = of_file("writing to file", f"{self._sandbox}/{name}", error)
+            raise of_input(written.details, written.subcode) from None
+
+    @staticmethod
+    def _remove(directory: str) -> None:
+        for path, _, files in os.walk(directory, topdown=False):
+            for name in files:
+                os.unlink(f"{path}/{name}")
+            os.rmdir(path)
+
     def _fetch_urls(self, urls: list[tuple[str, str, str]]) -> None:
         if not urls:
             return
         from fetchwork.sandbox import plugins
 
         moves = [plugins.Move(url, path, shown) for url, path, shown in urls]
-        known = {
-            scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
-            for scheme, (path, multiple) in self._plugins.items()
-        }
-        for scheme, path in plugins.of_job(self._ad.get("TransferPlugins"), self._sandbox).items():
-            asked = plugins.ask(path)
-            if asked is not None:
-                known[scheme] = asked
         for move in moves:
             # for what HTCondor has left of an earlier file of that name
             if os.path.lexists(move.path):
                 os.unlink(move.path)
         # it can't be seen whether a plugin goes on: each may take its time
         self._progress(self._plugin_limit_s * len(moves))
-        runner = plugins.Runner(known, self._sandbox, self._plugin_limit_s)
+        runner = plugins.runner(self._plugins, self._ad, self._sandbox, self._plugin_limit_s)
         for moved in runner.move(moves, upload=False):
             self._progress(0.0)
             if moved.failure is not None:
                 raise of_input(moved.failure.details, moved.failure.subcode)
             self.size += moved.bytes
+
+
+def _is_elsewhere(one: Mapping[str, object], listed: list[dict[str, object]]) -> bool:
+    """Whether a saved file is part of a checkpoint with a manifest."""
+    return one["source"] == "url" or (
+        str(one["name"]).startswith(names.MANIFEST)
+        and any(other["direction"] == "spool" and other["source"] == "url" for other in listed)
+    )
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -6,10 +6,8 @@ decide only what of its own files goes where it could have sent them itself.
 
 from __future__ import annotations
 
-import os
 import time
 
-from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import checkpoint, names, outputs
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
 from fetchwork.sandbox.jsontext import from_json
@@ -100,7 +98,15 @@ def leave(
             name: one for name, one in choice.files.items() if name in (names.STDOUT, names.STDERR)
         }
     files = list(choice.files.values())
-    failure = failure or _upload(files, notes, sandbox, end - RESERVE_S, sign)
+    if is_checkpoint and progress is not None:
+        sent = _sent(files, progress.number, notes, sandbox, end - RESERVE_S, sign)
+        if sent is None:
+            return park_report(directory, report, more)
+        files = sent
+    elif any(one.url for one in files):
+        from fetchwork.sandbox.destination import upload
+
+        failure = failure or _failure_of(upload(files, notes, sandbox, end - RESERVE_S, sign))
     parking = Parking(directory)
     try:
         lost = parking.take(files)
@@ -135,39 +141,22 @@ def _failure_of(failure: FileFailure | None) -> TransferFailure | None:
     return of_output(failure.details, failure.subcode) if failure is not None else None
 
 
-def _upload(
+def _sent(
     files: list[outputs.Output],
+    number: int,
     notes: Mapping[str, Any],
     sandbox: str,
     end: float,
     sign: Callable[[str], str],
-) -> TransferFailure | None:
-    to_urls = [one for one in files if one.url]
-    if not to_urls:
-        return None
-    from fetchwork.sandbox import plugins
+) -> list[outputs.Output] | None:
+    """What is to be parked of a checkpoint, which goes to its destination; None where it can't get there."""
+    if "CheckpointDestination" not in notes["ad"]:
+        return files
+    from fetchwork.sandbox import destination
 
-    known = {
-        scheme: plugins.Plugin(str(path), frozenset((scheme,)), bool(multiple))
-        for scheme, (path, multiple) in notes["plugins"].items()
-    }
-    for scheme, path in plugins.of_job(notes["ad"].get("TransferPlugins"), sandbox).items():
-        asked = plugins.ask(path)
-        if asked is not None:
-            known[scheme] = asked
-    runner = plugins.Runner(known, sandbox, float(notes["plugin_limit_s"]))
-    moves = []
-    for one in to_urls:
-        path = os.path.abspath(one.path)
-        if not (notes.get("has_key") and names.scheme_of(one.url) in names.PRESIGNED):
-            moves.append(plugins.Move(one.url, path))
-            continue
-        try:
-            moves.append(plugins.Move(sign(one.url), path, one.url))
-        except FetchworkError as error:
-            # EACCES
-            return of_output(f"writing to {one.url}: {error}", 13)
-    for moved in runner.move(moves, upload=True, end=end):
-        if moved.failure is not None:
-            return of_output(moved.failure.details, moved.failure.subcode)
-    return None
+    try:
+        base = destination.base_of(notes["ad"], number)
+        return destination.send(files, base, number, notes, sandbox, end, sign)
+    except FileFailure:
+        # half of one is of no use, and the one before is whole
+        return None

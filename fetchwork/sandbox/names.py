@@ -8,6 +8,10 @@ EXECUTABLE = "condor_exec.exe"
 NOTES = ".fetchwork.files"
 #: what a job that saves checkpoints has come to
 PROGRESS = ".fetchwork.checkpoint"
+#: of a checkpoint at its destination, with its number: HTCondor's name
+MANIFEST = "_condor_checkpoint_MANIFEST."
+#: where such a checkpoint is until it is known to be whole
+INCOMING = ".fetchwork.incoming"
 NULL_FILE = "/dev/null"
 
 #: files of the starter's that never are a job's output (jic_shadow.cpp)

@@ -102,6 +102,21 @@ def of_job(value: object, sandbox: str) -> dict[str, str]:
     return brought
 
 
+def runner(
+    of_host: Mapping[str, Sequence[object]], ad: Mapping[str, object], sandbox: str, time_limit_s: float
+) -> "Runner":
+    """What runs the host's plugins, as the agent tells them ({scheme: [path, multiple]}), and the job's."""
+    known = {
+        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple))
+        for scheme, (path, multiple) in of_host.items()
+    }
+    for scheme, path in of_job(ad.get("TransferPlugins"), sandbox).items():
+        asked = ask(path)
+        if asked is not None:
+            known[scheme] = asked
+    return Runner(known, sandbox, time_limit_s)
+
+
 class Runner:
     """Runs plugins in a sandbox; ``plugins`` are those by scheme, ``time_limit_s`` is for each run."""
 

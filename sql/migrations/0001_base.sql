@@ -276,8 +276,8 @@ FROM unnest(ARRAY[
     'ShouldTransferFiles', 'WhenToTransferOutput', 'TransferExecutable', 'TransferIn', 'TransferOut',
     'TransferErr', 'TransferInput', 'TransferOutput', 'TransferOutputRemaps', 'TransferPlugins',
     'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
-    'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'EC2AccessKeyId',
-    'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
+    'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'CheckpointDestination',
+    'EC2AccessKeyId', 'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
     -- the credentials that PREPARE_JOB brings
     'OAuthServicesNeeded',
     -- the access point that it was submitted to, event logs and DAGs
@@ -338,9 +338,11 @@ INSERT INTO fetchwork.attribute (key, name, rule, harmless, note)
 SELECT lower(a.name), a.name, 'unhonoured', r.harmless::jsonb, r.note
 FROM (
     VALUES
-        ('the docker universe is not for fetched work: use container_image = docker://IMAGE', '[false]',
+        ('HTCondor''s starter gives a fetched docker job no limits and takes a failing image for its end: '
+            'use container_image = docker://IMAGE', '[false]',
             ARRAY['WantDocker']),
-        ('the docker universe is not for fetched work: use container_image = docker://IMAGE', '[]',
+        ('HTCondor''s starter gives a fetched docker job no limits and takes a failing image for its end: '
+            'use container_image = docker://IMAGE', '[]',
             ARRAY['DockerImage', 'ContainerServiceNames', 'DockerNetworkType']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[""]',
             ARRAY['TransferInputRemaps']),
@@ -354,8 +356,6 @@ FROM (
             ARRAY['EraseOutputAndErrorOnRestart']),
         ('fetched work has no shadow to talk to (chirp)', '[false]',
             ARRAY['WantIOProxy']),
-        ('checkpoints are kept in the queue', '[]',
-            ARRAY['CheckpointDestination']),
         ('HTCondor has not looked at it since 8.9.8: use checkpoint_exit_code', '[]',
             ARRAY['CheckpointExitCode', 'CheckpointExitSignal', 'CheckpointExitBySignal']),
         ('there is no credential to send with fetched work', '[""]',
@@ -791,6 +791,21 @@ CREATE TABLE fetchwork.job_key (
 );
 
 COMMENT ON TABLE fetchwork.job_key IS 'keys of buckets, of clusters in the queue';
+
+-- Checkpoints that plugins have taken to URLs (checkpoint_destination), until they were deleted there.
+CREATE TABLE fetchwork.stored_checkpoint (
+    cluster_id integer NOT NULL,
+    proc_id integer NOT NULL,
+    base text NOT NULL,                         -- what the URLs of its files begin with
+    owner text NOT NULL,
+    names text [] NOT NULL,                     -- of its files: the rest of the URLs
+    stored_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (cluster_id, proc_id, base)
+);
+
+COMMENT ON TABLE fetchwork.stored_checkpoint IS 'checkpoints that are at URLs, and not deleted there yet';
+
+CREATE INDEX stored_checkpoint_owner ON fetchwork.stored_checkpoint (owner, stored_at);
 
 -- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
 -- what they left: TransferringOutput (6), without a run.

@@ -11,7 +11,7 @@ directory run on three workers (see tests/conftest.py).
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -25,6 +25,8 @@ from tests.conftest import NOT_TESTED
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
+#: of their tests only those marked `newest` run with NEWEST each time, all with `--all`
+SELDOM_ON_NEWEST = (".test_checkpoints", ".test_containers")
 HERE = Path(__file__).parent
 
 
@@ -39,7 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One pool after another: all tests of a pool run before the next pool is started."""
     if "suite" in metafunc.fixturenames:
-        suites = _suites(metafunc.config.getoption("--suites"))
+        asked = metafunc.config.getoption("--suites")
+        suites: list[Any] = list(_suites(asked))
+        is_seldom = metafunc.module.__name__.endswith(SELDOM_ON_NEWEST)
+        if not asked and is_seldom and metafunc.definition.get_closest_marker("newest") is None:
+            # what HTCondor does there is the same in both, and a run of everything says if it is not
+            suites = [pytest.param(one, marks=pytest.mark.all) if one == NEWEST else one for one in suites]
         metafunc.parametrize("suite", suites, scope="session")
     if "pool_mode" in metafunc.fixturenames:
         has_all_hooks = metafunc.module.__name__.endswith(".test_jobs")

@@ -16,7 +16,7 @@ from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
 from tests.condor.test_files import FileJobs, agent_of
-from tests.sandboxes import kept_files
+from tests.sandboxes import STORE_PLUGIN, kept_files
 from tests.waiting import until
 
 SAVES: dict[str, Any] = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}
@@ -34,7 +34,7 @@ exit 3"""
 #: saves once, and then waits for "go"
 SAVE_AND_WAIT = """\
 if [ ! -f state ]; then
-    echo first; echo 1 > state; echo x > other; exit 85
+    echo first; echo 1 > state; echo x > other; mkdir -p d; echo deep > d/in; exit 85
 fi
 echo "again with $(cat state)"
 {meanwhile}
@@ -83,14 +83,21 @@ def jobs(checkpoint_pool: PersonalPool) -> Iterator[CheckpointJobs]:
 class Waiting:
     """A job that has saved once and waits, with the files by which it is spoken to."""
 
-    def __init__(self, jobs: CheckpointJobs, name: str, meanwhile: str = ":", **ad: Any) -> None:
+    def __init__(
+        self,
+        jobs: CheckpointJobs,
+        name: str,
+        meanwhile: str = ":",
+        inputs: dict[str, bytes | str | None] | None = None,
+        **ad: Any,
+    ) -> None:
         directory = jobs.pool.directory / "tmp"
         self.go = directory / f"{name}.go"
         self.mark = directory / f"{name}.mark"
         for path in (self.go, self.mark):
             path.unlink(missing_ok=True)
         script = SAVE_AND_WAIT.format(go=self.go, mark=self.mark, meanwhile=meanwhile)
-        self.job = jobs.submit(script, **{**SAVES, **ad})
+        self.job = jobs.submit(script, inputs, **{**SAVES, **ad})
         self.until_running()
 
     def until_running(self) -> None:
@@ -105,6 +112,7 @@ def lines(outputs: dict[str, bytes | str | None], name: str = "_condor_stdout") 
     return data.decode().splitlines()
 
 
+@pytest.mark.newest
 def test_each_checkpoint_is_saved_and_the_job_goes_on_where_it_was(jobs: CheckpointJobs) -> None:
     job = jobs.submit(COUNT, {"input": b"i"}, **SAVES)
     done = jobs.completed(job)
@@ -222,6 +230,84 @@ def test_the_job_sees_nothing_of_what_saves(jobs: CheckpointJobs, by_signal: boo
     jobs.completed(saving)
     shown = jobs.outputs(saving)
     assert shown["shown"] == shown["one"] == jobs.outputs(plain)["shown"]
+
+
+# ---- at a checkpoint_destination
+
+
+class Stored(Waiting):
+    """Such a job whose checkpoints go to a directory, by a plugin of its own."""
+
+    def __init__(self, jobs: CheckpointJobs, name: str, meanwhile: str = ":") -> None:
+        store = jobs.pool.directory / f"tmp/store.{name}"
+        super().__init__(
+            jobs,
+            name,
+            meanwhile,
+            {"plugin": STORE_PLUGIN.encode(), "other": b"input"},
+            TransferCheckpoint="state, d",
+            TransferPlugins="store=plugin",
+            CheckpointDestination=f"store://{store}",
+        )
+        row = jobs.row(
+            "SELECT fetchwork.global_job_id(clusterid, procid, q_at) AS id"
+            " FROM fetchwork.jobs WHERE jobid = %s",
+            self.job,
+        )
+        assert row is not None
+        self.directory = store / str(row["id"]).replace("#", "_")
+
+
+def test_a_checkpoint_is_at_its_destination_as_htcondor_has_it_and_comes_from_there(
+    jobs: CheckpointJobs, tmp_path: Path
+) -> None:
+    waiting = Stored(jobs, "whole", meanwhile="echo 2 > state; echo later")
+    first = waiting.directory / "0000"
+    found = {str(path.relative_to(first)): path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert found == {"state": b"1\n", "d/in": b"deep\n", "_condor_stdout": b"first\n", "_condor_stderr": b""}
+    saved = jobs.saved(waiting.job)
+    assert saved.keys() - found.keys() == {"_condor_checkpoint_MANIFEST.0000"}
+    # HTCondor's own tool finds them whole
+    manifest = saved["_condor_checkpoint_MANIFEST.0000"]
+    assert isinstance(manifest, bytes)
+    for function in ("validateManifestFile", "validateFilesListedIn"):
+        checked = jobs.pool.run_command(
+            [
+                *(
+                    "sh",
+                    "-c",
+                    'cd "$1" && cat > "$2" && condor_manifest "$3" "$2"; code=$?; rm "$2"; exit $code',
+                ),
+                *("sh", str(first), "_condor_checkpoint_MANIFEST.0000", function),
+            ],
+            input=manifest.decode(),
+        )
+        assert checked.returncode == 0, checked
+    scalar(jobs.database, "vacate", jobs=[waiting.job])
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "later"]
+    outputs = jobs.outputs(waiting.job)
+    assert not [name for name in outputs if "MANIFEST" in name or "incoming" in name]
+    cluster = int(waiting.job.partition(".")[0])
+    left = (
+        "SELECT base FROM fetchwork.stored_checkpoint AS s"
+        " WHERE cluster_id = %s AND NOT fetchwork.is_stored_for_use(s)"
+    )
+    until(lambda: jobs.database.query(left, [cluster]), "what is there to be listed as left")
+
+
+def test_a_checkpoint_that_is_not_what_was_saved_is_not_used(jobs: CheckpointJobs) -> None:
+    waiting = Stored(jobs, "changed")
+    (waiting.directory / "0000/state").write_text("666\n")
+    os.kill(starter_of(jobs, waiting.job), signal.SIGKILL)
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
+    assert (waiting.directory / "0001/state").read_text() == "1\n"
+    assert jobs.attributes(waiting.job)["CheckpointNumber"] == 1
 
 
 # ---- what breaks

@@ -15,7 +15,7 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
-from tests.condor.container_runtime import image, make
+from tests.condor.container_runtime import image, make, make_docker
 from tests.condor.test_files import FileJobs
 from tests.waiting import until
 
@@ -28,6 +28,8 @@ STARTER_UPDATE_INTERVAL = 2
 SINGULARITY = $(LOCAL_DIR)/../runtime/apptainer
 SINGULARITY_JOB = !isUndefined(TARGET.SingularityImage)
 SINGULARITY_IMAGE_EXPR = TARGET.SingularityImage
+DOCKER = $(LOCAL_DIR)/../runtime/docker
+DOCKER_PERFORM_TEST = False
 MACHINE_RESOURCE_GPUs = CUDA0 CUDA1 CUDA2 CUDA3
 """
 # as the configuration of hosts with GPUs has it
@@ -63,12 +65,15 @@ def container_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> Person
     """A host with a container runtime, that shares nothing."""
     pool = make_pool(config=CONFIG, host={"files": {"shared": []}})
     make(pool.directory / "runtime")
+    make_docker(pool.directory / "runtime")
     # a startd looks for it once
     assert pool.run_command(["condor_restart", "-fast", "-startd"]).returncode == 0
 
     def offers_containers() -> bool:
-        told = pool.run_command(["condor_status", "-af", "HasSIF", "HasDockerURL", "HasSandboxImage"])
-        return "true true true" in told.stdout
+        told = pool.run_command(
+            ["condor_status", "-af", "HasSIF", "HasDockerURL", "HasSandboxImage", "HasDocker"]
+        )
+        return "true true true true" in told.stdout
 
     until(offers_containers, "slots with containers")
     return pool
@@ -84,6 +89,7 @@ def jobs(container_pool: PersonalPool) -> Iterator[ContainerJobs]:
         database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
 
 
+@pytest.mark.newest
 def test_a_job_has_the_root_of_its_image_and_its_files_come_and_go(jobs: ContainerJobs) -> None:
     job = jobs.submit(
         "cat /image data; ls -d /etc/passwd; echo made > new; exit 7",
@@ -220,3 +226,27 @@ def test_a_runtime_that_has_gone_keeps_no_slot_and_the_job_runs_when_it_is_back(
         away.rename(jobs.runtime)
     scalar(jobs.database, "release", jobs=[held["jobid"]])
     jobs.completed(held["jobid"])
+
+
+# ---- why the docker universe is refused
+
+
+def test_a_docker_job_would_have_no_limits_and_end_by_an_image_that_is_not_there(jobs: ContainerJobs) -> None:
+    """What HTCondor's starter does with a fetched job of the docker universe, which submit refuses."""
+    database = jobs.database
+    asked: dict[str, Any] = {"WantDocker": True, "RequestMemory": 64, "RequestCpus": 1, "RequestGPUs": 1}
+    with database.transaction():
+        database.query("CREATE TEMP TABLE rules AS SELECT * FROM fetchwork.attribute WHERE key ~ 'docker'")
+        database.query("DELETE FROM fetchwork.attribute AS a USING rules AS r WHERE a.key = r.key")
+    try:
+        good = jobs.submit("echo run; exit 7", {}, DockerImage="good", **asked)
+        bad = jobs.submit("echo run", {}, DockerImage="broken", **asked)
+        assert jobs.completed(good)["exitcode"] == 7
+        # that is docker's exit status, and its message is lost: under a schedd the job is held (35)
+        assert jobs.completed(bad)["exitcode"] == 125
+    finally:
+        database.query("INSERT INTO fetchwork.attribute SELECT * FROM rules")
+    lines = (jobs.runtime.parent / "docker-calls").read_text().splitlines()
+    (options,) = [call["options"] for call in map(json.loads, lines) if call["image"] == "good"]
+    assert "--cpu-shares=100" in options
+    assert not [option for option in options if option.startswith(("--memory", "--device"))]

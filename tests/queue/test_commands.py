@@ -314,7 +314,7 @@ def test_checkpoints_are_listed_while_their_job_is_in_the_queue(fetchwork: Run, 
 def test_a_dry_run_refuses_what_submit_refuses(fetchwork: Run, tmp_path: Path) -> None:
     for line in (
         "universe = docker\ndocker_image = x",
-        "checkpoint_destination = file:///a",
+        "want_io_proxy = true",
     ):
         (tmp_path / "a.sub").write_text(f"executable = /bin/true\n{line}\nqueue\n")
         told = fetchwork("submit", str(tmp_path / "a.sub"), "-dry-run")

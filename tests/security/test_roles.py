@@ -199,6 +199,8 @@ OF_SUBMITTERS = {
     "awaited_outputs",
     "read_output_chunk",
     "drop_outputs",
+    "left_checkpoints",
+    "forget_checkpoint",
     "not_brought",
     "put_credential",
     "delete_credential",

@@ -70,7 +70,7 @@ def progress_of(sandbox: Path, **attributes: Any) -> checkpoint.Progress:
 def saved(sandbox: Path, spool: OutputSpool, progress: checkpoint.Progress) -> str:
     notes = read_notes(str(sandbox))
     assert notes is not None
-    return checkpoint.park(str(sandbox), notes, str(spool.directory), progress, SAVING)
+    return checkpoint.park(str(sandbox), notes, str(spool.directory), progress, SAVING, str)
 
 
 def names_in(spool: OutputSpool, directory: str) -> set[str]:

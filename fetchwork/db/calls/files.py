@@ -48,6 +48,18 @@ class BegunContent(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftCheckpoint(Record):
+    """A checkpoint that lies at URLs, and that no run needs any more."""
+
+    cluster_id: int
+    proc_id: int
+    #: what the URLs of its files begin with, and the rest of each
+    base: str
+    owner: str
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class JobOutputs(Record):
     """What a job has left and nobody has brought back."""
 
@@ -300,6 +312,16 @@ def read_output_chunk(*, content_id: int, n: int) -> Call[bytes | None]:
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
     """Acknowledge that what this run of a job left is where it belongs; False if it was done before."""
     return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
+
+
+def left_checkpoints() -> Call[list[LeftCheckpoint]]:
+    """Checkpoints of one's own at their destination that no run needs any more; the 1000 oldest."""
+    return records_of(LeftCheckpoint, "left_checkpoints", {})
+
+
+def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:
+    """Acknowledge that a left checkpoint was deleted; False if it is needed, or not there."""
+    return value_of("forget_checkpoint", {"cluster": cluster, "proc": proc, "base": base})
 
 
 def not_brought(*, cluster: int, proc: int, run_id: int, reason: str, errno: int) -> Call[bool]:

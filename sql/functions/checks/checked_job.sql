@@ -56,6 +56,14 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = 'the cron schedule never comes; allowed: a day that its months have';
     END IF;
+    IF ad ->> 'CheckpointDestination' !~ '^[A-Za-z][A-Za-z0-9+.-]*://.' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "CheckpointDestination" is %s; allowed: a URL',
+                left((ad -> 'CheckpointDestination')::text, 100)
+            );
+    END IF;
     IF fetchwork.container_problem(ad) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = fetchwork.container_problem(ad);
     END IF;

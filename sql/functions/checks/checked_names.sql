@@ -11,5 +11,5 @@ RETURN ARRAY[
     'OtherJobRemoveRequirements',
     'CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek',
     'WantContainer', 'WantSIF', 'WantDockerImage', 'WantSandboxImage', 'ContainerImage', 'SingularityImage',
-    'FetchWorkFiles', 'WantFTOnCheckpoint', 'OAuthServicesNeeded'
+    'FetchWorkFiles', 'WantFTOnCheckpoint', 'CheckpointDestination', 'OAuthServicesNeeded'
 ];

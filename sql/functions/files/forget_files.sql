@@ -1,7 +1,7 @@
 -- Forgets outputs that nobody has brought back for long (setting output_days), but for those that a job's end
 -- still waits for (bring_wait), and contents that were begun a while ago and that no job names (setting
 -- unused_content): of submissions and runs that ended half way. At most 1000 of each a call; maintain_tables
--- calls it.
+-- calls it. Checkpoints at URLs that nobody has deleted there are forgotten with the history (history_days).
 CREATE OR REPLACE FUNCTION fetchwork.forget_files()
 RETURNS void
 LANGUAGE plpgsql
@@ -39,6 +39,16 @@ BEGIN
             AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
             -- an upload may take long
             AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.run_id = c.run_id)
+        LIMIT 1000
+    ));
+    DELETE FROM fetchwork.stored_checkpoint AS s
+    WHERE s.ctid = ANY (ARRAY(
+        SELECT o.ctid
+        FROM fetchwork.stored_checkpoint AS o
+        WHERE o.stored_at < now() - make_interval(
+                days => fetchwork.setting_value('history_days')::integer
+            )
+            AND NOT fetchwork.is_stored_for_use(o)
         LIMIT 1000
     ));
 END

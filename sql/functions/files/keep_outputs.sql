@@ -129,6 +129,7 @@ BEGIN
         SELECT array_agg(DISTINCT g.content_id)
         INTO replaced
         FROM gone AS g;
+        PERFORM fetchwork.note_stored(live.cluster_id, live.proc_id, live.run_id);
         -- and what this run had saved before
         PERFORM fetchwork.delete_contents(replaced || ARRAY(
             SELECT c.content_id

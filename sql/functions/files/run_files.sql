@@ -1,9 +1,11 @@
 -- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
--- (transfer_ad, with the CheckpointNumber of what was saved last), and the files to bring to the host: the
--- inputs, then what an earlier run saved (direction "spool", the last one that saved anything), which goes
--- over them. No row if the run is over. A file: {"direction", "name", "mode", "size",
--- "source": "content" | "url" | "shared" | "directory", "content_id", "sha256" in hex, "path", "url"}; where
--- that URL was presigned, "shown" is the one that people know. Locks nothing.
+-- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
+-- (transfer_ad, with the CheckpointNumber of what was saved last, and GlobalJobId for a
+-- checkpoint_destination), and the files to bring to the host: the inputs, then what an earlier run saved
+-- (direction "spool", the last one that saved anything), which goes over them. No row if the run is over. A
+-- file: {"direction", "name", "mode", "size", "source": "content" | "url" | "shared" | "directory",
+-- "content_id", "sha256" in hex, "path", "url"}; where that URL was presigned, "shown" is the one that people
+-- know. Locks nothing.
 -- Errors: FWDEN (another's token), FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.run_files(run_id bigint, token uuid)
 RETURNS TABLE (owner text, ad jsonb, files jsonb)
@@ -25,7 +27,13 @@ BEGIN
         j.owner,
         fetchwork.transfer_ad(c.ad || j.ad) || jsonb_build_object(
             'ClusterId', j.cluster_id, 'ProcId', j.proc_id
-        ) || jsonb_strip_nulls(jsonb_build_object('CheckpointNumber', j.facts -> 'CheckpointNumber')),
+        ) || jsonb_strip_nulls(jsonb_build_object('CheckpointNumber', j.facts -> 'CheckpointNumber')) || CASE
+            WHEN (c.ad || j.ad) ? 'CheckpointDestination' THEN
+                jsonb_build_object(
+                    'GlobalJobId', fetchwork.global_job_id(j.cluster_id, j.proc_id, j.q_date)
+                )
+            ELSE '{}'
+        END,
         (
             SELECT coalesce(jsonb_agg(
                 fetchwork.described_file(f) || fetchwork.signed_input(f, c.ad || j.ad)

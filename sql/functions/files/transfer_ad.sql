@@ -30,6 +30,7 @@ BEGIN ATOMIC
         'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
         'MaxTransferOutputMB', 'FailureFiles', 'JobSuccessExitCode', 'SuccessExitCode', 'EC2AccessKeyId',
         'EC2SecretAccessKey', 'AWSRegion', 'WantFTOnCheckpoint', 'SuccessCheckpointExitCode',
-        'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal', 'TransferCheckpoint'
+        'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal', 'TransferCheckpoint',
+        'CheckpointDestination'
     ]);
 END;

@@ -1,4 +1,5 @@
--- The URLs that a job's ad names for what it leaves: output_destination, the targets of remaps, Out and Err.
+-- The URLs that a job's ad names for what it leaves: output_destination, checkpoint_destination, the targets
+-- of remaps, Out and Err.
 -- Remaps are "NAME=TARGET; NAME=TARGET", in which a backslash takes the meaning from what follows it
 -- (sandbox/remaps.py reads them in the same way).
 CREATE OR REPLACE FUNCTION fetchwork.output_targets(ad jsonb)
@@ -10,7 +11,7 @@ BEGIN ATOMIC
     SELECT array_agg(rtrim(t.target, '/'))
     FROM (
         SELECT output_targets.ad ->> n.name AS target
-        FROM unnest(ARRAY['OutputDestination', 'Out', 'Err']) AS n (name)
+        FROM unnest(ARRAY['OutputDestination', 'CheckpointDestination', 'Out', 'Err']) AS n (name)
         UNION ALL
         SELECT btrim(regexp_replace(r.rule[2], '\\(.)', '\1', 'g'), E' \t\r\n')
         FROM regexp_matches(

@@ -1,0 +1,117 @@
+"""Checkpoints at their destination that no run needs any more: deleted by HTCondor's clean-up plug-ins.
+
+Which program deletes below which URL says CHECKPOINT_DESTINATION_MAPFILE, a map file of HTCondor's, as for
+its schedd: lines ``* PREFIX PLUGIN,ARGUMENT,...``, of which the longest prefix counts. It is run for each
+file, as ``PLUGIN ARGUMENT... -from BASE -delete FILE -jobad PATH`` (manifest.cpp), with the rights of who
+asks.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fetchwork.classad.ads import print_old
+from fetchwork.classad.values import ClassAd
+from fetchwork.db import calls
+from fetchwork.db.calls import LeftCheckpoint
+from fetchwork.db.database import Database
+from fetchwork.errors import FetchworkError, one_line
+from fetchwork.sandbox import hostsettings
+
+_SETTINGS = ("CHECKPOINT_DESTINATION_MAPFILE", "LIBEXEC", "CHECKPOINT_CLEANUP_TIMEOUT")
+#: seconds for one file: HTCondor's default
+_TIMEOUT_S = 20.0
+# of the daemon that runs us
+_PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
+
+
+class Cleaners:
+    """The clean-up plug-ins of this machine; raises FetchworkError where nobody says which there are."""
+
+    def __init__(self) -> None:
+        try:
+            path, self._libexec, timeout = hostsettings.ask(*_SETTINGS)
+        except hostsettings.SettingsUnknown as error:
+            raise FetchworkError(f"nobody knows this machine's clean-up plug-ins: {error}") from None
+        self._timeout_s = float(timeout) if timeout.isdecimal() else _TIMEOUT_S
+        try:
+            text = Path(path).read_text() if path else ""
+        except OSError as error:
+            raise FetchworkError(
+                f"cannot read '{path}' (CHECKPOINT_DESTINATION_MAPFILE): {error.strerror}"
+            ) from None
+        lines = [line.split() for line in text.splitlines() if not line.lstrip().startswith("#")]
+        self._commands = sorted(
+            ((words[1], words[2].split(",")) for words in lines if len(words) == 3 and words[0] == "*"),
+            key=lambda entry: -len(entry[0]),
+        )
+
+    def command(self, base: str) -> list[str]:
+        """The command for what lies at ``base``; raises FetchworkError if no plug-in is registered for it."""
+        for prefix, words in self._commands:
+            if base.startswith(prefix):
+                program, *arguments = (word.replace("\\0", prefix) for word in words)
+                return [str(Path(self._libexec) / program), *arguments]
+        raise FetchworkError("no clean-up plug-in is registered for it (CHECKPOINT_DESTINATION_MAPFILE)")
+
+    def delete(self, checkpoint: LeftCheckpoint) -> None:
+        """Delete its files; raises FetchworkError at the first that can't be deleted."""
+        command = self.command(checkpoint.base)
+        environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
+        ad = ClassAd()
+        ad["ClusterId"], ad["ProcId"] = checkpoint.cluster_id, checkpoint.proc_id
+        ad["Owner"] = checkpoint.owner
+        with tempfile.NamedTemporaryFile("w", suffix=".job.ad") as job_ad:
+            job_ad.write(print_old(ad))
+            job_ad.flush()
+            for name in checkpoint.names:
+                self._run(
+                    [*command, "-from", checkpoint.base, "-delete", name, "-jobad", job_ad.name], environ
+                )
+
+    def _run(self, argv: list[str], environ: dict[str, str]) -> None:
+        try:
+            done = subprocess.run(
+                # the file may have gone in an earlier try
+                [*argv, "-ignore-missing-files"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=self._timeout_s,
+                env=environ,
+                check=False,
+            )
+        except OSError as error:
+            raise FetchworkError(f"cannot run '{argv[0]}': {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise FetchworkError(f"'{argv[0]}' was not done in {self._timeout_s:.0f} s") from None
+        if done.returncode:
+            said = one_line(done.stdout.decode("utf-8", "replace").strip(), 300)
+            raise FetchworkError(f"'{argv[0]}' ends with {done.returncode}: {said}")
+
+
+def clean_up(database: Database) -> Iterator[tuple[str, str]]:
+    """Delete one's own checkpoints that no run needs any more: each, and why it could not be deleted, or "".
+
+    Who does it twice, or was ended in between, gets the same result.
+    """
+    cleaners: Cleaners | None = None
+    tried: set[str] = set()
+    while True:
+        page = [one for one in database.run(calls.left_checkpoints()) if one.base not in tried]
+        if not page:
+            return
+        for one in page:
+            tried.add(one.base)
+            cleaners = cleaners or Cleaners()
+            try:
+                cleaners.delete(one)
+            except FetchworkError as error:
+                yield one.base, str(error)
+                continue
+            database.run(calls.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base))
+            yield one.base, ""

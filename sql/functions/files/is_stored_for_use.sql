@@ -1,0 +1,15 @@
+-- Whether a stored checkpoint is what the next run of its job begins with.
+CREATE OR REPLACE FUNCTION fetchwork.is_stored_for_use(stored fetchwork.stored_checkpoint)
+RETURNS boolean
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM fetchwork.job_file AS f
+        WHERE f.cluster_id = (is_stored_for_use.stored).cluster_id
+            AND f.proc_id = (is_stored_for_use.stored).proc_id
+            AND f.direction = 'spool'
+            AND starts_with(f.url, (is_stored_for_use.stored).base)
+    );
+END;

@@ -1,0 +1,119 @@
+"""Checkpoints at their destination that no run needs: who may have them deleted, by which program."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.sandbox import hostsettings
+from tests.direct_queue import Claimed, DirectQueue
+from tests.queue.conftest import Told
+
+DELETE = """\
+#!/bin/sh
+echo "$@" >> {log}
+case "$*" in *refused*) echo no; exit 3;; esac
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the clean-up plug-in was called with."""
+    (tmp_path / "libexec").mkdir()
+    for name in ("short", "long"):
+        program = tmp_path / "libexec" / name
+        program.write_text(DELETE.format(log=tmp_path / "log"))
+        program.chmod(0o755)
+    mapfile = tmp_path / "map"
+    mapfile.write_text(
+        f"# comment\n* store:// short,-x\n*   store:///long   {tmp_path}/libexec/long,-prefix,\\0\n"
+    )
+    values = {
+        **{"CHECKPOINT_DESTINATION_MAPFILE": str(mapfile), "LIBEXEC": str(tmp_path / "libexec")},
+        "CHECKPOINT_CLEANUP_TIMEOUT": "20",
+    }
+    monkeypatch.setattr(hostsettings, "ask", lambda *names: [values[name] for name in names])
+    return tmp_path / "log"
+
+
+def checkpoint(slots: DirectQueue, run: Claimed, number: int, where: str, names: Sequence[str]) -> str:
+    """Save a checkpoint at a destination; what its URLs begin with."""
+    base = f"store:///{where}/{number:04d}/"
+    manifest: list[dict[str, Any]] = [{"name": name, "size": 1, "url": base + name} for name in names]
+    with slots.connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT fetchwork.keep_outputs(run_id => %s, token => %s, manifest => %s::jsonb, spool => true,"
+            " checkpoint => %s)",
+            [run.run_id, run.token, json.dumps(manifest), number],
+        )
+        assert cursor.fetchone() == ("kept",)
+    return base
+
+
+def left(slots: DirectQueue) -> list[str]:
+    return [row["base"] for row in slots.call("left_checkpoints")]
+
+
+def test_what_a_later_one_has_replaced_and_what_ended_jobs_left_is_deleted(
+    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
+) -> None:
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    slots.submit()
+    run = slots.started()
+    first = checkpoint(slots, run, 0, "a", ["x", "d/y"])
+    assert left(slots) == []
+    second = checkpoint(slots, run, 1, "long", ["x"])
+    # told twice
+    checkpoint(slots, run, 1, "long", ["x"])
+    assert left(slots) == [first]
+    told = fetchwork("checkpoints", "--clean-up")
+    assert (told.status, told.out) == (0, f"{first}: deleted\n")
+    lines = [line.split(" -jobad ")[0] for line in log.read_text().splitlines()]
+    assert lines == [f"-x -from {first} -delete d/y", f"-x -from {first} -delete x"]
+    assert left(slots) == []
+    slots.finish(run)
+    slots.scalar("drop_files")
+    assert left(slots) == [second]
+    log.unlink()
+    assert fetchwork("checkpoints", "--clean-up").out == f"{second}: deleted\n"
+    assert log.read_text().startswith(f"-prefix store:///long -from {second} -delete x -jobad ")
+    assert fetchwork("checkpoints", "--clean-up").out == ""
+
+
+def test_what_cannot_be_deleted_is_told_and_stays(
+    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
+) -> None:
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    slots.submit()
+    run = slots.started()
+    refused = checkpoint(slots, run, 0, "a", ["refused"])
+    deleted = checkpoint(slots, run, 1, "a", ["fine"])
+    slots.finish(run)
+    slots.scalar("drop_files")
+    told = fetchwork("checkpoints", "--clean-up")
+    assert told.status == 1
+    assert sorted(told.out.splitlines()) == [
+        f"{refused}: '{log.parent}/libexec/short' ends with 3: no",
+        f"{deleted}: deleted",
+    ]
+    assert left(slots) == [refused]
+
+
+def test_what_is_another_s_or_in_use_is_not_forgotten(slots: DirectQueue) -> None:
+    slots.submit()
+    run = slots.started()
+    base = checkpoint(slots, run, 0, "a", ["x"])
+    cluster, proc = map(int, run.job.split("."))
+    this = {"cluster": cluster, "proc": proc, "base": base}
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    assert not slots.scalar("forget_checkpoint", **this)
+    slots.finish(run)
+    slots.scalar("drop_files")
+    slots.connection.execute("DELETE FROM fetchwork.owner_grant")
+    assert left(slots) == []
+    assert not slots.scalar("forget_checkpoint", **this)
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    assert slots.scalar("forget_checkpoint", **this)
+    assert not slots.scalar("forget_checkpoint", **this)
