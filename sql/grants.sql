@@ -108,6 +108,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.add_job_files,
     fetchwork.add_job_key,
     fetchwork.job_outputs,
+    fetchwork.output_clusters,
     fetchwork.awaited_owners,
     fetchwork.awaited_outputs,
     fetchwork.read_output_chunk,

@@ -156,6 +156,7 @@
 \ir functions/files/leave_outputs.sql
 \ir functions/files/left_outputs.sql
 \ir functions/files/job_outputs.sql
+\ir functions/files/output_clusters.sql
 \ir functions/files/awaited_owners.sql
 \ir functions/files/awaited_outputs.sql
 \ir functions/files/read_output_chunk.sql

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fetchwork.db import calls
 from fetchwork.queue import changing, dags, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
@@ -157,6 +158,12 @@ def change_jobs(memory: Memory, *, action: str, spec: Spec, reason: str | None =
     return changing.changed_of(action, spec, memory, reason)
 
 
+def output_clusters(memory: Memory) -> Steps[list[int]]:
+    """The clusters with outputs that nobody has brought back."""
+    found: list[int] = yield calls.output_clusters()
+    return found
+
+
 def location(memory: Memory) -> Steps[Json]:
     """Which database it is."""
     return summaries.location()
@@ -246,6 +253,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             kept_output,
             live_output,
             standing,
+            output_clusters,
         ),
         *(change, change_jobs, act, edit, reschedule),
         *(sealing_key, put_credential, delete_credential),

@@ -19,6 +19,8 @@ from psycopg.types.json import Jsonb
 from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
+from fetchwork.queue.leftover import ended_too
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 
 #: root writes nobody's files but their owner's
@@ -366,6 +368,23 @@ def test_an_event_loop_s_queue_brings_outputs_back_too(slots: DirectQueue, home:
 
     assert asyncio.run(bring()) == 1
     assert tree(home) == {"a": b"1"}
+
+
+def test_of_all_that_a_constraint_selects_those_with_outputs_are_looked_at(
+    slots: DirectQueue, home: Path, queue: Queue
+) -> None:
+    for _ in range(3):
+        slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": ME})
+        slots.finish(slots.started())
+    left, _ = end(slots, home, {"a": b"1"})
+    end(slots, home, {"b": b"2"}, JobBatchName="other")
+    session = session_of(queue)
+    looked_at: list[int] = []
+    session.memory.looked = looked_at.append
+    assert ended_too(session, 'JobBatchName isnt "other"') == [left]
+    # the rows of the queue and of its history that each question looked at
+    assert sum(looked_at) <= 2, looked_at
+    assert ended_too(session, [left]) == [left]
 
 
 def test_condor_transfer_data_brings_outputs_back(slots: DirectQueue, home: Path, conninfo: str) -> None:

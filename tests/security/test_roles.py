@@ -195,6 +195,7 @@ OF_SUBMITTERS = {
     "add_job_files",
     "add_job_key",
     "job_outputs",
+    "output_clusters",
     "awaited_owners",
     "awaited_outputs",
     "read_output_chunk",
@@ -635,6 +636,8 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     )
     (left,) = bob.call("job_outputs", jobs=None)
     assert bob.scalar("read_output_chunk", content_id=his, n=0) == secret
+    assert bob.scalar("output_clusters") == [left["cluster_id"]]
+    assert alice.scalar("output_clusters") == []
     assert alice.call("job_outputs", jobs=None) == []
     assert alice.call("job_outputs", jobs=[str(left["cluster_id"])]) == []
     assert alice.scalar("read_output_chunk", content_id=his, n=0) is None

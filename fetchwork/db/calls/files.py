@@ -255,6 +255,11 @@ def output_url(*, run_id: int, token: str | UUID, url: str) -> Call[str | None]:
     return value_of("output_url", {"run_id": run_id, "token": proof(token), "url": url})
 
 
+def output_clusters() -> Call[list[int]]:
+    """The clusters with outputs that nobody has brought back, of Owners that the caller may name."""
+    return value_of("output_clusters")
+
+
 def job_outputs(
     *,
     jobs: Sequence[str] | None,
