@@ -120,7 +120,7 @@ class Outputs:
                 calls.job_outputs(
                     jobs=jobs,
                     access_point=self._name,
-                    owner=owner,
+                    of_owner=owner,
                     after_cluster=after[0],
                     after_proc=after[1],
                     most_jobs=PAGE,
@@ -144,7 +144,7 @@ class Outputs:
                 page = await self._database.run(
                     calls.awaited_outputs(
                         access_point=self._name,
-                        owner=owner,
+                        of_owner=owner,
                         after_cluster=after[0],
                         after_proc=after[1],
                         most_jobs=PAGE,

@@ -264,7 +264,7 @@ def job_outputs(
     *,
     jobs: Sequence[str] | None,
     access_point: str | None = None,
-    owner: str | None = None,
+    of_owner: str | None = None,
     after_cluster: int = -1,
     after_proc: int = -1,
     most_jobs: int = 100,
@@ -282,7 +282,7 @@ def job_outputs(
             "after_cluster": after_cluster,
             "after_proc": after_proc,
             "most_jobs": most_jobs,
-            "of_owner": owner,
+            "of_owner": of_owner,
         },
     )
 
@@ -293,7 +293,7 @@ def awaited_owners(*, access_point: str) -> Call[list[str]]:
 
 
 def awaited_outputs(
-    *, access_point: str, owner: str, after_cluster: int = -1, after_proc: int = -1, most_jobs: int = 100
+    *, access_point: str, of_owner: str, after_cluster: int = -1, after_proc: int = -1, most_jobs: int = 100
 ) -> Call[list[JobOutputs]]:
     """What jobs of one owner have left whose end waits for this access point to bring it."""
     return records_of(
@@ -301,7 +301,7 @@ def awaited_outputs(
         "awaited_outputs",
         {
             "access_point": access_point,
-            "of_owner": owner,
+            "of_owner": of_owner,
             "after_cluster": after_cluster,
             "after_proc": after_proc,
             "most_jobs": most_jobs,
