@@ -65,19 +65,24 @@ PAGES = {
     # asked anew each time; the service shows what it has for a minute
     "charts of the last day": "/charts",
 }
+#: page and constraint; {last} is the last cluster of the queue, {oldest} that of history
 UNINDEXED = {
-    "jobs of a batch": "/jobs?constraint=" + quote('JobBatchName == "batch77"'),
-    "by SQL, one of a million": "/jobs?constraint="
-    + quote('Args == "499" && ClusterId == 1999 || Args == "x"'),
-    "by SQL, none": "/jobs?constraint=" + quote('Args == "no such"'),
-    "by HTCondor, many": "/jobs?constraint=" + quote('regexp("^99$", Args)'),
-    "by HTCondor, few": "/jobs?constraint="
-    + quote('regexp("^99$", Args) && ProcId == 99 && ClusterId > 1900'),
-    "history by SQL, none": "/history?constraint=" + quote('Args == "no such"'),
-    "history by HTCondor, none": "/history?constraint=" + quote('regexp("^no such$", Args)'),
+    "jobs of a batch": ("jobs", 'JobBatchName == "batch77"'),
+    "by SQL, one of a million": ("jobs", 'Args == "499" && ClusterId == {last} || Args == "x"'),
+    "by SQL, none": ("jobs", 'Args == "no such"'),
+    "by HTCondor, many": ("jobs", 'regexp("^99$", Args)'),
+    "by HTCondor, few": ("jobs", 'regexp("^99$", Args) && ProcId == 99 && ClusterId > {last} - 100'),
+    "by HTCondor, the last": ("jobs", 'Args == "499" && ClusterId + 0 == {last}'),
+    "history by SQL, none": ("history", 'Args == "no such"'),
+    "history by HTCondor, none": ("history", 'regexp("^no such$", Args)'),
+    "history by HTCondor, the oldest": ("history", 'Args == "499" && ClusterId + 0 == {oldest}'),
+    "history of an owner, the oldest": (
+        "history",
+        'Owner == "owner0" && Args == "499" && ClusterId + 0 >= {oldest} - 20',
+    ),
 }
-#: a search goes on for so many pages at most
-MOST_PAGES = 2000
+#: a search goes on for so many seconds at most
+MOST_S = 120.0
 
 
 class Service:
@@ -147,7 +152,7 @@ def search(service: Service, path: str) -> str:
     rows = 0
     pages = 0
     address: str | None = path
-    while address is not None and pages < MOST_PAGES:
+    while address is not None and seconds < MOST_S:
         try:
             taken, text = service.get(address)
         except urllib.error.HTTPError as error:
@@ -191,8 +196,11 @@ def main() -> None:
             service = Service(conninfo)
             try:
                 slowest = measure(service, arguments.jobs)
-                for what, path in UNINDEXED.items():
-                    print(f"  {what:28} {search(service, path)}", flush=True)
+                last = arguments.jobs // CLUSTER
+                oldest = (arguments.jobs + arguments.history) // CLUSTER
+                for what, (page, constraint) in UNINDEXED.items():
+                    path = f"/{page}?constraint=" + quote(constraint.format(last=last, oldest=oldest))
+                    print(f"  {what:32} {search(service, path)}", flush=True)
             finally:
                 service.stop()
             if arguments.statements is not None:

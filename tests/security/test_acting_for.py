@@ -41,6 +41,26 @@ def test_it_sees_the_jobs_of_that_account_in_every_view(acting: DirectQueue) -> 
         assert owners_seen(acting, view) == set(), view
 
 
+def test_it_sees_no_more_where_several_processes_look(acting: DirectQueue) -> None:
+    for setting in ("debug_parallel_query", "force_parallel_mode"):
+        # by its name in this server's version
+        if acting.rows("SELECT 1 FROM pg_settings WHERE name = %s", setting):
+            acting.connection.execute(f"SET {setting} = on")
+    acting.connection.execute("SET parallel_setup_cost = 0")
+    acting.connection.execute("SET parallel_tuple_cost = 0")
+    acting.connection.execute("SET min_parallel_table_scan_size = 0")
+    (plan,) = acting.rows("EXPLAIN (FORMAT JSON) SELECT count(*) FROM fetchwork.history")
+    assert "Workers Planned" in str(plan)
+    acting.connection.commit()
+    for owner in ("alice", "bob"):
+        act(acting, owner)
+        for view in VIEWS:
+            assert owners_seen(acting, view) == {owner}, view
+    act(acting, "carol")
+    for view in VIEWS:
+        assert owners_seen(acting, view) == set(), view
+
+
 def test_it_sees_in_every_view_what_a_role_with_that_one_owner_sees(
     busy: DirectQueue, acting: DirectQueue, login: Login
 ) -> None:
