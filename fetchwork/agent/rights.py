@@ -13,15 +13,22 @@ import errno
 import os
 import pwd
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from fetchwork.agent.rootpart import RootPart
 from fetchwork.process import Process
 from fetchwork.sandbox import credentials
 
+Result = TypeVar("Result")
+
 #: seconds for a file, which may be on a file system that does not answer
 WRITE_S = 10.0
+#: accounts whose files are opened or written at once
+MOST_OPENING = 32
 #: how the agent may signal jobs
 How = Literal["root", "root part", "own account"]
 
@@ -31,6 +38,9 @@ class Rights:
 
     def __init__(self, part: RootPart | None = None) -> None:
         self._part = part
+        #: opening and writing may take seconds, where a file system does not answer: of each account one at a time
+        self._opening = ThreadPoolExecutor(MOST_OPENING, "opening")
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def how(self) -> How:
@@ -57,7 +67,7 @@ class Rights:
         """A descriptor for reading a plain file of an account's, as that account; raises OSError."""
         if self._part is None:
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        return await asyncio.to_thread(self._part.open, path, uid)
+        return await self._in_turn(uid, self._part.open, path, uid)
 
     async def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
         """Write a credential of an account into a directory of that account's, as that account.
@@ -65,7 +75,7 @@ class Rights:
         Raises OSError, above all PermissionError where the jobs are not this agent's account's.
         """
         if self._part is not None:
-            await asyncio.to_thread(self._part.put_credential, directory, name, content, uid)
+            await self._in_turn(uid, self._part.put_credential, directory, name, content, uid)
         elif os.geteuid() == 0 and uid != 0:
             await _put_as(directory, name, content, uid)
         elif os.geteuid() != uid:
@@ -84,12 +94,18 @@ class Rights:
         try:
             for stream in (1, 2):
                 with contextlib.suppress(PermissionError, ProcessLookupError, FileNotFoundError):
-                    found[stream] = await asyncio.to_thread(self._part.open_output, process.key, uid, stream)
+                    key = process.key
+                    found[stream] = await self._in_turn(uid, self._part.open_output, key, uid, stream)
         except BaseException:
             for fd in found.values():
                 os.close(fd)
             raise
         return found
+
+    async def _in_turn(self, uid: int, function: Callable[..., Result], *arguments: object) -> Result:
+        turn = self._turns.setdefault(uid, asyncio.Lock())
+        async with turn:
+            return await asyncio.get_running_loop().run_in_executor(self._opening, function, *arguments)
 
     async def until_lost(self) -> None:
         """Wait for the end of the part that keeps root; for ever where there is none."""
@@ -108,6 +124,7 @@ class Rights:
 
     def close(self) -> None:
         """Give them up."""
+        self._opening.shutdown(wait=False, cancel_futures=True)
         if self._part is not None:
             self._part.close()
 

@@ -5,7 +5,7 @@ and runs ``_serve``; the agent itself drops to its account for good, and can ask
 things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
 process inherits it. When one of the two ends, the other does.
 
-What can be asked, each as one packet with one answer:
+What can be asked, each as one packet that begins with a number, with one answer that has the same:
 
 - ``signal PID START UID NUMBER GROUP``: send a signal to the process PID that began at START (clock ticks
   since the boot) and belongs to UID; with GROUP 1 also to the group that it leads. Only to jobs: the process
@@ -19,7 +19,8 @@ What can be asked, each as one packet with one answer:
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
 
 Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
-``TIME_S``. UID 0 is refused. Who takes the agent over could end jobs with it, and
+``TIME_S``, and meanwhile others are answered: one person's file system that does not answer keeps nobody's
+signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
 read what their owners can, at worst.
 """
 
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
 import pwd
 import re
@@ -36,6 +38,7 @@ import socket
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +50,8 @@ TIME_S = 3.0
 #: the agent waits a little longer than that
 ANSWER_S = TIME_S + 2.0
 MAX_REQUEST = 32768
+#: requests that are answered at once
+MOST = 64
 #: a job's processes are hardly nested deeper
 _MAX_DEPTH = 128
 _NOBODY = 65534
@@ -60,6 +65,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _MARK = b"_CONDOR_SCRATCH_DIR="
 
 
+#: an error number, 0 for none, and a descriptor
+_Answer = tuple[int, int | None]
+
+
 class RootPart:
     """The agent's end: asks the part that kept root. Calls block, and may come from several threads."""
 
@@ -67,7 +76,11 @@ class RootPart:
         self.pid = pid
         self._connection = connection
         self._connection.settimeout(ANSWER_S)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        self._reader: threading.Thread | None = None
+        self._numbers = itertools.count(1)
+        #: who waits for an answer, by the number of the request; None when none will come any more
+        self._waiting: dict[int, Future[_Answer]] | None = {}
 
     def signal(self, key: str, uid: int, number: int, *, group: bool) -> None:
         """Send a signal to a job's process ("pid:start"); raises OSError, ProcessLookupError among them."""
@@ -94,25 +107,64 @@ class RootPart:
 
     def close(self) -> None:
         """End the part that kept root."""
+        with suppress(OSError):
+            # who waits for answers hears of it, and the other end
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
     def _ask(self, request: bytes) -> int | None:
-        with self._turn:
+        answered: Future[_Answer] = Future()
+        with self._lock:
+            if self._waiting is None:
+                raise _ended()
+            number = next(self._numbers)
+            self._waiting[number] = answered
+            if self._reader is None:
+                # not before there is something to read: the agent may fork before that
+                self._reader = threading.Thread(target=self._read, daemon=True)
+                self._reader.start()
+            self._connection.sendall(b"%d %s" % (number, request))
+        try:
+            error, fd = answered.result(ANSWER_S)
+        except TimeoutError:
+            with self._lock:
+                if self._waiting is not None:
+                    self._waiting.pop(number, None)
+            if not answered.done():
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+            error, fd = answered.result()
+        if error:
+            raise OSError(error, os.strerror(error))
+        return fd
+
+    def _read(self) -> None:
+        """Hand each answer to who waits for it, until the other end has gone."""
+        while True:
             try:
-                self._connection.sendall(request)
                 answer, fds, _, _ = socket.recv_fds(self._connection, 64, 1)
             except TimeoutError:
-                # its answer may come yet, and must not be taken for that of the next request
-                self._connection.close()
-                raise
-        if not answer:
-            raise ConnectionResetError(errno.ECONNRESET, "the part of the agent that keeps root has ended")
-        number = int(answer)
-        if number:
-            raise OSError(number, os.strerror(number))
-        return fds[0] if fds else None
+                continue
+            except OSError:
+                answer, fds = b"", []
+            with self._lock:
+                if not answer:
+                    waiting, self._waiting = self._waiting or {}, None
+                    for each in waiting.values():
+                        each.set_exception(_ended())
+                    return
+                number, error = map(int, answer.split())
+                asked = (self._waiting or {}).pop(number, None)
+                if asked is not None:
+                    asked.set_result((error, fds.pop() if fds else None))
+            for fd in fds:
+                # nobody waits for it any more
+                os.close(fd)
+
+
+def _ended() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, "the part of the agent that keeps root has ended")
 
 
 def split(account: str) -> RootPart:
@@ -167,15 +219,39 @@ def _serve(connection: socket.socket) -> None:
     channel = connection.detach()
     _close_all_but(channel)
     with socket.socket(fileno=channel) as agent:
-        while request := agent.recv(MAX_REQUEST + 1):
-            number, answered = _answer(request)
-            try:
-                socket.send_fds(agent, [b"%d" % number], [] if answered is None else [answered])
-            except OSError:
-                return
-            finally:
-                if answered is not None:
-                    os.close(answered)
+        answering: list[int] = []
+        while request := agent.recv(MAX_REQUEST + 32):
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    _answer_one(agent, request)
+                finally:
+                    os._exit(0)
+            with suppress(ProcessLookupError):
+                answering.append(os.pidfd_open(pid))
+            answering = _still(answering)
+
+
+def _still(answering: list[int]) -> list[int]:
+    """Those of the processes that still answer; not before there are less than ``MOST``."""
+    ended = select.poll()
+    for handle in answering:
+        ended.register(handle, select.POLLIN)
+    gone = {handle for handle, _ in ended.poll(None if len(answering) >= MOST else 0)}
+    for handle in gone:
+        os.close(handle)
+    return [handle for handle in answering if handle not in gone]
+
+
+def _answer_one(agent: socket.socket, request: bytes) -> None:
+    """In a process of its own: answer a request, or end."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, 2 * TIME_S)
+    _close_all_but(agent.fileno())
+    number, _, asked = request.partition(b" ")
+    error, answered = _answer(asked)
+    number = number if number.isdigit() else b"0"
+    socket.send_fds(agent, [b"%s %d" % (number, error)], [] if answered is None else [answered])
 
 
 def _answer(request: bytes) -> tuple[int, int | None]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -283,6 +284,31 @@ async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
 
 def _command(job: Process) -> bytes:
     return Path(f"/proc/{job.pid}/comm").read_bytes()
+
+
+async def test_files_of_one_account_that_do_not_open_keep_no_other_account_s_waiting() -> None:
+    opens = threading.Event()
+    asked = []
+
+    class Part:
+        def open(self, path: Path, uid: int) -> int:
+            asked.append(uid)
+            if uid == 1:
+                opens.wait()
+            return uid
+
+        def close(self) -> None:
+            pass
+
+    rights = Rights(cast(RootPart, Part()))
+    many = [asyncio.create_task(rights.open(Path("/x"), 1)) for _ in range(100)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await rights.open(Path("/x"), 2) == 2
+    assert asked.count(1) <= 1
+    opens.set()
+    assert await asyncio.gather(*many) == [1] * 100
+    rights.close()
 
 
 async def test_one_file_that_does_not_answer_leaves_no_other_open(folder: Path) -> None:

@@ -460,6 +460,58 @@ def test_request_that_hangs_costs_its_time_and_no_more() -> None:
     assert json.loads(done.stdout) == [[errno.ETIMEDOUT, None], [0, None]]
 
 
+# files that are not opened until there is another, and a request that has nothing to do with them
+BESIDE = """
+import errno, json, os, socket, sys, threading, time
+from pathlib import Path
+from fetchwork.agent import rootpart
+rootpart.TIME_S = rootpart.ANSWER_S = 600.0
+def slow(uid, path):
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    return 1000 + int(path[1:]), None
+rootpart._answer_open = slow
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+pid = os.fork()
+if pid == 0:
+    rootpart._serve(theirs)
+    os._exit(0)
+theirs.close()
+part = rootpart.RootPart(ours, pid)
+answers = {}
+def ask(number):
+    try:
+        part.open(Path(f"/{number}"), 1)
+    except OSError as error:
+        answers[number] = error.errno
+threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+try:
+    part.signal("1:1", 0, 9, group=False)
+except OSError as error:
+    first = error.errno
+before = dict(answers)
+Path(sys.argv[1]).touch()
+for thread in threads:
+    thread.join()
+part.close()
+print(json.dumps([first, before, sorted(answers.items())]))
+"""
+
+
+def test_file_that_does_not_open_keeps_no_other_request_waiting(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE, tmp_path / "gate"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    # each has its own answer
+    assert json.loads(done.stdout) == [errno.EINVAL, {}, [[0, 1000], [1, 1001], [2, 1002]]]
+
+
 @pytest.mark.parametrize("account", ["root", "no-such-account"])
 def test_agent_does_not_split_into_root_and_root(account: str) -> None:
     fetchwork = shutil.which("fetchwork", path=str(Path(sys.executable).parent))
