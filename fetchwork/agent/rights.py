@@ -38,7 +38,7 @@ class Rights:
 
     def __init__(self, part: RootPart | None = None) -> None:
         self._part = part
-        #: opening and writing may take seconds, where a file system does not answer: of each account one at a time
+        #: opening and writing may take seconds, where a file system does not answer: one account's take turns
         self._opening = ThreadPoolExecutor(MOST_OPENING, "opening")
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 

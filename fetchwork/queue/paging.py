@@ -72,9 +72,9 @@ class Position:
         return position
 
     @property
-    def in_pieces(self) -> bool:
-        """Is a piece of the view looked at, and not what an index finds?"""
-        return not self._whole and self._view.edge is not None
+    def piece(self) -> int:
+        """The rows of the piece that is looked at; none where an index finds what is selected."""
+        return 0 if self._whole else self._size_of_piece
 
     @property
     def reached(self) -> Key:

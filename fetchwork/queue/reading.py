@@ -117,7 +117,7 @@ def stretches(
         yield from position.bound(selection, size)
         behind, more = position.condition()
         sifted = projected = None
-        if position.in_pieces and sieve.is_of_use:
+        if sieve.is_of_use(position.piece):
             sifted = yield from sieve.sift(behind, more, position.order, size)
         if sifted is not None:
             rows, found = sifted

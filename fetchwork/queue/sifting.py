@@ -22,6 +22,9 @@ FEW = 20
 class Sieve:
     """Decides piece by piece whether it is to be sifted, by what the one before it held."""
 
+    #: rows of a piece that is worth more than one statement
+    LEAST = 5000
+
     def __init__(self, view: View, selection: Constraint, evaluation: Evaluation | None) -> None:
         self._view = view
         self._selection = selection
@@ -33,9 +36,10 @@ class Sieve:
         self._few_rows = FEW * rows < looked_at
         self._few_found = FEW * found < looked_at
 
-    @property
-    def is_of_use(self) -> bool:
-        """Is the next piece to be sifted?"""
+    def is_of_use(self, size: int) -> bool:
+        """Is a piece of so many rows to be sifted?"""
+        if size < self.LEAST:
+            return False
         combines = self._evaluation is not None and self._evaluation.combines
         return self._few_rows or (combines and self._few_found)
 

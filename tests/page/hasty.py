@@ -3,6 +3,7 @@
 from fetchwork.page import questions, search
 from fetchwork.page.acting import ActingSession
 from fetchwork.queue.paging import Position
+from fetchwork.queue.sifting import Sieve
 
 asked = questions.page
 
@@ -19,3 +20,4 @@ def hurry() -> None:
     Position.CHEAP = -1.0
     Position.PAGE = Position.SMALLEST = 4
     Position.LARGEST = 7
+    Sieve.LEAST = 1

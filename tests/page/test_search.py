@@ -13,6 +13,7 @@ from fetchwork.page.acting import ActingSession
 from fetchwork.page.search import search
 from fetchwork.queue import Queue
 from fetchwork.queue.paging import Position
+from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import HISTORY, JOBS, RUNS, View
 from tests.direct_queue import DirectQueue
 from tests.page import hasty
@@ -36,6 +37,7 @@ def session(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSe
     """A session, in a process whose searches have no time."""
     for name in ("CHEAP", "PAGE", "SMALLEST", "LARGEST"):
         monkeypatch.setattr(Position, name, getattr(Position, name))
+    monkeypatch.setattr(Sieve, "LEAST", Sieve.LEAST)
     monkeypatch.setattr(searching, "BUDGET_S", 0.0)
     hasty.hurry()
     session = ActingSession(conninfo)

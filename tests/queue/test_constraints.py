@@ -13,6 +13,7 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.queue import Queue
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
+from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
 from tests.direct_queue import DirectQueue
@@ -157,7 +158,8 @@ def test_sql_and_htcondor_select_the_same(
     expected = [job for job, ad in whole_ads if selection.accepts(ad)]
     found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in queue.query(constraint, ["ClusterId", "ProcId"])]
     assert found == expected
-    with mock.patch.multiple(Position, CHEAP=-1.0, PAGE=4, SMALLEST=4, LARGEST=7):
+    hasty = mock.patch.multiple(Position, CHEAP=-1.0, PAGE=4, SMALLEST=4, LARGEST=7)
+    with hasty, mock.patch.object(Sieve, "LEAST", 1):
         # in pieces, of which the next is read by what the one before it had
         ads = queue.query(constraint, ["ClusterId", "ProcId"])
     assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in ads] == expected
