@@ -82,6 +82,10 @@ class DatabaseUnavailable(FetchworkError):
     """The database does not answer or can't take the call now; come back later."""
 
 
+class BucketUnavailable(DatabaseUnavailable):
+    """The bucket that has the bytes of large files does not answer, or not as it should; come back later."""
+
+
 class HostTaken(DatabaseUnavailable):
     """Another live agent has this host's name; this one waits until that one's lease is over."""
 

@@ -104,6 +104,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.put_whole_contents,
     fetchwork.begin_content,
     fetchwork.put_content_chunk,
+    fetchwork.content_part_url,
     fetchwork.end_content,
     fetchwork.add_job_files,
     fetchwork.add_job_key,
@@ -112,6 +113,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.awaited_owners,
     fetchwork.awaited_outputs,
     fetchwork.read_output_chunk,
+    fetchwork.left_part_url,
     fetchwork.drop_outputs,
     fetchwork.left_checkpoints,
     fetchwork.forget_checkpoint,
@@ -161,9 +163,11 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.run_files,
     fetchwork.output_url,
     fetchwork.read_chunk,
+    fetchwork.input_part_url,
     fetchwork.put_whole_outputs,
     fetchwork.begin_output,
     fetchwork.put_output_chunk,
+    fetchwork.output_part_url,
     fetchwork.keep_outputs,
     fetchwork.leave_outputs,
     fetchwork.note_transfer,
@@ -186,7 +190,9 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.wake,
     fetchwork.fold,
     fetchwork.preempt,
-    fetchwork.maintain_tables
+    fetchwork.maintain_tables,
+    fetchwork.objects_over,
+    fetchwork.objects_deleted
 TO fetchwork_agent, fetchwork_admin;
 
 -- What an access point does, for the account that asks it.
@@ -216,6 +222,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.set_submitter,
     fetchwork.set_limit,
     fetchwork.set_setting,
+    fetchwork.set_bucket,
+    fetchwork.buckets,
     fetchwork.clear_host,
     fetchwork.after_restore,
     fetchwork.resume_offers,

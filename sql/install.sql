@@ -30,6 +30,8 @@
 \ir functions/settings/set_submitter.sql
 \ir functions/settings/set_limit.sql
 \ir functions/settings/set_setting.sql
+\ir functions/settings/set_bucket.sql
+\ir functions/settings/buckets.sql
 
 -- functions/values: Ids, and attribute values as SQL can read them: literals, expressions, numbers.
 \ir functions/values/job_id.sql
@@ -125,6 +127,9 @@
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
 \ir functions/files/own_content.sql
+\ir functions/files/part_bytes.sql
+\ir functions/files/bucket_for.sql
+\ir functions/files/part_url.sql
 \ir functions/files/transfer_ad.sql
 \ir functions/files/described_file.sql
 \ir functions/files/add_chunk.sql
@@ -136,6 +141,7 @@
 \ir functions/files/put_whole_outputs.sql
 \ir functions/files/begin_content.sql
 \ir functions/files/put_content_chunk.sql
+\ir functions/files/content_part_url.sql
 \ir functions/files/end_content.sql
 \ir functions/files/add_job_files.sql
 \ir functions/files/add_job_key.sql
@@ -147,6 +153,11 @@
 \ir functions/files/begin_output.sql
 \ir functions/files/put_output_chunk.sql
 \ir functions/files/note_stored.sql
+\ir functions/files/input_part_url.sql
+\ir functions/files/output_part_url.sql
+\ir functions/files/left_part_url.sql
+\ir functions/files/objects_over.sql
+\ir functions/files/objects_deleted.sql
 \ir functions/files/keep_outputs.sql
 \ir functions/files/note_transfer.sql
 \ir functions/files/ready_outputs.sql

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.client.wire import Json
 from fetchwork.db import calls
-from fetchwork.db.calls import JobOutputs
+from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError
 from fetchwork.log import event
 from fetchwork.queue.destinations import TransferFailed
+from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
 
@@ -226,10 +227,21 @@ class Outputs:
         event(log, logging.WARNING, "outputs_not_written", job=job, problem=failed, held=held)
 
     async def _ask_child(self, account: Account, outputs: JobOutputs, acting: str | None) -> int:
+        in_bucket = {file["content_id"]: file["size"] for file in outputs.files if file.get("in_bucket")}
+
         async def chunk(want: Json) -> Json:
-            data = await self._database.run(
-                calls.read_output_chunk(content_id=want["content_id"], n=want["n"]), acting_for=acting
-            )
+            content_id, n = want["content_id"], want["n"]
+            if content_id not in in_bucket:
+                data = await self._database.run(
+                    calls.read_output_chunk(content_id=content_id, n=n), acting_for=acting
+                )
+            else:
+                part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
+                url = await self._database.run(
+                    calls.left_part_url(content_id=content_id, n=part), acting_for=acting
+                )
+                size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
+                data = None if url is None else await asyncio.to_thread(objects.get, url, at, size)
             return {"data": data}
 
         request = {

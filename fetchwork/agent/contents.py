@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fetchwork.db import calls
+from fetchwork.db.calls import PART_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.log import event
+from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class Reader:
     database: AsyncDatabase
     run_id: int
     token: str
+    #: whether the content that its job names has its bytes in a bucket
+    in_bucket: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Content:
     owner: tuple[str, str]
     sha256: str
     size: int
+    in_bucket: bool = field(default=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -136,7 +141,7 @@ class Contents:
                 coming.users -= 1
             if came is not None:
                 return came
-        passed = await _ask(reader, content_id, number, timeout_s)
+        passed = await _ask(reader, content, content_id, number, timeout_s)
         if passed is None:
             raise NotFound(f"content {content_id} is not there any more")
         return passed
@@ -187,7 +192,7 @@ class Contents:
         coming.there = 0
         try:
             for number in range(content.chunks):
-                data = await self._read_on(coming, number)
+                data = await self._read_on(content, coming, number)
                 await asyncio.to_thread(_write, coming.fd, data, number, digest)
                 # the last one is handed out when it is known that all of them are right
                 coming.there = min(number + 1, content.chunks - 1)
@@ -208,10 +213,10 @@ class Contents:
             asyncio.get_running_loop().call_later(CHUNK_S, self._end, content, coming)
 
     @staticmethod
-    async def _read_on(coming: _Coming, number: int) -> bytes:
+    async def _read_on(content: Content, coming: _Coming, number: int) -> bytes:
         while coming.readers:
             reader, content_id = next(iter(coming.readers.items()))
-            data = await _ask(reader, content_id, number, CHUNK_S)
+            data = await _ask(reader, content, content_id, number, CHUNK_S)
             if data is not None:
                 return data
             # its run is over
@@ -247,10 +252,23 @@ class Contents:
         return list(self._kept)
 
 
-async def _ask(reader: Reader, content_id: int, number: int, timeout_s: float) -> bytes | None:
-    return await reader.database.carry(
-        calls.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
+async def _ask(
+    reader: Reader, content: Content, content_id: int, number: int, timeout_s: float
+) -> bytes | None:
+    if not reader.in_bucket:
+        return await reader.database.carry(
+            calls.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
+            timeout_s=timeout_s,
+        )
+    part, at = divmod(number * CHUNK_BYTES, PART_BYTES)
+    url = await reader.database.run(
+        calls.input_part_url(run_id=reader.run_id, token=reader.token, content_id=content_id, n=part),
         timeout_s=timeout_s,
+    )
+    if url is None:
+        return None
+    return await asyncio.to_thread(
+        objects.get, url, at, min(CHUNK_BYTES, content.size - number * CHUNK_BYTES)
     )
 
 

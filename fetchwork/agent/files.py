@@ -75,7 +75,7 @@ class AgentFiles:
         """The contents of this plan will be asked for."""
         owner = (task.context.session.name, plan.owner)
         self._plans[task.context.session, key.run_id] = {
-            one["content_id"]: Content(owner, one["sha256"], one["size"])
+            one["content_id"]: Content(owner, one["sha256"], one["size"], one.get("in_bucket", False))
             for one in plan.files
             if one["source"] == "content"
         }
@@ -96,7 +96,7 @@ class AgentFiles:
         content = self._plans[session, key.run_id].get(content_id)
         if content is None:
             raise NotFound(f"run {key.run_id} has no content {content_id}")
-        reader = Reader(self._databases[session], key.run_id, key.token)
+        reader = Reader(self._databases[session], key.run_id, key.token, content.in_bucket)
         return await self._contents.chunk(content, content_id, reader, number, task.left())
 
     async def carry(self, task: Task, call: calls.Call[T]) -> T:

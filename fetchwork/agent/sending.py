@@ -9,7 +9,7 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fetchwork.agent.contents import CHUNK_BYTES
 from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
@@ -17,6 +17,7 @@ from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
+from fetchwork.sandbox import objects
 from fetchwork.sandbox.failure import FileFailure
 
 #: small files that travel in one call
@@ -100,14 +101,22 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, n
     if begun is None:
         raise RunOver
     there = frozenset(begun.chunks)
-    for number, expected in enumerate(of_chunks):
+    if begun.part_bytes is not None:
+        for part in range(-(-size // begun.part_bytes)):
+            if part not in there:
+                at = part * begun.part_bytes
+                length = min(begun.part_bytes, size - at)
+                expected = of_chunks[at // CHUNK_BYTES :][: begun.part_bytes // CHUNK_BYTES]
+                data = await asyncio.to_thread(_read_part, fd, at, length, expected, name)
+                await _put_part(database, key, begun.content_id, part, data)
+        return sha256, size
+    for number, of_chunk in enumerate(of_chunks):
         if number in there:
             continue
-        data = await asyncio.to_thread(_read_chunk, fd, number * CHUNK_BYTES, CHUNK_BYTES)
+        at = number * CHUNK_BYTES
         # what was appended is not of the content
-        data = data[: size - number * CHUNK_BYTES]
-        if hashlib.sha256(data).digest() != expected:
-            raise FileFailure(errno.EBUSY, f"file '{name}' changed while it was sent")
+        length = min(CHUNK_BYTES, size - at)
+        data = await asyncio.to_thread(_read_part, fd, at, length, [of_chunk], name)
         wanted = await database.carry(
             calls.put_output_chunk(
                 run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
@@ -117,6 +126,32 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, n
         if not wanted:
             raise RunOver
     return sha256, size
+
+
+async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes) -> None:
+    """Put a part of a content into its bucket."""
+    url = await database.run(
+        calls.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
+        timeout_s=CALL_S,
+    )
+    if url is None:
+        raise RunOver
+    await asyncio.to_thread(objects.put, url, data)
+    wanted = await database.run(
+        calls.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
+        timeout_s=CALL_S,
+    )
+    if not wanted:
+        raise RunOver
+
+
+def _read_part(fd: int, at: int, size: int, of_chunks: Sequence[bytes], name: str) -> bytes:
+    """So many bytes of a file, whose chunks have to have these hashes; raises FileFailure."""
+    data = _read_chunk(fd, at, size)
+    seen = [hashlib.sha256(data[i : i + CHUNK_BYTES]).digest() for i in range(0, len(data), CHUNK_BYTES)]
+    if seen != list(of_chunks):
+        raise FileFailure(errno.EBUSY, f"file '{name}' changed while it was sent")
+    return data
 
 
 def _hash(fd: int, most: int) -> tuple[str, int, list[bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -282,6 +283,76 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
         ("NAME", "VALUE", "UNIT", "MEANING"),
         [[ad["Name"], output.number(ad["Value"]), ad.get("Unit"), ad["Meaning"]] for ad in settings],
         right=(1,),
+    )
+
+
+@cli.command()
+@click.argument("url", metavar="[URL|none]", required=False)
+@click.option("--access-key-id-file", metavar="FILE", help="Has the id of the bucket's key.")
+@click.option("--secret-access-key-file", metavar="FILE", help="Has the key's secret.")
+@click.option("--region", help="The bucket's region; us-east-1 where it matters and none is given.")
+@click.option("--above", metavar="MIB", type=int, default=64, show_default=True, help="Of a file.")
+@options.json_option
+@click.pass_obj
+def bucket(
+    conninfo: str,
+    url: str | None,
+    access_key_id_file: str | None,
+    secret_access_key_file: str | None,
+    region: str | None,
+    above: int,
+    as_json: bool,
+) -> None:
+    """Show the buckets of large files, or say which one new files go to.
+
+    Jobs' files of more than --above MIB that travel through the queue are kept in the bucket, and the
+    database has their names alone; the server signs the URLs with which submitters, hosts and access points
+    reach them. 'none' keeps new files in the database; what is in a bucket stays there until its jobs are
+    done. The key of a bucket changes by naming it again.
+
+    \b
+    Example:
+      fetchwork db bucket
+      fetchwork db bucket s3://files/fetchwork --region eu-central-1 \\
+          --access-key-id-file id --secret-access-key-file secret
+      fetchwork db bucket https://minio.example:9000/files/fetchwork --above 256 \\
+          --access-key-id-file id --secret-access-key-file secret
+      fetchwork db bucket none
+    """
+    from fetchwork.db import calls
+    from fetchwork.db.database import Database
+    from fetchwork.queue.inputs import read_key
+
+    with Database(conninfo) as database:
+        if url == "none":
+            database.run(calls.set_bucket(url=None))
+        elif url is not None:
+            if access_key_id_file is None or secret_access_key_file is None:
+                raise click.UsageError("a bucket needs --access-key-id-file and --secret-access-key-file")
+            database.run(
+                calls.set_bucket(
+                    url=url,
+                    access_key_id=read_key(access_key_id_file),
+                    secret=read_key(secret_access_key_file),
+                    region=region,
+                    above=above << 20,
+                )
+            )
+        found = database.run(calls.buckets())
+    if as_json:
+        output.print_json([{**asdict(one), "bytes": int(one.bytes)} for one in found])
+        return
+    output.table(
+        ("BUCKET", "FILES_ABOVE_MIB", "FILES", "BYTES", "TO_DELETE"),
+        [
+            [
+                one.url,
+                str(one.above >> 20) if one.used else "not used",
+                *map(str, (one.contents, one.bytes, one.objects_over)),
+            ]
+            for one in found
+        ],
+        right=(1, 2, 3, 4),
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
+import time
+from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
-from fetchwork.errors import FetchworkError
+from fetchwork.errors import BucketUnavailable, FetchworkError
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 from fetchwork.matchmaker.messages import Job, Judgement
+from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +25,11 @@ MAINTAIN_QUEUE_S = 1.5
 PREEMPT_S = 10.0
 POLICY_S = 60.0
 MAINTAIN_TABLES_S = 3600.0
+OBJECTS_S = 60.0
+#: other tasks wait while objects are deleted
+DELETE_S = 10.0
+#: objects that are deleted before that is noted
+OBJECTS = 100
 #: jobs of one page of the policy pass
 PAGE = 500
 CALL_S = 10.0
@@ -54,10 +64,57 @@ async def do_leader_tasks(session: HostSession) -> None:
             event(log, logging.INFO, "preempt", runs=ended)
     if await _take(session, "policy", POLICY_S):
         await policy_pass(session)
+    if await _take(session, "objects", OBJECTS_S):
+        await delete_objects(session)
     if await _take(session, "maintain", MAINTAIN_TABLES_S):
         # it may take minutes, in which no request shall wait for its connection
         async with session.database.another() as database:
             await database.run(calls.maintain_tables(), timeout_s=MAINTAIN_TABLES_CALL_S)
+
+
+async def delete_objects(session: HostSession) -> int:
+    """Delete what contents that are no more have in buckets; how many objects."""
+    deleted = 0
+    end = time.monotonic() + DELETE_S
+    while time.monotonic() < end:
+        over = await session.database.run(calls.objects_over(most=OBJECTS), timeout_s=CALL_S)
+        if not over:
+            break
+        gone, problem = await asyncio.to_thread(_delete, over, end)
+        deleted += await session.database.run(
+            calls.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
+            timeout_s=CALL_S,
+        )
+        if problem is not None:
+            event(log, logging.WARNING, "objects", problem=problem)
+        if not gone:
+            break
+    if deleted:
+        event(log, logging.INFO, "objects", deleted=deleted)
+    return deleted
+
+
+def _delete(
+    over: Sequence[calls.ObjectOver], end: float
+) -> tuple[list[calls.ObjectOver], FetchworkError | None]:
+    """Those that were deleted in time, and why some were not; a bucket that fails is asked no more."""
+    gone: list[calls.ObjectOver] = []
+    failed: set[str] = set()
+    problem: FetchworkError | None = None
+    for one in over:
+        host = urlsplit(one.url).netloc
+        if host in failed:
+            continue
+        if time.monotonic() > end:
+            break
+        try:
+            objects.delete(one.url)
+        except BucketUnavailable as error:
+            problem = error
+            failed.add(host)
+            continue
+        gone.append(one)
+    return gone, problem
 
 
 async def _take(session: HostSession, name: str, every_s: float) -> bool:

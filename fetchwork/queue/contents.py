@@ -20,6 +20,7 @@ from fetchwork.errors import SubmitError
 from fetchwork.queue.ahead import ahead
 from fetchwork.queue.inputs import InputFile, Needed
 from fetchwork.queue.views import Json
+from fetchwork.sandbox import objects
 
 __all__ = ["Content", "Progress", "check_room", "described", "largest", "measured", "read_chunks", "send"]
 
@@ -202,7 +203,7 @@ class _Sending:
         together: list[bytes] = []
         size = 0
         for one in contents:
-            data = b"".join(self._compared(one))
+            data = b"".join(self._compared(one, range(len(one.chunks))))
             if together and (size + len(data) > _TOGETHER_BYTES or len(together) >= _TOGETHER):
                 yield together
                 together, size = [], 0
@@ -217,6 +218,12 @@ class _Sending:
             begun = self._database.run(
                 calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
             )
+            if begun.part_bytes is not None and not begun.complete:
+                self._in_parts(content, begun)
+                if self._database.run(calls.end_content(content_id=begun.content_id)):
+                    return
+                self._sent -= content.size
+                continue
             there = set(begun.chunks)
             numbers = [n for n in range(len(content.chunks)) if n not in there]
             if begun.complete:
@@ -235,6 +242,22 @@ class _Sending:
             self._sent -= content.size
         raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
 
+    def _in_parts(self, content: Content, begun: calls.BegunContent) -> None:
+        """Put the parts of a content into its bucket that are not there."""
+        assert begun.part_bytes is not None
+        each = begun.part_bytes // CHUNK_BYTES
+        for part in range(-(-content.size // begun.part_bytes)):
+            numbers = range(part * each, min((part + 1) * each, len(content.chunks)))
+            if part not in begun.chunks:
+                data = b"".join(self._compared(content, numbers))
+                url = self._database.run(calls.content_part_url(content_id=begun.content_id, n=part))
+                objects.put(url, data)
+                empty = hashlib.sha256().hexdigest()
+                self._database.run(
+                    calls.put_content_chunk(content_id=begun.content_id, n=part, data=b"", sha256=empty)
+                )
+            self._tell(_bytes(content, numbers))
+
     def _put_chunk(self, content_id: int, content: Content, n: int, data: bytes) -> None:
         digest = content.chunks[n].hex()
         call = calls.put_content_chunk(content_id=content_id, n=n, data=data, sha256=digest)
@@ -244,8 +267,7 @@ class _Sending:
             # the server's word for what does not fit its hash
             raise SubmitError(f"input '{content.path}' changed while it was sent") from None
 
-    def _compared(self, content: Content) -> Iterator[bytes]:
-        numbers = range(len(content.chunks))
+    def _compared(self, content: Content, numbers: Sequence[int]) -> Iterator[bytes]:
         for n, data in zip(numbers, self._source(content.path, numbers), strict=True):
             if _digest(data) != content.chunks[n]:
                 raise SubmitError(f"input '{content.path}' changed while it was sent")

@@ -13,7 +13,7 @@ from fetchwork.queue.views import Json
 from fetchwork.sandbox import inputs, names, offered, remaps
 from fetchwork.sandbox.failure import FileFailure
 
-__all__ = ["InputFile", "Needed", "needed", "shared_directories"]
+__all__ = ["InputFile", "Key", "Needed", "needed", "read_key", "shared_directories"]
 
 #: attributes that decide which files a job needs
 _DECIDE = frozenset(
@@ -136,7 +136,7 @@ def _key_of(ads: Iterable[Json], reads: bool) -> Key | None:
                 "the key for s3:// and gs:// URLs is not complete; allowed: both aws_access_key_id_file and"
                 " aws_secret_access_key_file"
             )
-        words = [None if path is None else _read_key(posixpath.join(iwd or "/", path)) for path in paths]
+        words = [None if path is None else read_key(posixpath.join(iwd or "/", path)) for path in paths]
         return Key(words[0] or "", words[1] or "", words[2])
     return None
 
@@ -146,7 +146,8 @@ def _has_object_url(ad: Json) -> bool:
     return any(names.scheme_of(url) in names.PRESIGNED for url in urls)
 
 
-def _read_key(path: str) -> str:
+def read_key(path: str) -> str:
+    """The word in a file that has half of a key; raises SubmitError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

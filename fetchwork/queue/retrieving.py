@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, JobOutputs
+from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.queue.ahead import ahead
@@ -16,6 +17,7 @@ from fetchwork.queue.bringing import bring
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.views import Json
+from fetchwork.sandbox import objects
 
 __all__ = ["bring_outputs", "report", "retrieve"]
 
@@ -68,7 +70,7 @@ def bring_outputs(
     database: Database, outputs: JobOutputs, told: Callable[[int], None] = lambda size: None
 ) -> int:
     """Bring what a job left to its destinations; the number of bytes. Raises TransferFailed."""
-    sizes = {file["content_id"]: file["size"] for file in outputs.files if file["source"] == "content"}
+    files = {file["content_id"]: file for file in outputs.files if file["source"] == "content"}
     steps = bring(dict(outputs.ad), outputs.run_id, outputs.files)
     data: bytes | None = None
     with contextlib.ExitStack() as stack:
@@ -81,15 +83,21 @@ def bring_outputs(
                 # the chunks of a file are asked for one after the other
                 stack.close()
                 chunks = stack.enter_context(
-                    contextlib.closing(ahead(_chunks(database, want.content_id, sizes[want.content_id])))
+                    contextlib.closing(ahead(_chunks(database, files[want.content_id])))
                 )
             data = next(chunks)
             told(len(data or b""))
 
 
-def _chunks(database: Database, content_id: int, size: int) -> Iterator[bytes | None]:
-    for n in range(-(-size // CHUNK_BYTES)):
-        yield database.carry(calls.read_output_chunk(content_id=content_id, n=n))
+def _chunks(database: Database, file: Mapping[str, Any]) -> Iterator[bytes | None]:
+    for n in range(-(-file["size"] // CHUNK_BYTES)):
+        if not file.get("in_bucket"):
+            yield database.carry(calls.read_output_chunk(content_id=file["content_id"], n=n))
+            continue
+        part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
+        url = database.run(calls.left_part_url(content_id=file["content_id"], n=part))
+        size = min(CHUNK_BYTES, file["size"] - n * CHUNK_BYTES)
+        yield None if url is None else objects.get(url, at, size)
 
 
 class _Told:

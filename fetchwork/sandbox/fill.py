@@ -104,6 +104,9 @@ class _Filling:
                     self._copy(name, str(one["path"]), mode)
                 else:
                     self._fetch(name, int(str(one["content_id"])), int(str(one["size"])), mode)
+                    if one.get("in_bucket"):
+                        # nobody has seen whether what is there is what was to be there
+                        self._compare(name, str(one["sha256"]))
             except FileFailure as failure:
                 raise of_input(failure.details, failure.subcode) from None
             except OSError as error:
@@ -172,6 +175,17 @@ class _Filling:
             self._set_mode(fd, name, mode)
         finally:
             os.close(fd)
+
+    def _compare(self, name: str, sha256: str) -> None:
+        from hashlib import sha256 as begin
+
+        digest = begin()
+        with open(self._path(name), "rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+                self._progress(0.0)
+        if digest.hexdigest() != sha256:
+            raise FileFailure(5, f"reading from file {name}: the bucket does not have what was put there")
 
     def _copy(self, name: str, path: str, mode: int) -> None:
         try:

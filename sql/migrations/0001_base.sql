@@ -724,6 +724,38 @@ CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Files -----------------------------------------------------------------------------------------------------
+-- Buckets of an object store, which have the bytes of large contents. Nobody reads the key: handed out are
+-- URLs that the server has presigned (part_url).
+CREATE TABLE fetchwork.bucket (
+    bucket_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    url text NOT NULL UNIQUE,                   -- as it was given
+    origin text NOT NULL,                       -- "https://HOST:PORT"
+    path text NOT NULL,                         -- with what its objects' names begin, encoded
+    region text NOT NULL,
+    access_key_id text NOT NULL,
+    secret text NOT NULL,
+    above bigint NOT NULL,                      -- bytes
+    used boolean NOT NULL                       -- for new contents; those of others go with their jobs
+);
+
+COMMENT ON TABLE fetchwork.bucket IS 'buckets with the bytes of large contents';
+
+CREATE UNIQUE INDEX bucket_used ON fetchwork.bucket (used) WHERE used;
+
+-- Objects of contents that are no more: an agent deletes them when no URL is left with which one could be
+-- made again.
+CREATE TABLE fetchwork.object_over (
+    bucket_id integer NOT NULL REFERENCES fetchwork.bucket (bucket_id),
+    object uuid NOT NULL,
+    n integer NOT NULL,
+    over_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (object, n)
+);
+
+COMMENT ON TABLE fetchwork.object_over IS 'objects in buckets that are to be deleted';
+
+CREATE INDEX object_over_since ON fetchwork.object_over (bucket_id, over_at);
+
 -- What travels with jobs (fetchwork/sandbox/FILES.md). A content belongs to one owner. Those that a submitter
 -- stored are known by their hash among that owner's; those that a run left are its own, so an agent never
 -- waits for what a submitter does.
@@ -735,7 +767,9 @@ CREATE TABLE fetchwork.content (
     size bigint NOT NULL CONSTRAINT content_size_not_negative CHECK (size >= 0),  -- bytes
     run_id bigint,                              -- that left it; null: a submitter stored it
     complete boolean NOT NULL DEFAULT false,    -- all chunks are there, and were compared
-    begun_at timestamptz NOT NULL DEFAULT now()
+    begun_at timestamptz NOT NULL DEFAULT now(),
+    bucket_id integer REFERENCES fetchwork.bucket (bucket_id),  -- that has its bytes; null: content_chunk
+    object uuid NOT NULL DEFAULT gen_random_uuid()  -- its name there
 );
 
 COMMENT ON TABLE fetchwork.content IS 'contents of files; goes with the last job that names it';
@@ -743,12 +777,13 @@ COMMENT ON TABLE fetchwork.content IS 'contents of files; goes with the last job
 -- Not unique: who stores a content must not wait for another's open transaction; two equal ones do no harm.
 CREATE INDEX content_known ON fetchwork.content (owner, sha256) WHERE run_id IS NULL;
 CREATE UNIQUE INDEX content_of_run ON fetchwork.content (run_id, sha256, size) WHERE run_id IS NOT NULL;
+CREATE INDEX content_bucket ON fetchwork.content (bucket_id) WHERE bucket_id IS NOT NULL;
 CREATE INDEX content_begun ON fetchwork.content (begun_at);
 
 CREATE TABLE fetchwork.content_chunk (
     content_id bigint NOT NULL REFERENCES fetchwork.content (content_id) ON DELETE CASCADE,
     n integer NOT NULL,                         -- from 0; each has 1 MiB, the last one the rest
-    data bytea NOT NULL,
+    data bytea NOT NULL,                        -- empty: part n (part_bytes) is in the bucket
     PRIMARY KEY (content_id, n)
 );
 

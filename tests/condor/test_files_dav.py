@@ -1,5 +1,8 @@
 """URLs of a real web server with DAV, by HTCondor's curl_plugin: with and without TLS and a password."""
 
+import dataclasses
+import hashlib
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from fetchwork.db import calls
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
+from fetchwork.queue import contents, retrieving
+from tests.buckets import KEY
+from tests.by_name import scalar
 
 # the same pool
 from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
@@ -38,7 +45,7 @@ http {{
         ssl_certificate {home}/cert.pem;
         ssl_certificate_key {home}/key.pem;
         root {home}/root;
-        dav_methods PUT;
+        dav_methods PUT DELETE;
         create_full_put_path on;
         location /closed/ {{
             auth_basic closed;
@@ -170,6 +177,43 @@ def test_an_object_that_is_not_there_holds_the_job_and_shows_no_signature(
     held = jobs.held(jobs.submit("echo r > new", TransferOutputRemaps=f"new={closed}/new", **key))
     assert held["holdreasoncode"] == 12
     assert "X-Amz" not in held["holdreason"]
+
+
+def test_large_files_travel_by_a_bucket_and_the_database_has_their_names(
+    jobs: FileJobs,  # noqa: F811
+    nginx: Nginx,
+    tmp_path: Path,
+) -> None:
+    scalar(jobs.database, "set_bucket", url=f"{nginx.urls['plain']}/files", above=1 << 20, **KEY)
+    data = os.urandom(9 << 20)
+    (tmp_path / "large").write_bytes(data)
+    measured = contents.measured([str(tmp_path / "large")])
+    try:
+        contents.send(jobs.database, "alice", measured, len(data))
+        job = jobs.submit("cat large large > left; sha256sum < large", {"large": data})
+        jobs.completed(job)
+        files = nginx.root / "open/files"
+        assert sorted(path.stat().st_size for path in files.glob("*/*")) == sorted(
+            # in parts of 8 MiB
+            [8 << 20, 1 << 20, 8 << 20, 8 << 20, 2 << 20]
+        )
+        in_rows = jobs.row(
+            "SELECT max(octet_length(k.data)) AS bytes FROM fetchwork.content_chunk AS k"
+            " JOIN fetchwork.content AS c USING (content_id) WHERE c.size > 1048576"
+        )
+        assert in_rows == {"bytes": 0}
+        (left,) = jobs.database.run(calls.job_outputs(jobs=[job]))
+        left = dataclasses.replace(left, ad={**left.ad, "Iwd": str(tmp_path)})
+        retrieving.bring_outputs(jobs.database, left)
+        assert (tmp_path / "left").read_bytes() == data + data
+        assert (tmp_path / "out").read_bytes().split()[0] == hashlib.sha256(data).hexdigest().encode()
+        jobs.database.run(calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
+        long_ago = "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'"
+        jobs.database.query(long_ago)
+        jobs.database.query("DELETE FROM fetchwork.leader_task WHERE name = 'objects'")
+        until(lambda: not list(files.glob("*/*")), "the end of the objects, which an agent deletes")
+    finally:
+        scalar(jobs.database, "set_bucket", url=None)
 
 
 def test_a_password_that_is_lacking_holds_the_job(jobs: FileJobs, nginx: Nginx) -> None:  # noqa: F811

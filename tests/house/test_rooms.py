@@ -48,6 +48,8 @@ ROOMS: dict[str, set[str]] = {
         *("queue", "client", "db", "dag", "process", "agent.listening", "agent.peer"),
         # what a job's policy makes of its end; HTCondor's commands, which its children run
         *("matchmaker.policy", "condor"),
+        # it brings back what is in a bucket
+        "sandbox.objects",
     },
     # what an execute host runs
     "handlers": {

@@ -11,11 +11,12 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork import QueryOpts
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES
 from fetchwork.errors import DatabaseRefused, SubmitError
 from fetchwork.queue import Queue, inputs
 from fetchwork.queue import contents as stored
 from fetchwork.queue.jobads import Jobs
+from tests.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
 from tests.direct_queue import DirectQueue
 
 ME = getpass.getuser() if os.geteuid() else "alice"
@@ -488,3 +489,25 @@ def test_what_the_slot_decides_is_read_where_directories_are_shared(
     else:
         needs = inputs.needed(jobs, shared)
         assert (needs.jobs.common.get("FetchWorkFiles"), needs.files) == (says, False)
+
+
+def test_an_administrator_names_a_bucket_and_large_inputs_go_there(
+    fetchwork: Callable[..., Any], queue: Queue, slots: DirectQueue, home: Path
+) -> None:
+    key_files(home)
+    large = os.urandom(PART_BYTES + 1)
+    (home / "large").write_bytes(large)
+    with serve_bucket() as bucket:
+        (home / "id").write_text(ACCESS_KEY_ID)
+        (home / "secret").write_text(SECRET)
+        keys = ("--access-key-id-file", str(home / "id"), "--secret-access-key-file", str(home / "secret"))
+        assert fetchwork("db", "bucket", bucket.url).status == 2
+        assert fetchwork("db", "bucket", bucket.url, "--above", "1", *keys).status == 0
+        cluster = queue.submit(description(home, "transfer_input_files = large, a"), owner=ME).cluster()
+        assert sorted(map(len, bucket.objects.values())) == [1, PART_BYTES]
+        assert rows(slots, cluster)[-1, "large"] == b""
+        assert rows(slots, cluster)[-1, "a"] == b"a"
+    shown = json.loads(fetchwork("db", "bucket", "none", "--json").out)
+    expected = {"url": bucket.url, "used": False, "above": 1 << 20, "contents": 1, "bytes": len(large)}
+    assert shown == [{**expected, "objects_over": 0}]
+    assert SECRET not in fetchwork("db", "bucket").out

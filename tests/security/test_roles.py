@@ -191,6 +191,7 @@ OF_SUBMITTERS = {
     "put_whole_contents",
     "begin_content",
     "put_content_chunk",
+    "content_part_url",
     "end_content",
     "add_job_files",
     "add_job_key",
@@ -199,6 +200,7 @@ OF_SUBMITTERS = {
     "awaited_owners",
     "awaited_outputs",
     "read_output_chunk",
+    "left_part_url",
     "drop_outputs",
     "left_checkpoints",
     "forget_checkpoint",
@@ -226,11 +228,11 @@ OF_AGENTS = {
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
-    "run_files", "output_url", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
+    "run_files", "output_url", "input_part_url", "output_part_url", "objects_over", "objects_deleted", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {
-    "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "clear_host", "after_restore",
+    "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
     "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",
 }  # fmt: skip
 

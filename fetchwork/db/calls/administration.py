@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fetchwork.db.calls.call import Call, JsonObject, done, value_of
+from dataclasses import dataclass
+
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, value_of
 
 
 def set_queue(*, name: str, changes: JsonObject) -> Call[None]:
@@ -23,6 +25,47 @@ def set_limit(*, name: str, maximum: float | None) -> Call[None]:
 def set_setting(*, name: str, value: float) -> Call[None]:
     """Set one of the queue's settings."""
     return done("set_setting", {"name": name, "value": value})
+
+
+def set_bucket(
+    *,
+    url: str | None,
+    access_key_id: str | None = None,
+    secret: str | None = None,
+    region: str | None = None,
+    above: int = 64 * 1024 * 1024,
+) -> Call[None]:
+    """Have the bytes of new contents of more than ``above`` bytes in a bucket; None as the URL: in none."""
+    return done(
+        "set_bucket",
+        {
+            "url": url,
+            "access_key_id": access_key_id,
+            "secret": secret,
+            "region": region,
+            "above": above,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BucketState(Record):
+    """A bucket, and what is in it."""
+
+    url: str
+    #: for new contents
+    used: bool
+    #: bytes
+    above: int
+    contents: int
+    bytes: int
+    #: that are to be deleted
+    objects_over: int
+
+
+def buckets() -> Call[list[BucketState]]:
+    """The buckets that there are, without their keys."""
+    return records_of(BucketState, "buckets")
 
 
 def grant_owner(*, role: str, owner: str) -> Call[None]:

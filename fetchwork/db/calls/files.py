@@ -16,6 +16,8 @@ from fetchwork.db.calls.runs import proof
 
 #: as the function chunk_bytes says
 CHUNK_BYTES = 1024 * 1024
+#: as the function part_bytes says: bytes of one object of a content in a bucket
+PART_BYTES = 8 * CHUNK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class BegunOutput(Record):
 
     content_id: int
     chunks: list[int]
+    #: of one whose bytes are in a bucket: ``chunks`` are its parts
+    part_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class BegunContent(Record):
     #: it was stored before; chunks is empty then
     complete: bool
     chunks: list[int]
+    #: of one whose bytes are in a bucket: ``chunks`` are its parts
+    part_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +195,30 @@ def note_transfer(
             "seconds": seconds,
         },
     )
+
+
+def content_part_url(*, content_id: int, n: int) -> Call[str]:
+    """A URL to PUT a part of a content that a submitter stores in a bucket."""
+    return value_of("content_part_url", {"content_id": content_id, "n": n})
+
+
+def output_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
+    """A URL to PUT a part of a content that a live run leaves in a bucket; None if the run is over."""
+    return value_of(
+        "output_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
+    )
+
+
+def input_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
+    """A URL to GET a part of a content in a bucket that a live run's job needs; None as ``read_chunk``."""
+    return value_of(
+        "input_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
+    )
+
+
+def left_part_url(*, content_id: int, n: int) -> Call[str | None]:
+    """A URL to GET a part of an output in a bucket; None as ``read_output_chunk``."""
+    return value_of("left_part_url", {"content_id": content_id, "n": n})
 
 
 def lacking_contents(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,6 +19,15 @@ class QueueMaintenance(Record):
     woken: int
     #: changes that were added to the counts
     folded: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOver(Record):
+    """An object in a bucket that nobody needs any more: its name and number, and the URL to delete it."""
+
+    object: UUID
+    n: int
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +101,13 @@ def apply_policy(
             "subcode": subcode,
         },
     )
+
+
+def objects_over(*, most: int = 200) -> Call[list[ObjectOver]]:
+    """Objects in buckets that are to be deleted, with URLs to do so; the oldest of them."""
+    return records_of(ObjectOver, "objects_over", {"most": most})
+
+
+def objects_deleted(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[int]:
+    """Note that objects are deleted."""
+    return value_of("objects_deleted", {"objects": list(objects), "ns": list(ns)})

@@ -1,9 +1,10 @@
 -- Begins to store a content for an owner, or goes on with one that was begun: its id, whether it is there
--- already, and which chunks are. Two that store the same at once may share it, or make it twice; both are
+-- already, and which chunks are; with part_bytes, which parts of so many bytes are in its bucket
+-- (content_part_url). Two that store the same at once may share it, or make it twice; both are
 -- right.
 -- Errors: FWDEN (another's Owner, a limit), FWINV (the hash).
 CREATE OR REPLACE FUNCTION fetchwork.begin_content(owner text, sha256 text, size bigint)
-RETURNS TABLE (content_id bigint, complete boolean, chunks integer [])
+RETURNS TABLE (content_id bigint, complete boolean, chunks integer [], part_bytes bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -26,8 +27,10 @@ BEGIN
     LIMIT 1;
     IF NOT FOUND THEN
         PERFORM fetchwork.check_file_room(begin_content.owner, begin_content.size, begin_content.size);
-        INSERT INTO fetchwork.content AS c (owner, sha256, size)
-        VALUES (begin_content.owner, hash, begin_content.size)
+        INSERT INTO fetchwork.content AS c (owner, sha256, size, bucket_id)
+        VALUES (
+            begin_content.owner, hash, begin_content.size, fetchwork.bucket_for(begin_content.size)
+        )
         RETURNING c.* INTO known;
         INSERT INTO fetchwork.content_change (owner, bytes)
         VALUES (begin_content.owner, begin_content.size);
@@ -40,6 +43,7 @@ BEGIN
             FROM fetchwork.content_chunk AS k
             WHERE k.content_id = known.content_id AND NOT known.complete
             ORDER BY k.n
-        );
+        ),
+        CASE WHEN known.bucket_id IS NOT NULL THEN fetchwork.part_bytes() END;
 END
 $$;

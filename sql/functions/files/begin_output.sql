@@ -1,9 +1,10 @@
--- Begins a content that a live run leaves, or goes on with it: its id, and which chunks are there already. No
--- row if the run is over. A content is known by its hash among those of the run.
+-- Begins a content that a live run leaves, or goes on with it: its id, and which chunks are there already;
+-- with part_bytes, which parts of so many bytes are in its bucket (output_part_url). No row if the run is
+-- over. A content is known by its hash among those of the run.
 -- Errors: FWDEN (another's token; a limit of check_file_room: the message is for people).
 -- Locks: nothing that anybody but the run's own agent could hold.
 CREATE OR REPLACE FUNCTION fetchwork.begin_output(run_id bigint, token uuid, sha256 text, size bigint)
-RETURNS TABLE (content_id bigint, chunks integer [])
+RETURNS TABLE (content_id bigint, chunks integer [], part_bytes bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -29,8 +30,10 @@ BEGIN
         FROM fetchwork.job AS j
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
         PERFORM fetchwork.check_file_room(of_owner, begin_output.size, begin_output.size);
-        INSERT INTO fetchwork.content AS c (owner, sha256, size, run_id)
-        VALUES (of_owner, hash, begin_output.size, live.run_id)
+        INSERT INTO fetchwork.content AS c (owner, sha256, size, run_id, bucket_id)
+        VALUES (
+            of_owner, hash, begin_output.size, live.run_id, fetchwork.bucket_for(begin_output.size)
+        )
         ON CONFLICT DO NOTHING
         RETURNING c.content_id INTO known;
         IF known IS NULL THEN
@@ -46,8 +49,15 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT
-        known, coalesce(array_agg(k.n ORDER BY k.n), '{}')
-    FROM fetchwork.content_chunk AS k
-    WHERE k.content_id = known;
+        c.content_id,
+        ARRAY(
+            SELECT k.n
+            FROM fetchwork.content_chunk AS k
+            WHERE k.content_id = c.content_id
+            ORDER BY k.n
+        ),
+        CASE WHEN c.bucket_id IS NOT NULL THEN fetchwork.part_bytes() END
+    FROM fetchwork.content AS c
+    WHERE c.content_id = known;
 END
 $$;

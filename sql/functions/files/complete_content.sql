@@ -1,5 +1,6 @@
 -- Notes that all chunks of a content are there. One that fits in memory is compared with its hash as a whole;
--- of a larger one each chunk was (add_chunk), and who reads it compares the whole.
+-- of a larger one each chunk was (add_chunk), and who reads it compares the whole. Of one in
+-- a bucket it is known that each part was told.
 -- Errors: FWINV (a chunk is lacking, another hash).
 CREATE OR REPLACE FUNCTION fetchwork.complete_content(content_id bigint)
 RETURNS void
@@ -18,7 +19,12 @@ BEGIN
     IF stored.complete THEN
         RETURN;
     END IF;
-    SELECT count(*), coalesce(sum(octet_length(k.data)), 0)
+    SELECT
+        count(*),
+        CASE
+            WHEN stored.bucket_id IS NULL THEN coalesce(sum(octet_length(k.data)), 0)
+            ELSE least(stored.size, count(*) * fetchwork.part_bytes())
+        END
     INTO there, bytes
     FROM fetchwork.content_chunk AS k
     WHERE k.content_id = stored.content_id;
@@ -27,7 +33,8 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('%s bytes of a content are there; allowed: its %s', bytes, stored.size);
     END IF;
-    IF stored.size <= 16 * fetchwork.chunk_bytes()
+    IF stored.bucket_id IS NULL
+        AND stored.size <= 16 * fetchwork.chunk_bytes()
         AND stored.sha256 <> sha256(coalesce((
             SELECT string_agg(k.data, '' ORDER BY k.n)
             FROM fetchwork.content_chunk AS k

@@ -1,6 +1,6 @@
 -- Deletes those of some contents that no job names. Who is about to name one has locked it (the reference of
--- job_file): such are left, and the others are looked at again, by a new statement, before they go.
--- Returns how many went. Locks: the contents, without waiting.
+-- job_file): such are left, and the others are looked at again, by a new statement, before they go. What of
+-- them is in a bucket is left to objects_over. Returns how many went. Locks: the contents, without waiting.
 CREATE OR REPLACE FUNCTION fetchwork.delete_contents(ids bigint [])
 RETURNS integer
 LANGUAGE plpgsql
@@ -26,7 +26,14 @@ BEGIN
         DELETE FROM fetchwork.content AS c
         WHERE c.content_id = ANY (locked)
             AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
-        RETURNING c.owner, c.size
+        RETURNING c.owner, c.size, c.bucket_id, c.object
+    ),
+    objects AS (
+        INSERT INTO fetchwork.object_over (bucket_id, object, n)
+        SELECT g.bucket_id, g.object, p.n
+        FROM gone AS g
+        CROSS JOIN LATERAL generate_series(0, (g.size - 1) / fetchwork.part_bytes()) AS p (n)
+        WHERE g.bucket_id IS NOT NULL
     ),
     counted AS (
         INSERT INTO fetchwork.content_change (owner, bytes)

@@ -21,6 +21,11 @@ RETURN jsonb_strip_nulls(jsonb_build_object(
         FROM fetchwork.content AS c
         WHERE c.content_id = file.content_id
     ),
+    'in_bucket', (
+        SELECT true
+        FROM fetchwork.content AS c
+        WHERE c.content_id = file.content_id AND c.bucket_id IS NOT NULL
+    ),
     'path', file.path,
     'url', file.url
 ));

@@ -1,0 +1,77 @@
+"""Objects in buckets: parts of large contents, each got, put or deleted by one request to a presigned URL.
+
+No redirect is followed and no proxy asked: a URL is good for the host that it names. Messages name that host
+and never the URL, with which anybody could do the same.
+"""
+
+from __future__ import annotations
+
+import http.client
+from urllib.parse import urlsplit
+
+from fetchwork.errors import BucketUnavailable, NotFound
+
+#: seconds without a byte
+STALL_S = 30.0
+
+
+def get(url: str, first: int, size: int) -> bytes:
+    """So many bytes of an object, from the one with number ``first`` on.
+
+    Raises NotFound where there is no such object, BucketUnavailable for whatever else may pass.
+    """
+    status, data = _ask("GET", url, None, {"Range": f"bytes={first}-{first + size - 1}"}, most=first + size)
+    if status == 404:
+        raise NotFound(f"the bucket at {_host_of(url)} does not have what it was given")
+    if status == 200:
+        # a server that knows no ranges
+        data = data[first : first + size]
+    elif status != 206:
+        raise _unexpected(url, status)
+    if len(data) != size:
+        raise BucketUnavailable(f"the bucket at {_host_of(url)} sent {len(data)} bytes of {size}")
+    return data
+
+
+def put(url: str, data: bytes) -> None:
+    """Make an object, or make it anew; raises BucketUnavailable."""
+    status, _ = _ask("PUT", url, data, {})
+    if status not in (200, 201, 204):
+        raise _unexpected(url, status)
+
+
+def delete(url: str) -> None:
+    """Delete an object, if it is there; raises BucketUnavailable."""
+    status, _ = _ask("DELETE", url, None, {})
+    if status not in (200, 204, 404):
+        raise _unexpected(url, status)
+
+
+def _ask(
+    method: str, url: str, data: bytes | None, headers: dict[str, str], most: int = 1 << 16
+) -> tuple[int, bytes]:
+    """The status of the answer, and what came with it, of at most so many bytes."""
+    parts = urlsplit(url)
+    made = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = made(parts.netloc, timeout=STALL_S)
+    try:
+        # what was signed, letter by letter
+        target = url.removeprefix(f"{parts.scheme}://{parts.netloc}")
+        connection.request(method, target, body=data, headers={"Connection": "close", **headers})
+        response = connection.getresponse()
+        return response.status, response.read(most)
+    except (OSError, http.client.HTTPException) as error:
+        problem = str(error) or type(error).__name__
+        raise BucketUnavailable(f"the bucket at {parts.netloc} does not answer: {problem}") from None
+    finally:
+        connection.close()
+
+
+def _unexpected(url: str, status: int) -> BucketUnavailable:
+    return BucketUnavailable(
+        f"the bucket at {_host_of(url)} answers {status} {http.client.responses.get(status, '')}".rstrip()
+    )
+
+
+def _host_of(url: str) -> str:
+    return urlsplit(url).netloc

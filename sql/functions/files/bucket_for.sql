@@ -1,0 +1,11 @@
+-- The bucket that the bytes of a new content of this size go to; NULL: the database.
+CREATE OR REPLACE FUNCTION fetchwork.bucket_for(size bigint)
+RETURNS integer
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT b.bucket_id
+    FROM fetchwork.bucket AS b
+    WHERE b.used AND bucket_for.size > b.above;
+END;

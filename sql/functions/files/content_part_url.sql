@@ -1,0 +1,23 @@
+-- A URL to PUT part n of a content that begin_content began, where its bytes are to be in a bucket; what is
+-- there is noted by put_content_chunk without data.
+-- Errors: FWNOT (no such content of an Owner that the caller may name, or it is complete), FWINV (part_url).
+CREATE OR REPLACE FUNCTION fetchwork.content_part_url(content_id bigint, n integer)
+RETURNS text
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    stored fetchwork.content := fetchwork.own_content(content_part_url.content_id);
+BEGIN
+    -- nobody changes what jobs have named
+    IF stored.complete THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWNOT',
+            MESSAGE = format('content %s is complete', content_part_url.content_id);
+    END IF;
+    RETURN fetchwork.part_url('PUT', stored, content_part_url.n);
+END
+$$;

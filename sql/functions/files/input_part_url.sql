@@ -1,0 +1,28 @@
+-- A URL to GET part n of a content in a bucket that a live run's job names as an input or that an earlier run
+-- of it saved; NULL as read_chunk, which is for the others. Locks nothing.
+-- Errors: FWDEN (another's token), FWINV (part_url).
+CREATE OR REPLACE FUNCTION fetchwork.input_part_url(run_id bigint, token uuid, content_id bigint, n integer)
+RETURNS text
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+    live fetchwork.run := fetchwork.file_run(input_part_url.run_id, input_part_url.token);
+BEGIN
+    RETURN (
+        SELECT fetchwork.part_url('GET', c, input_part_url.n)
+        FROM fetchwork.content AS c
+        WHERE c.content_id = input_part_url.content_id
+            AND EXISTS (
+                SELECT FROM fetchwork.job_file AS f
+                WHERE f.content_id = input_part_url.content_id
+                    AND f.cluster_id = live.cluster_id
+                    AND f.proc_id IN (-1, live.proc_id)
+                    AND f.direction IN ('input', 'spool')
+            )
+    );
+END
+$$;

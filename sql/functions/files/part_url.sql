@@ -1,0 +1,40 @@
+-- A URL to GET, PUT or DELETE one part of a content in a bucket, presigned for a quarter of an hour; what is
+-- PUT has the part's size. The caller has found that who asks may. NULL for a content that is in the
+-- database.
+-- Errors: FWINV (no such part; PUT of a content that was begun in this transaction: rolled back, nobody would
+-- know of the object).
+CREATE OR REPLACE FUNCTION fetchwork.part_url(method text, stored fetchwork.content, n integer)
+RETURNS text
+LANGUAGE plpgsql
+STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    bytes bigint := least(fetchwork.part_bytes(), stored.size - n::bigint * fetchwork.part_bytes());
+BEGIN
+    IF stored.bucket_id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF n < 0 OR bytes <= 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('content %s has no part %s', stored.content_id, n);
+    END IF;
+    IF method = 'PUT' AND stored.begun_at = now() THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'content %s was begun in this transaction; allowed: to commit that first', stored.content_id
+            );
+    END IF;
+    RETURN (
+        SELECT fetchwork.presigned_url(
+                method, b.origin, format('%s/%s/%s', b.path, stored.object, n), b.region,
+                b.access_key_id, b.secret,
+                length => CASE WHEN method = 'PUT' THEN bytes END, lifetime_s => 900
+            )
+        FROM fetchwork.bucket AS b
+        WHERE b.bucket_id = stored.bucket_id
+    );
+END
+$$;
