@@ -114,12 +114,56 @@ class DatabaseProxy:
             self._links.discard(task)
 
 
-def _called(data: bytes) -> list[str]:
-    """The functions that a message calls; of report_runs also "report_runs/start" and the like."""
-    functions = [found.group(1).decode() for found in _CALL.finditer(data)]
+def _called(text: bytes) -> list[str]:
+    """The functions that a statement calls; of report_runs also "report_runs/start" and the like."""
+    functions = [found.group(1).decode() for found in _CALL.finditer(text)]
     if "report_runs" in functions:
-        functions += [f"report_runs/{found.group(1).decode()}" for found in _REPORTS.finditer(data)]
+        functions += [f"report_runs/{found.group(1).decode()}" for found in _REPORTS.finditer(text)]
     return functions
+
+
+class _Statements:
+    """What a client has the server run, read from what it sends: as text, or prepared and bound."""
+
+    def __init__(self) -> None:
+        self._unread = b""
+        self._greeted = False
+        self._prepared: dict[bytes, bytes] = {}
+
+    def read(self, data: bytes) -> list[bytes]:
+        """The texts, with their parameters in place, of the statements that are whole with this."""
+        self._unread += data
+        texts: list[bytes] = []
+        while True:
+            # a client's first messages, for TLS and to log in, have no letter
+            begin = 1 if self._greeted else 0
+            end = begin + int.from_bytes(self._unread[begin : begin + 4])
+            if len(self._unread) < max(end, begin + 4):
+                return texts
+            letter, body = self._unread[:begin], self._unread[begin + 4 : end]
+            self._unread = self._unread[end:]
+            if not begin:
+                # 3.x is the version of one that logs in
+                self._greeted = body[:2] == b"\0\3"
+            elif letter == b"Q":
+                texts.append(body)
+            elif letter == b"P":
+                name, text, _ = body.split(b"\0", 2)
+                self._prepared[name] = text
+            elif letter == b"B":
+                texts.append(self._bound(body))
+
+    def _bound(self, body: bytes) -> bytes:
+        _, name, rest = body.split(b"\0", 2)
+        at = 2 + 2 * int.from_bytes(rest[:2])
+        values: list[bytes] = []
+        for _ in range(int.from_bytes(rest[at : at + 2])):
+            length = int.from_bytes(rest[at + 2 : at + 6], signed=True)
+            values.append(rest[at + 6 : at + 6 + length] if length >= 0 else b"NULL")
+            at += 4 + max(length, 0)
+        return re.sub(
+            rb"\$(\d+)", lambda found: values[int(found.group(1)) - 1], self._prepared.get(name, b"")
+        )
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -131,6 +175,7 @@ class _Link:
         self.client = client
         self.server = server
         self.after: Trap | None = None
+        self.statements = _Statements()
 
     async def run(self) -> None:
         pumps = {asyncio.create_task(self._up()), asyncio.create_task(self._down())}
@@ -144,7 +189,7 @@ class _Link:
     async def _up(self) -> None:
         while data := await self.client[0].read(65536):
             await self._pause()
-            for function in _called(data):
+            for function in [name for text in self.statements.read(data) for name in _called(text)]:
                 self.proxy.calls[function] = self.proxy.calls.get(function, 0) + 1
                 trap = self._sprung(function)
                 if trap is None:
