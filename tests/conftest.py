@@ -21,6 +21,7 @@ from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, system_programs
+from tests.leftovers import watch_over_this_run
 from tests.load import Load
 from tests.promtool import promtool  # noqa: F401 - a fixture
 from tests.small_disk import small_disk  # noqa: F401 - a fixture
@@ -60,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     in_ci = os.environ.get("CI") == "true"
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "ci" if in_ci else "test")
+    if not hasattr(config, "workerinput"):
+        watch_over_this_run()
     # one load for all workers
     if config.getoption("--load") and not hasattr(config, "workerinput"):
         config.add_cleanup(Load(config.getoption("--load")).stop)

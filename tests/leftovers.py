@@ -1,0 +1,61 @@
+"""Ends what a run of the tests has left, also one that was cut: its servers, pools and agents would go on.
+
+All that a run starts has a variable in its environment that names the run. A process of its own waits for the
+end of the run (of its standard input), and then kills whatever still has that variable.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+VARIABLE = "FETCHWORK_TEST_RUN"
+#: kept, for it ends when the pipe to it is closed
+_watchers: list[subprocess.Popen[bytes]] = []
+
+
+def watch_over_this_run() -> None:
+    """Have what is left killed when this process has ended. What is started from now on counts."""
+    os.environ[VARIABLE] = uuid.uuid4().hex
+    # nobody ends it, or waits for it: it reads until this process is gone
+    _watchers.append(
+        subprocess.Popen(
+            [sys.executable, "-P", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    )
+
+
+def left(run: str) -> list[int]:
+    """Pids of the processes that a run has started, but for this one."""
+    variable = f"{VARIABLE}={run}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # gone, or somebody else's
+            continue
+        if variable in environment and int(process.name) != os.getpid():
+            found.append(int(process.name))
+    return found
+
+
+def main() -> None:
+    """Wait for the end of standard input, then kill what is left of the run in the environment."""
+    sys.stdin.read()
+    # one that is killed may have started another in the meantime
+    while pids := left(os.environ[VARIABLE]):
+        print(f"the tests have left processes, which are killed: {pids}", file=sys.stderr)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+if __name__ == "__main__":
+    main()
