@@ -203,6 +203,8 @@
 \ir functions/jobs/last_hold.sql
 \ir functions/jobs/hold_job.sql
 \ir functions/jobs/back_to_idle.sql
+\ir functions/jobs/job_of.sql
+\ir functions/jobs/job_rows.sql
 \ir functions/jobs/selected_jobs.sql
 \ir functions/jobs/dequeue_jobs.sql
 \ir functions/jobs/hold_jobs.sql

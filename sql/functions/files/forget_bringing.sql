@@ -6,6 +6,17 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     DELETE FROM fetchwork.bringing AS b
-    USING unnest(forget_bringing.clusters, forget_bringing.procs) AS k (cluster_id, proc_id)
-    WHERE b.cluster_id = k.cluster_id AND b.proc_id = k.proc_id;
+    WHERE b.ctid = ANY (
+        ARRAY(
+            -- OFFSET 0: as in job_of
+            SELECT old.ctid
+            FROM unnest(forget_bringing.clusters, forget_bringing.procs) AS k (cluster_id, proc_id)
+            CROSS JOIN LATERAL (
+                SELECT n.ctid
+                FROM fetchwork.bringing AS n
+                WHERE n.cluster_id = k.cluster_id AND n.proc_id = k.proc_id
+                OFFSET 0
+            ) AS old
+        )
+    );
 END;

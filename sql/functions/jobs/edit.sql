@@ -36,7 +36,10 @@ DECLARE
     -- Idle jobs that wait for a delay of a retry, which no edit of their time cuts short
     delayed text[] := '{}';
     alike record;
+    named record;
     edited_cluster integer;
+    edited_proc integer;
+    ctids tid[];
     names text[];
     whole jsonb;
     new_autocluster integer;
@@ -95,7 +98,7 @@ BEGIN
         SELECT coalesce(array_agg(fetchwork.job_id(j.cluster_id, j.proc_id)), '{}')
         INTO delayed
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
         WHERE j.not_before IS DISTINCT FROM (fetchwork.deferral(c.ad || j.ad)).offered_at
             AND j.not_before IS NOT NULL;
@@ -106,41 +109,46 @@ BEGIN
         FROM unnest(owners) AS o (name);
     END IF;
 
-    UPDATE fetchwork.job AS j
-    SET ad = e.own,
-        batch_id = CASE
-            WHEN NOT known ? 'JobBatchName' THEN j.batch_id
-            ELSE batches[array_position(owners, j.owner)]
-        END,
-        job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
-        queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
-        -- one that has ended leaves when an agent finds that nothing keeps it
-        has_policy = fetchwork.has_policy(e.whole) OR j.job_status = 4
-    FROM (
-        SELECT o.cluster_id, o.proc_id, o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
+    -- one by one, for job_of's reason
+    FOR named IN SELECT k.cluster_id, k.proc_id FROM unnest(clusters, procs) AS k (cluster_id, proc_id) LOOP
+        UPDATE fetchwork.job AS j
+        SET ad = e.own,
+            batch_id = CASE
+                WHEN NOT known ? 'JobBatchName' THEN j.batch_id
+                ELSE batches[array_position(owners, j.owner)]
+            END,
+            job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
+            queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
+            -- one that has ended leaves when an agent finds that nothing keeps it
+            has_policy = fetchwork.has_policy(e.whole) OR j.job_status = 4
         FROM (
-            SELECT
-                k.cluster_id, k.proc_id, c.ad AS shared,
-                i.ad || known || (
-                    -- in the spelling that the job has already
-                    SELECT coalesce(jsonb_object_agg(coalesce(s.key, u.key), u.value), '{}')
-                    FROM jsonb_each(unknown) AS u
-                    LEFT JOIN jsonb_object_keys(c.ad || i.ad) AS s (key) ON lower(s.key) = lower(u.key)
-                ) AS own
-            FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-            JOIN fetchwork.job AS i ON i.cluster_id = k.cluster_id AND i.proc_id = k.proc_id
-            JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
-        ) AS o
-    ) AS e
-    WHERE j.cluster_id = e.cluster_id AND j.proc_id = e.proc_id;
+            SELECT o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
+            FROM (
+                SELECT
+                    c.ad AS shared,
+                    i.ad || known || (
+                        -- in the spelling that the job has already
+                        SELECT coalesce(jsonb_object_agg(coalesce(s.key, u.key), u.value), '{}')
+                        FROM jsonb_each(unknown) AS u
+                        LEFT JOIN jsonb_object_keys(c.ad || i.ad) AS s (key) ON lower(s.key) = lower(u.key)
+                    ) AS own
+                FROM fetchwork.job AS i
+                JOIN fetchwork.cluster AS c ON c.cluster_id = i.cluster_id
+                WHERE i.cluster_id = named.cluster_id AND i.proc_id = named.proc_id
+            ) AS o
+        ) AS e
+        WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
+    END LOOP;
 
     -- one job for all with the same rights and form, and each that may have become too large
     PERFORM fetchwork.checked_job(w.whole, role)
     FROM (
-        SELECT DISTINCT ON (c.cluster_id, m.part) jsonb_strip_nulls(c.ad || j.ad) AS whole
+        SELECT DISTINCT ON (k.cluster_id, m.part)
+            jsonb_strip_nulls(
+                (SELECT c.ad FROM fetchwork.cluster AS c WHERE c.cluster_id = k.cluster_id) || j.ad
+            ) AS whole
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
         CROSS JOIN LATERAL (
             SELECT jsonb_object_agg(e.key, e.value) AS part
             FROM jsonb_each(j.ad) AS e
@@ -151,14 +159,19 @@ BEGIN
     INTO shared_bytes
     FROM fetchwork.cluster AS c
     WHERE c.cluster_id = ANY (ARRAY(SELECT DISTINCT k.id FROM unnest(clusters) AS k (id)));
-    PERFORM fetchwork.checked_job(jsonb_strip_nulls(c.ad || j.ad), role)
+    PERFORM fetchwork.checked_job(w.whole, role)
     FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-    JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
+    CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+    CROSS JOIN LATERAL (
+        SELECT jsonb_strip_nulls(c.ad || j.ad) AS whole
+        FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = k.cluster_id
+        OFFSET 0
+    ) AS w
     -- no JSON is printed longer than twelve times its length
     WHERE CASE
         WHEN 700 + 12::bigint * (shared_bytes + octet_length(j.ad::text)) > max_bytes
-            THEN fetchwork.printed_size(jsonb_strip_nulls(c.ad || j.ad)) > max_bytes
+            THEN fetchwork.printed_size(w.whole) > max_bytes
         ELSE false
     END;
 
@@ -179,7 +192,7 @@ BEGIN
                         ELSE m.part
                     END AS ad
                 FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-                JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+                CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
                 CROSS JOIN LATERAL (
                     SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') AS part
                     FROM jsonb_each(j.ad) AS e
@@ -198,37 +211,40 @@ BEGIN
                 SELECT FROM fetchwork.attribute AS t
                 WHERE t.key = ANY (fetchwork.matched_names(whole)) AND t.rule IN ('ours', 'unhonoured')
             ) THEN
-                UPDATE fetchwork.job AS j
-                SET autocluster_id = fetchwork.ensure_autocluster(whole, j)
-                FROM unnest(alike.procs) AS k (proc_id)
-                WHERE j.cluster_id = edited_cluster AND j.proc_id = k.proc_id;
+                FOREACH edited_proc IN ARRAY alike.procs LOOP
+                    UPDATE fetchwork.job AS j
+                    SET autocluster_id = fetchwork.ensure_autocluster(whole, j)
+                    WHERE j.cluster_id = edited_cluster AND j.proc_id = edited_proc;
+                END LOOP;
             ELSE
                 new_autocluster := fetchwork.ensure_autocluster(whole, NULL);
+                ctids := fetchwork.job_rows(
+                    array_fill(edited_cluster, ARRAY[cardinality(alike.procs)]), alike.procs
+                );
                 UPDATE fetchwork.job AS j
                 SET autocluster_id = new_autocluster
-                FROM unnest(alike.procs) AS k (proc_id)
-                WHERE j.cluster_id = edited_cluster
-                    AND j.proc_id = k.proc_id
-                    AND j.autocluster_id <> new_autocluster;
+                WHERE j.ctid = ANY (ctids) AND j.autocluster_id <> new_autocluster;
             END IF;
         END LOOP;
     END LOOP;
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
     IF timed THEN
         -- a job gets its time anew, unless a slot has it; one that waits for a delay when that is over (wake)
+        ctids := fetchwork.job_rows(clusters, procs);
         UPDATE fetchwork.job AS j
         SET ad = j.ad - 'DeferralTime'
-        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
-        WHERE j.cluster_id = k.cluster_id
-            AND j.proc_id = k.proc_id
-            AND fetchwork.has_cron(c.ad || j.ad)
-            AND NOT known ? 'DeferralTime';
+        WHERE j.ctid = ANY (ctids)
+            AND NOT known ? 'DeferralTime'
+            AND (
+                SELECT fetchwork.has_cron(c.ad || j.ad)
+                FROM fetchwork.cluster AS c
+                WHERE c.cluster_id = j.cluster_id
+            );
         PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
         FROM (
             SELECT k.cluster_id, k.proc_id
             FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-            JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+            CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
             WHERE CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
                 AND fetchwork.job_id(k.cluster_id, k.proc_id) <> ALL (delayed)
         ) AS t;

@@ -18,9 +18,11 @@ SET jit = off
 AS $$
 DECLARE
     name text := fetchwork.hold_name(hold_jobs.code);
+    ctids tid[];
 BEGIN
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
     PERFORM fetchwork.forget_bringing(clusters, procs);
+    ctids := fetchwork.job_rows(clusters, procs);
     WITH held AS (
         UPDATE fetchwork.job AS j
         SET job_status = 5,
@@ -36,8 +38,7 @@ BEGIN
                     name, coalesce((j.facts #>> ARRAY['NumHoldsByReason', name])::integer, 0) + 1
                 )
             )
-        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        WHERE j.ctid = ANY (ctids)
         RETURNING j.autocluster_id, j.batch_id
     )
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
@@ -54,9 +55,11 @@ BEGIN
             'HoldReasonSubCode', hold_jobs.subcode
         )
     FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-    WHERE NOT EXISTS (
-        SELECT FROM fetchwork.run AS r
+    -- not an EXISTS, which becomes a join (job_of)
+    WHERE (
+        SELECT r.run_id
+        FROM fetchwork.run AS r
         WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
-    );
+    ) IS NULL;
 END
 $$;

@@ -13,11 +13,11 @@ AS $$
 DECLARE
     gone_clusters integer[];
     gone_procs integer[];
+    ctids tid[] := fetchwork.job_rows(clusters, procs);
 BEGIN
     WITH gone AS (
         DELETE FROM fetchwork.job AS j
-        USING unnest(clusters, procs) AS k (cluster_id, proc_id)
-        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id AND j.job_status = 4
+        WHERE j.ctid = ANY (ctids) AND j.job_status = 4
         RETURNING j.*
     ),
     filed AS (

@@ -23,6 +23,7 @@ DECLARE
     from_autoclusters integer[];
     from_batches integer[];
     from_prios integer[];
+    moved record;
 BEGIN
     SELECT
         array_agg(k.cluster_id), array_agg(k.proc_id), array_agg(k.autocluster_id), array_agg(k.batch_id),
@@ -30,7 +31,7 @@ BEGIN
     INTO moved_clusters, moved_procs, from_autoclusters, from_batches, from_prios
     FROM unnest(clusters, procs, old_autoclusters, old_batches, old_prios)
         AS k (cluster_id, proc_id, autocluster_id, batch_id, job_prio)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+    CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
     WHERE j.autocluster_id <> k.autocluster_id
         OR j.batch_id IS DISTINCT FROM k.batch_id
         OR j.job_prio <> k.job_prio;
@@ -42,7 +43,7 @@ BEGIN
     SELECT m.autocluster_id, m.batch_id, sum(m.jobs), sum(m.held)
     FROM unnest(moved_clusters, moved_procs, from_autoclusters, from_batches)
         AS k (cluster_id, proc_id, autocluster_id, batch_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+    CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
     CROSS JOIN LATERAL (
         VALUES
             (k.autocluster_id, k.batch_id, -1, CASE WHEN j.job_status = 5 THEN -1 ELSE 0 END),
@@ -52,28 +53,36 @@ BEGIN
     WHERE j.job_status <> 4
     GROUP BY m.autocluster_id, m.batch_id;
 
-    UPDATE fetchwork.waiting AS w
-    SET autocluster_id = j.autocluster_id, job_prio = j.job_prio
-    FROM unnest(moved_clusters, moved_procs, from_autoclusters, from_prios)
-        AS k (cluster_id, proc_id, autocluster_id, job_prio)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-    WHERE w.autocluster_id = k.autocluster_id AND w.job_prio = k.job_prio AND w.position = j.position
-        AND w.cluster_id = j.cluster_id AND w.proc_id = j.proc_id
-        AND (j.autocluster_id, j.job_prio) <> (k.autocluster_id, k.job_prio);
-    -- counts and limits take the live run's autocluster for its job's
-    UPDATE fetchwork.run AS r
-    SET autocluster_id = j.autocluster_id
-    FROM unnest(moved_clusters, moved_procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-    WHERE r.cluster_id = k.cluster_id
-        AND r.proc_id = k.proc_id
-        AND r.autocluster_id <> j.autocluster_id;
+    -- one by one, for job_of's reason
+    FOR moved IN
+        SELECT
+            j.cluster_id, j.proc_id, j.autocluster_id, j.job_prio, j.position,
+            k.autocluster_id AS from_autocluster, k.job_prio AS from_prio
+        FROM unnest(moved_clusters, moved_procs, from_autoclusters, from_prios)
+            AS k (cluster_id, proc_id, autocluster_id, job_prio)
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+        WHERE (j.autocluster_id, j.job_prio) <> (k.autocluster_id, k.job_prio)
+    LOOP
+        UPDATE fetchwork.waiting AS w
+        SET autocluster_id = moved.autocluster_id, job_prio = moved.job_prio
+        WHERE w.autocluster_id = moved.from_autocluster
+            AND w.job_prio = moved.from_prio
+            AND w.position = moved.position
+            AND w.cluster_id = moved.cluster_id
+            AND w.proc_id = moved.proc_id;
+        -- counts and limits take the live run's autocluster for its job's
+        UPDATE fetchwork.run AS r
+        SET autocluster_id = moved.autocluster_id
+        WHERE r.cluster_id = moved.cluster_id
+            AND r.proc_id = moved.proc_id
+            AND r.autocluster_id <> moved.autocluster_id;
+    END LOOP;
 
     PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)
     FROM (
         SELECT DISTINCT j.autocluster_id, j.job_prio
         FROM unnest(moved_clusters, moved_procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
         WHERE j.job_status = 1
         -- in one order, so that two callers can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio

@@ -22,12 +22,24 @@ DECLARE
     old_autoclusters integer[];
     old_batches integer[];
     old_prios integer[];
+    named record;
 BEGIN
     WITH ending AS (
         UPDATE fetchwork.run AS r
         SET end_requested = 'vacate', job_status = 2
-        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+        WHERE r.ctid = ANY (
+            ARRAY(
+                -- OFFSET 0: as in job_of
+                SELECT live.ctid
+                FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+                CROSS JOIN LATERAL (
+                    SELECT n.ctid
+                    FROM fetchwork.run AS n
+                    WHERE n.cluster_id = k.cluster_id AND n.proc_id = k.proc_id
+                    OFFSET 0
+                ) AS live
+            )
+        )
         RETURNING r.cluster_id, r.proc_id
     )
     SELECT coalesce(array_agg(e.cluster_id), '{}'), coalesce(array_agg(e.proc_id), '{}')
@@ -43,7 +55,7 @@ BEGIN
             'RunEnding', true
         )
     FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
+    CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j;
     SELECT array_agg(w.cluster_id), array_agg(w.proc_id), array_agg(w.position)
     INTO waiting_clusters, waiting_procs, waiting_positions
     FROM (
@@ -51,18 +63,27 @@ BEGIN
         FROM (
             SELECT k.cluster_id, k.proc_id
             FROM unnest(clusters, procs) WITH ORDINALITY AS k (cluster_id, proc_id, nth)
-            WHERE NOT EXISTS (
-                SELECT FROM fetchwork.run AS r
+            -- not an EXISTS, which becomes a join (job_of)
+            WHERE (
+                SELECT r.run_id
+                FROM fetchwork.run AS r
                 WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
-            )
+            ) IS NULL
             ORDER BY k.nth
         ) AS o
     ) AS w;
 
-    WITH released AS (
+    -- one by one, for job_of's reason
+    FOR named IN
+        SELECT w.cluster_id, w.proc_id, w.position
+        FROM unnest(waiting_clusters, waiting_procs, waiting_positions) AS w (cluster_id, proc_id, position)
+        UNION ALL
+        SELECT r.cluster_id, r.proc_id, NULL
+        FROM unnest(running_clusters, running_procs) AS r (cluster_id, proc_id)
+    LOOP
         UPDATE fetchwork.job AS j
-        SET job_status = CASE WHEN k.position IS NULL THEN 2 ELSE 1 END,
-            position = coalesce(k.position, j.position),
+        SET job_status = CASE WHEN named.position IS NULL THEN 2 ELSE 1 END,
+            position = coalesce(named.position, j.position),
             not_before = NULL,
             status_at = clock_timestamp(),
             facts = j.facts || jsonb_build_object(
@@ -74,17 +95,13 @@ BEGIN
             hold_subcode = NULL,
             num_not_started = 0,
             num_lost = 0
-        FROM (
-            SELECT w.cluster_id, w.proc_id, w.position
-            FROM unnest(waiting_clusters, waiting_procs, waiting_positions)
-                AS w (cluster_id, proc_id, position)
-            UNION ALL
-            SELECT r.cluster_id, r.proc_id, NULL
-            FROM unnest(running_clusters, running_procs) AS r (cluster_id, proc_id)
-        ) AS k
-        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-        RETURNING
-            j.cluster_id, j.proc_id, j.job_status, j.job_prio, j.autocluster_id, j.batch_id, k.position
+        WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
+    END LOOP;
+    WITH released AS (
+        SELECT
+            j.cluster_id, j.proc_id, j.job_status, j.job_prio, j.autocluster_id, j.batch_id, j.position
+        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
     ),
     counted AS (
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
@@ -110,7 +127,7 @@ BEGIN
     FROM (
         SELECT j.autocluster_id, j.job_prio, count(*) AS jobs
         FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
         GROUP BY j.autocluster_id, j.job_prio
         -- in one order, so that two callers can't wait for each other
         ORDER BY j.autocluster_id, j.job_prio
@@ -121,9 +138,12 @@ BEGIN
     FROM (
         SELECT k.cluster_id, k.proc_id
         FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-        JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
-        WHERE CASE WHEN fetchwork.is_timed(c.ad || j.ad) THEN fetchwork.dequeue(j) END
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+        WHERE (
+            SELECT CASE WHEN fetchwork.is_timed(c.ad || j.ad) THEN fetchwork.dequeue(j) END
+            FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = k.cluster_id
+        )
     ) AS t;
 
     -- where matching looks at what changes in a job's life, the job moves to the autocluster of its present
@@ -133,17 +153,23 @@ BEGIN
         array_agg(j.job_prio)
     INTO following_clusters, following_procs, old_autoclusters, old_batches, old_prios
     FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-    JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
-    WHERE fetchwork.follows_job(a.ad);
+    CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+    WHERE (
+        SELECT fetchwork.follows_job(a.ad)
+        FROM fetchwork.autocluster AS a
+        WHERE a.autocluster_id = j.autocluster_id
+    );
     IF following_clusters IS NULL THEN
         RETURN;
     END IF;
-    UPDATE fetchwork.job AS j
-    SET autocluster_id = fetchwork.ensure_autocluster(c.ad || j.ad, j)
-    FROM unnest(following_clusters, following_procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.cluster AS c ON c.cluster_id = k.cluster_id
-    WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
+    FOR named IN SELECT k.* FROM unnest(following_clusters, following_procs) AS k (cluster_id, proc_id) LOOP
+        UPDATE fetchwork.job AS j
+        SET autocluster_id = fetchwork.ensure_autocluster(c.ad || j.ad, j)
+        FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = named.cluster_id
+            AND j.cluster_id = named.cluster_id
+            AND j.proc_id = named.proc_id;
+    END LOOP;
     PERFORM fetchwork.move_jobs(
         following_clusters, following_procs, old_autoclusters, old_batches, old_prios
     );

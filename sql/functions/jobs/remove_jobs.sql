@@ -14,21 +14,27 @@ AS $$
 DECLARE
     running_clusters integer[];
     running_procs integer[];
+    ctids tid[];
 BEGIN
     PERFORM fetchwork.leave_queue(clusters, procs);
     PERFORM fetchwork.dequeue_jobs(clusters, procs);
     PERFORM fetchwork.forget_bringing(clusters, procs);
     PERFORM fetchwork.end_live_runs(clusters, procs, 'remove', remove_jobs.reason);
-    SELECT array_agg(r.cluster_id), array_agg(r.proc_id)
+    SELECT array_agg(k.cluster_id), array_agg(k.proc_id)
     INTO running_clusters, running_procs
     FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.run AS r ON r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id;
+    -- not an EXISTS, which becomes a join (job_of)
+    WHERE (
+        SELECT r.run_id
+        FROM fetchwork.run AS r
+        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+    ) IS NOT NULL;
 
+    ctids := fetchwork.job_rows(running_clusters, running_procs);
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, held)
     SELECT j.autocluster_id, j.batch_id, -count(*)
-    FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
-    JOIN fetchwork.job AS j ON j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-    WHERE j.job_status = 5
+    FROM fetchwork.job AS j
+    WHERE j.ctid = ANY (ctids) AND j.job_status = 5
     GROUP BY j.autocluster_id, j.batch_id;
     UPDATE fetchwork.job AS j
     SET job_status = 3,
@@ -40,13 +46,12 @@ BEGIN
         hold_code = NULL,
         hold_subcode = NULL,
         not_before = NULL
-    FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
-    WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id;
+    WHERE j.ctid = ANY (ctids);
 
+    ctids := fetchwork.job_rows(clusters, procs);
     WITH removed AS (
         DELETE FROM fetchwork.job AS j
-        USING unnest(clusters, procs) AS k (cluster_id, proc_id)
-        WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id AND j.job_status <> 3
+        WHERE j.ctid = ANY (ctids) AND j.job_status <> 3
         RETURNING j.*
     ),
     filed AS (
@@ -86,10 +91,11 @@ BEGIN
         ARRAY(
             SELECT DISTINCT k.cluster_id
             FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-            WHERE NOT EXISTS (
-                SELECT FROM fetchwork.job AS j
+            WHERE (
+                SELECT j.cluster_id
+                FROM fetchwork.job AS j
                 WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
-            )
+            ) IS NULL
         ),
         remove_jobs.reason
     );

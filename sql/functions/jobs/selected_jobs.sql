@@ -56,38 +56,49 @@ BEGIN
     FROM (
         SELECT fetchwork.job_id(k.cluster_id, k.proc_id)
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        WHERE NOT EXISTS (
-            SELECT FROM fetchwork.job AS j
-            WHERE j.cluster_id = k.cluster_id
-                AND j.proc_id = k.proc_id
-                AND (may_change_all OR j.owner = ANY (own))
-        )
+        -- not an EXISTS, which becomes a join (job_of)
+        WHERE (
+            SELECT may_change_all OR j.owner = ANY (own)
+            FROM fetchwork.job AS j
+            WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+        ) IS NOT TRUE
         UNION ALL
         SELECT k.cluster_id::text
         FROM unnest(whole_clusters) AS k (cluster_id)
-        WHERE NOT EXISTS (
-            SELECT FROM fetchwork.job AS j
+        WHERE (
+            SELECT true
+            FROM fetchwork.job AS j
             WHERE j.cluster_id = k.cluster_id AND (may_change_all OR j.owner = ANY (own))
-        )
+            LIMIT 1
+        ) IS NULL
     ) AS n (name)
     LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', missing);
     END IF;
+    IF whole_clusters IS NOT NULL THEN
+        SELECT clusters || array_agg(j.cluster_id), procs || array_agg(j.proc_id)
+        INTO clusters, procs
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = ANY (whole_clusters);
+    END IF;
+    -- OFFSET 0: as in job_of
     RETURN QUERY
-    SELECT j.*
+    SELECT locked.*
     FROM (
-        SELECT k.cluster_id, k.proc_id
+        SELECT DISTINCT k.cluster_id, k.proc_id
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        UNION
-        SELECT c.cluster_id, c.proc_id
-        FROM fetchwork.job AS c
-        WHERE c.cluster_id = ANY (whole_clusters)
+        ORDER BY k.cluster_id, k.proc_id
     ) AS named
-    JOIN fetchwork.job AS j ON j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id
-    WHERE (may_change_all OR j.owner = ANY (own))
-        AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
-    ORDER BY j.cluster_id, j.proc_id
-    FOR UPDATE OF j;
+    CROSS JOIN LATERAL (
+        SELECT j.*
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = named.cluster_id
+            AND j.proc_id = named.proc_id
+            AND (may_change_all OR j.owner = ANY (own))
+            AND (selected_jobs.owner IS NULL OR j.owner = selected_jobs.owner)
+        OFFSET 0
+        FOR UPDATE
+    ) AS locked;
 END
 $$;

@@ -19,10 +19,15 @@ DECLARE
     ending integer := 0;
 BEGIN
     FOR run IN
-        SELECT r.cluster_id, r.proc_id
+        SELECT k.cluster_id, k.proc_id
         FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-        JOIN fetchwork.run AS r ON r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
-        ORDER BY r.cluster_id, r.proc_id
+        -- not an EXISTS, which becomes a join (job_of)
+        WHERE (
+            SELECT r.run_id
+            FROM fetchwork.run AS r
+            WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+        ) IS NOT NULL
+        ORDER BY k.cluster_id, k.proc_id
     LOOP
         IF fetchwork.end_live_run(
             run.cluster_id, run.proc_id, end_live_runs.request, end_live_runs.reason
