@@ -16,7 +16,9 @@ from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.client.link import Link
 from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.sandbox import objects
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
+from tests.buckets import KEY, serve_bucket
 from tests.direct_queue import DirectQueue
 from tests.waiting import PATIENCE_S, until
 
@@ -144,6 +146,34 @@ def test_what_a_job_left_comes_back_by_itself_as_its_owner(
     assert {(home / name).owner() for name in ("out", "s")} == {"nobody"}
     assert {path.name for path in home.iterdir()} == {"a", "large", "out", "s"}
     assert point.status()["outputs_brought"] == 1
+
+
+def test_large_files_go_to_a_bucket_and_come_back_from_there(
+    point: AccessPoint, slots: DirectQueue, home: Path
+) -> None:
+    with serve_bucket() as bucket:
+        slots.call("set_bucket", url=bucket.url, above=CHUNK_BYTES, **KEY)
+        submit(point, "nobody", description(home, "transfer_input_files = large", "output = out"))
+        assert list(bucket.objects.values()) == [LARGE]
+        run = slots.started()
+        digest = hashlib.sha256(LARGE).hexdigest()
+        (begun,) = slots.call(
+            "begin_output", run_id=run.run_id, token=run.token, sha256=digest, size=len(LARGE)
+        )
+        content = begun["content_id"]
+        objects.put(slots.of(run, "output_part_url", content_id=content, n=0), LARGE)
+        slots.of(run, "put_output_chunk", content_id=content, n=0, data=b"")
+        manifest = [{"name": "back", "mode": 0o644, "size": len(LARGE), "sha256": digest}]
+        assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
+        # its end waits for the bucket
+        bucket.broken = 503
+        slots.finish(run)
+        until(lambda: bucket.count("GET", 503) > 1, "another try")
+        assert not (home / "back").exists()
+        bucket.broken = 0
+        until((home / "back").exists, "the output")
+        assert (home / "back").read_bytes() == LARGE
+        assert (home / "back").owner() == "nobody"
 
 
 def test_a_job_has_not_ended_before_its_files_are_back(
