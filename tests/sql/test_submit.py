@@ -82,6 +82,11 @@ REFUSED = [
     ({**JOB, "FETCHWORKRUNID": 1}, "FWINV", 'attribute "FETCHWORKRUNID" is set by fetchwork only'),
     ({**JOB, "FetchWorkAnything": 1}, "FWINV", 'attribute "FetchWorkAnything" is set by fetchwork only'),
     # HTCondor would run these bare on the host
+    (
+        {**JOB, "CheckpointDestination": "/x"},
+        "FWINV",
+        'attribute "CheckpointDestination" is "/x"; allowed: a URL',
+    ),
     ({**JOB, "ContainerImage": "x.sif"}, "FWINV", 'attributes "WantSIF", "WantDockerImage",'),
     ({**JOB, "ContainerImage": "x.sif", "WantContainer": True}, "FWINV", 'attributes "WantSIF",'),
     ({**JOB, "WantContainer": True}, "FWINV", 'attributes "WantSIF", "WantDockerImage",'),
