@@ -5,23 +5,30 @@ from typing import Any
 
 import pytest
 
+from fetchwork.credentials.keys import key_id
 from fetchwork.queue import Queue
 from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 
+OWNER = "alice"
+#: the pool's, to which credentials are sealed
+KEY = bytes(32)
 #: arguments of each; of an operation that is not here there is no test
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "act": {"action": "Hold", "spec": ["1.0", "9.9"]},
     "change": {"action": "Hold", "spec": ["1.0", "1.0", "9.9"]},
     "change_jobs": {"action": "Release", "spec": "1.0"},
     "dag": {"cluster": 1},
+    "delete_credential": {"owner": OWNER, "name": "box"},
     "edit": {"spec": "1.0", "changes": {"JobPrio": 3}},
     "ended": {"cluster": 1},
     "events": {"stop_after": 0},
     "kept_output": {"cluster": 1, "proc": 0},
     "live_output": {"cluster": 1, "proc": 0},
     "logs": {"paths": ["/tmp/a.log"]},
+    "progress": {"cluster": 1},
+    "put_credential": {"owner": OWNER, "name": "box", "key_id": key_id(KEY), "sealed": "AAAA"},
     "standing": {"action": "Hold", "ids": ["1.0", "9.9"]},
     "view": {"name": "slots"},
 }
@@ -30,6 +37,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", sorted([*STEPS, *STREAMS]))
 def test_an_operation_answers_in_json(queue: Queue, slots: DirectQueue, name: str) -> None:
     slots.submit_many([{}] * 2)
+    slots.call("publish_credential_key", public_key=KEY)
     session = session_of(queue)
     arguments = ARGUMENTS.get(name, {})
     answer = list(session.items(name, **arguments)) if name in STREAMS else session.perform(name, **arguments)
