@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from fetchwork.agent.parked import OutputSpool
 from fetchwork.errors import AgentUnavailable
 from fetchwork.hook import checkpointed
-from fetchwork.sandbox import destination, names
+from fetchwork.hook.wire import Request, encode_request
+from fetchwork.sandbox import checkpoint, destination, names
 from fetchwork.sandbox.failure import FileFailure, TransferFailure
 from fetchwork.sandbox.fill import fill
+from fetchwork.sandbox.jsontext import to_json
+from fetchwork.sandbox.leave import Ended, leave
 from fetchwork.sandbox.outputs import Output
 from tests.sandboxes import STORE_PLUGIN
 
@@ -249,3 +253,59 @@ def test_nothing_is_sent_by_a_run_that_is_over_or_when_nobody_knows(monkeypatch:
     assert not is_ours(None)
     with pytest.raises(TransferFailure, match="the run is over"):
         is_ours(None, b"unwanted\n")
+
+
+# ---- what is parked of it
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> OutputSpool:
+    made = OutputSpool(tmp_path / "spool.outputs")
+    made.make()
+    return made
+
+
+def write_notes(sandbox: Path, plugins: dict[str, list[object]], where: str) -> dict[str, Any]:
+    ad = {
+        **{**AD, "WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85},
+        **{"TransferCheckpoint": "a, d", "CheckpointDestination": where},
+    }
+    notes: dict[str, Any] = {"ad": ad, "plugins": plugins, "plugin_limit_s": 60, "before": {}}
+    (sandbox / names.NOTES).write_text(to_json(notes))
+    return notes
+
+
+#: what is parked, and whether a plugin has taken it elsewhere
+PARKED = {"a": True, "d/b": True, "_condor_checkpoint_MANIFEST.0003": False}
+
+
+def test_what_is_parked_between_two_executions_is_the_manifest_and_leaves_nothing_behind(
+    sandbox: Path, store: Path, plugins: dict[str, list[object]], spool: OutputSpool
+) -> None:
+    notes = write_notes(sandbox, plugins, f"store://{store}")
+    progress = checkpoint.Progress("/bin/true", "", 3)
+    before = set(sandbox.rglob("*"))
+    report = encode_request(Request("save_checkpoint", b"FetchWorkRunId = 7\n", keyword="K"))
+    name = checkpoint.park(str(sandbox), notes, str(spool.directory), progress, report, str)
+    assert {one.name: one.url is not None for one in spool.read(name).files} == PARKED
+    assert (store / "db_1.0_7/0003/d/b").read_text() == "b"
+    assert set(sandbox.rglob("*")) == before
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_an_eviction_sends_what_the_job_ended_for_or_keeps_the_one_before(
+    sandbox: Path, store: Path, plugins: dict[str, list[object]], spool: OutputSpool, works: bool
+) -> None:
+    write_notes(sandbox, plugins, f"store://{store}" if works else "other:///x")
+    checkpoint.Progress("/bin/true", "", 3).write(str(sandbox))
+    ended = Ended(evicted=True, unwanted=False, status={"ExitCode": 85})
+    report = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="evict"))
+    name = leave(str(sandbox), str(spool.directory), ended, report, float("inf"), str)
+    if not works:
+        assert name is None
+        assert spool.names() == []
+        return
+    assert name is not None
+    found = spool.read(name)
+    assert (found.use, found.number) == ("spool", 3)
+    assert {one.name: one.url is not None for one in found.files} == PARKED
