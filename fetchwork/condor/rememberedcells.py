@@ -50,7 +50,7 @@ class RememberedCells(Generic[Made]):
         self._make = make
         #: lower-case names of all attributes that were read for a cell so far
         self._names: frozenset[str] = frozenset()
-        self._cells: dict[object, Made] = {}
+        self._cells: dict[tuple[tuple[str, ...], str], Made] = {}
         #: what there is of these names in ads with the same names
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._given_up = False
@@ -61,27 +61,23 @@ class RememberedCells(Generic[Made]):
             return self._make(ad)
         keys = self._keys.get(shape)
         if keys is None:
+            if len(self._keys) >= MOST:
+                self._give_up()
+                return self._make(ad)
             keys = self._keys[shape] = tuple(key for key in shape if key.lower() in self._names)
         json = ad.json
-        values = [json[key] for key in keys]
-        # 1, 1.0 and True are printed differently, and so are 0.0 and -0.0
-        values = [repr(value) if type(value) is float else value for value in values]
-        mark = (keys, *values, *[type(json[key]) for key in keys])
-        try:
-            found = self._cells.get(mark)
-        except TypeError:
-            # a list or an ad
-            return self._make(ad)
+        # 1, 1.0 and True are equal, and printed differently
+        mark = (keys, str([json[key] for key in keys]))
+        found = self._cells.get(mark)
         if found is None:
-            found = self._new(ad.json, mark)
+            found = self._new(json, mark)
         return found
 
-    def _new(self, json: Mapping[str, object], mark: object) -> Made:
+    def _new(self, json: Mapping[str, object], mark: tuple[tuple[str, ...], str]) -> Made:
         ad = _ReadAd(json)
         made = self._make(ad)
-        if ad.whole or len(self._cells) >= MOST or len(self._keys) >= MOST:
-            self._given_up = True
-            self._cells.clear()
+        if ad.whole or len(self._cells) >= MOST:
+            self._give_up()
         elif ad.read <= self._names:
             self._cells[mark] = made
         else:
@@ -90,3 +86,8 @@ class RememberedCells(Generic[Made]):
             self._cells.clear()
             self._keys.clear()
         return made
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._cells.clear()
+        self._keys.clear()

@@ -56,7 +56,7 @@ def test_equal_values_of_several_types_are_several(values: tuple[object, ...]) -
         assert asked(X=value) == repr(value)
 
 
-def test_an_expression_a_list_and_what_is_always_different_are_not_remembered(
+def test_an_expression_and_what_is_always_different_are_not_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = Asked(lambda ad: ad.integer("X"))
@@ -67,3 +67,6 @@ def test_an_expression_a_list_and_what_is_always_different_are_not_remembered(
     different = Asked(lambda ad: ad.integer("X"))
     assert [different(X=number) for number in range(10)] == list(range(10))
     assert different._cells._cells == {}
+    shapes = Asked(lambda ad: ad.string("Owner"))
+    assert [shapes(**{f"A{number}": 1}, Owner="a") for number in range(10)] == ["a"] * 10
+    assert shapes._cells._keys == {}
