@@ -25,7 +25,7 @@ from fetchwork.accesspoint.commanding import Commands
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler import SchedulerJobs
-from fetchwork.accesspoint.server import Channel, Server, failure
+from fetchwork.accesspoint.server import Channel, Moving, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client import wire
 from fetchwork.client.wire import CHANGES, Json
@@ -324,7 +324,9 @@ class AccessPoint:
         assert asker.account is not None
         try:
             async with channel.budget.running:
-                answer = await self._submitting.submit(asker.account, asker.owner is not None, request)
+                answer = await self._submitting.submit(
+                    asker.account, asker.owner is not None, request, Moving(channel)
+                )
         finally:
             self._answers.changed(asker.owner)
         if answer["common"].get("JobUniverse") == SCHEDULER_UNIVERSE:
@@ -338,7 +340,7 @@ class AccessPoint:
         brought: list[Json] = []
         if asker.account is not None:
             async with channel.budget.running:
-                brought = await self._outputs.retrieve(asker.account.name, jobs)
+                brought = await self._outputs.retrieve(asker.account.name, jobs, Moving(channel))
         await channel.send(wire.encode({"done": brought}))
 
     def _session(self, asker: Asker) -> ActingSession:

@@ -23,7 +23,9 @@ from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError
 from fetchwork.log import event
+from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
+from fetchwork.queue.retrieving import Told
 from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
@@ -112,9 +114,12 @@ class Outputs:
                 task.cancel()
             await asyncio.gather(*under_way.values(), return_exceptions=True)
 
-    async def retrieve(self, owner: str, jobs: Sequence[str] | None) -> list[Json]:
+    async def retrieve(
+        self, owner: str, jobs: Sequence[str] | None, progress: Progress | None = None
+    ) -> list[Json]:
         """Bring outputs of an owner's jobs now, of all with None: a report for each."""
         reports: list[Json] = []
+        told = Told(progress)
         after = (-1, -1)
         while True:
             page = await self._database.run(
@@ -127,8 +132,9 @@ class Outputs:
                     most_jobs=PAGE,
                 )
             )
+            told.more(sum(file["size"] for one in page for file in one.files))
             for one in page:
-                if (report := await self._bring(one)) is not None:
+                if (report := await self._bring(one, told)) is not None:
                     reports.append(report)
             if len(page) < PAGE:
                 return reports
@@ -170,7 +176,7 @@ class Outputs:
             in_vain_s = FIRST_RETRY_S / REST
         of_owner.next_at = time.monotonic() + REST * in_vain_s
 
-    async def _bring(self, outputs: JobOutputs) -> Json | None:
+    async def _bring(self, outputs: JobOutputs, told: Told | None = None) -> Json | None:
         """Bring a job's outputs; None where somebody else did. Raises what says that the database is away."""
         job = _job(outputs)
         of_owner = self._passes.get(outputs.owner, _Passes())
@@ -186,7 +192,7 @@ class Outputs:
             try:
                 try:
                     account = await self._account(outputs.owner)
-                    report["bytes"] = await self._ask_child(account, outputs, acting)
+                    report["bytes"] = await self._ask_child(account, outputs, acting, told)
                 except TransferFailed as error:
                     await self._hold(outputs, error, acting)
                     return {**report, "files": 0, "problem": str(error), "errno": error.errno}
@@ -226,7 +232,9 @@ class Outputs:
         job = f"{outputs.cluster_id}.{outputs.proc_id}"
         event(log, logging.WARNING, "outputs_not_written", job=job, problem=failed, held=held)
 
-    async def _ask_child(self, account: Account, outputs: JobOutputs, acting: str | None) -> int:
+    async def _ask_child(
+        self, account: Account, outputs: JobOutputs, acting: str | None, told: Told | None
+    ) -> int:
         in_bucket = {file["content_id"]: file["size"] for file in outputs.files if file.get("in_bucket")}
 
         async def chunk(want: Json) -> Json:
@@ -242,6 +250,8 @@ class Outputs:
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
                 data = None if url is None else await asyncio.to_thread(objects.get, url, at, size)
+            if told is not None:
+                told.moved(len(data or b""))
             return {"data": data}
 
         request = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 IDLE_S = 60.0
 ARRIVE_S = 30.0
 TAKE_S = 60.0
+#: between two words about bytes that move, and bytes of such words that nobody has read yet
+MOVED_S = 0.2
+MOST_HINTS = 64 * 1024
 BACKLOG = 1024
 
 
@@ -41,6 +45,11 @@ class Channel:
         """Whether nobody reads any more."""
         return self._writer.transport.is_closing()
 
+    def hint(self, frame: bytes) -> None:
+        """Send a frame that may be left out: where nobody reads, it is."""
+        if not self.gone and self._writer.transport.get_write_buffer_size() < MOST_HINTS:
+            self._writer.write(frame)
+
     async def send(self, *frames: bytes) -> None:
         """Send frames, and wait until there is room for more; raises ConnectionError."""
         self._writer.writelines(frames)
@@ -50,6 +59,24 @@ class Channel:
         except TimeoutError:
             self._writer.transport.abort()
             raise ConnectionAbortedError("the answer is not read") from None
+
+
+class Moving:
+    """Tells who asked how many bytes of how many have moved for it: now and then, from any thread."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._next_at = 0.0
+
+    def __call__(self, moved: int, total: int) -> None:
+        """So many bytes of so many have moved."""
+        now = time.monotonic()
+        if now < self._next_at and moved < total:
+            return
+        self._next_at = now + MOVED_S
+        frame = wire.encode({"page": [], "moved": moved, "total": total})
+        self._loop.call_soon_threadsafe(self._channel.hint, frame)
 
 
 class _Protocol(asyncio.StreamReaderProtocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -75,11 +76,13 @@ class Submitting:
         if under_way := set(self._under_way.get(owner, ())):
             await asyncio.wait(under_way)
 
-    async def submit(self, account: Account, acting: bool, request: Json) -> Json:
+    async def submit(
+        self, account: Account, acting: bool, request: Json, progress: contents.Progress | None = None
+    ) -> Json:
         """The cluster's id, number of jobs and common ad, and what went wrong with its logs."""
         ended = self._begins(account.name)
         try:
-            return await self._submit(account, acting, request)
+            return await self._submit(account, acting, request, progress)
         finally:
             ended()
 
@@ -97,7 +100,9 @@ class Submitting:
 
         return ended
 
-    async def _submit(self, account: Account, acting: bool, request: Json) -> Json:
+    async def _submit(
+        self, account: Account, acting: bool, request: Json, progress: contents.Progress | None
+    ) -> Json:
         checked = _checked(request, self._name)
         owner = account.name
         as_owner = owner if acting else None
@@ -113,7 +118,9 @@ class Submitting:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
                 await _keep(answers, kept)
                 # a client that goes away does not stop what was begun half-way
-                making = asyncio.ensure_future(self._make(kept, account, cluster, key, acting, dry_run))
+                making = asyncio.ensure_future(
+                    self._make(kept, account, cluster, key, acting, dry_run, progress)
+                )
                 # which closes it
                 stack.pop_all()
             making.add_done_callback(self._begins(owner))
@@ -128,7 +135,14 @@ class Submitting:
         return {**answer, "problems": problems}
 
     async def _make(
-        self, kept: IO[bytes], account: Account, cluster: int, key: str, acting: bool, dry_run: bool
+        self,
+        kept: IO[bytes],
+        account: Account,
+        cluster: int,
+        key: str,
+        acting: bool,
+        dry_run: bool,
+        progress: contents.Progress | None,
     ) -> tuple[Json, int | None]:
         """Put what a child made of a submission into the queue: the answer, or the cluster that was there."""
         owner = account.name
@@ -138,9 +152,10 @@ class Submitting:
             for left in reversed(range(TRIES)):
                 # apart from the jobs: a large file must not keep anybody else's from the queue
                 if files.contents:
-                    await asyncio.get_running_loop().run_in_executor(
-                        self._senders, self._send, files, as_owner, owner, dry_run, self._source(account)
+                    send = functools.partial(
+                        self._send, files, as_owner, owner, dry_run, self._source(account), progress
                     )
+                    await asyncio.get_running_loop().run_in_executor(self._senders, send)
                 async with self._turn:
                     try:
                         put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
@@ -160,7 +175,13 @@ class Submitting:
         raise AssertionError("the last try returns or raises")
 
     def _send(
-        self, files: _Files, as_owner: str | None, owner: str, dry_run: bool, source: contents.Source
+        self,
+        files: _Files,
+        as_owner: str | None,
+        owner: str,
+        dry_run: bool,
+        source: contents.Source,
+        progress: contents.Progress | None,
     ) -> None:
         """Store the files of a submission that its owner lacks; in a thread."""
         with self._connection() as database:
@@ -168,7 +189,7 @@ class Submitting:
             if dry_run:
                 contents.check_room(acts, owner, files.contents, files.job_bytes)
             else:
-                contents.send(acts, owner, files.contents, files.job_bytes, source=source)
+                contents.send(acts, owner, files.contents, files.job_bytes, source=source, progress=progress)
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Database]:

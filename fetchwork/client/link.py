@@ -69,8 +69,16 @@ class Link:
             self._socket.close()
             self._socket = None
 
-    def ask(self, op: str, *, again: bool = False, silence_s: float = SILENCE_S, **arguments: object) -> Any:
-        """The result of a request.
+    def ask(
+        self,
+        op: str,
+        *,
+        again: bool = False,
+        silence_s: float = SILENCE_S,
+        moved: Callable[[int, int], None] | None = None,
+        **arguments: object,
+    ) -> Any:
+        """The result of a request; ``moved`` is told how many bytes of how many have been moved for it.
 
         ``again``: one that brings no harm twice is repeated where the access point ends before it answers.
         Raises AccessPointUnavailable, and what the access point says by the name of an exception.
@@ -83,6 +91,8 @@ class Link:
                     frame = self._receive()
                     if "page" not in frame:
                         return frame.get("done")
+                    if moved is not None and "moved" in frame:
+                        moved(frame["moved"], frame["total"])
             except AccessPointUnavailable:
                 self.close()
                 if not again or time.monotonic() >= end:

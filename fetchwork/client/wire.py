@@ -2,7 +2,8 @@
 
 A client sends one request, ``{"op": NAME, ...}``, and reads frames: any number of ``{"page": [...]}``, then
 one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may send another. With a page may
-come ``looked_at``, how many rows were looked at until then; a page that has nothing else says only that.
+come ``looked_at``, how many rows were looked at until then; a page that has nothing else says only that. With
+an empty one may come ``moved`` and ``total``: how many bytes of how many were moved for the request so far.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RemoteSession:
         progress: Progress | None = None,
         key: str | None = None,
     ) -> SubmitResult:
-        """Put jobs into the queue as ``submission.put`` does; ``progress`` is the access point's own.
+        """Put jobs into the queue as ``submission.put`` does; ``progress`` hears of the access point.
 
         Paths and programs of the description are those of this process's account, directory and environment.
         ``key`` names the submission: one that was made under it is not made again, and is the result.
@@ -81,7 +81,7 @@ class RemoteSession:
         from fetchwork.queue.submission import SubmitResult, sendable
 
         what = sendable(description, count, itemdata, queue)
-        answer = self._send(what, owner, extra, key=key or os.urandom(16).hex())
+        answer = self._send(what, owner, extra, moved=progress, key=key or os.urandom(16).hex())
         result = SubmitResult(answer["cluster"], answer["count"], answer["common"])
         result.problems = answer["problems"]
         return result
@@ -92,6 +92,7 @@ class RemoteSession:
             "retrieve",
             again=True,
             silence_s=RETRIEVE_S,
+            moved=progress,
             **self._who(),
             jobs=None if jobs is None else list(jobs),
         )
@@ -115,23 +116,29 @@ class RemoteSession:
 
         self._send(sendable(description), owner, extra, key=os.urandom(16).hex(), dry_run=True)
 
-    def _send(self, what: Json, owner: str | None, extra: Mapping[str, object] | None, **how: object) -> Any:
+    def _send(
+        self,
+        what: Json,
+        owner: str | None,
+        extra: Mapping[str, object] | None,
+        *,
+        moved: Progress | None = None,
+        **how: object,
+    ) -> Any:
         mask = os.umask(0o077)
         os.umask(mask)
         # root's own name is nobody's Owner
         owner = self._owner or owner
-        return self._link.ask(
-            "submit",
-            again=True,
-            silence_s=SUBMIT_S,
+        arguments: Json = {
             **({"as": owner} if owner else {}),
             **what,
-            cwd=os.getcwd(),  # noqa: PTH109 - as the shell says it
-            env=dict(os.environ),
-            umask=mask,
-            extra=dict(extra or {}),
+            "cwd": os.getcwd(),  # noqa: PTH109 - as the shell says it
+            "env": dict(os.environ),
+            "umask": mask,
+            "extra": dict(extra or {}),
             **how,
-        )
+        }
+        return self._link.ask("submit", again=True, silence_s=SUBMIT_S, moved=moved, **arguments)
 
     def _who(self) -> Json:
         return {"as": self._owner} if self._owner else {}

@@ -19,7 +19,7 @@ from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.views import Json
 from fetchwork.sandbox import objects
 
-__all__ = ["bring_outputs", "report", "retrieve"]
+__all__ = ["Told", "bring_outputs", "report", "retrieve"]
 
 #: so many jobs are asked for at once
 _PAGE = 100
@@ -34,7 +34,7 @@ def retrieve(
     gets the same result. Root writes each job's files as the job's owner.
     """
     after = (-1, -1)
-    told = _Told(progress)
+    told = Told(progress)
     while True:
         page = database.run(
             calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
@@ -100,15 +100,19 @@ def _chunks(database: Database, file: Mapping[str, Any]) -> Iterator[bytes | Non
         yield None if url is None else objects.get(url, at, size)
 
 
-class _Told:
+class Told:
+    """Tells ``progress``, if anybody wants to know, how many bytes of how many have been brought."""
+
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._moved = self._total = 0
 
     def more(self, total: int) -> None:
+        """So many more are to be brought."""
         self._total += total
 
     def moved(self, size: int) -> None:
+        """So many more were brought."""
         self._moved += size
         if self._progress is not None:
             self._progress(self._moved, self._total)

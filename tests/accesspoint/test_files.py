@@ -218,6 +218,36 @@ def test_one_whose_files_cannot_be_written_is_held_and_in_nobody_s_way(
     assert (home / "now").read_bytes() == b"hello"
 
 
+def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: DirectQueue, home: Path) -> None:
+    def submitted() -> list[tuple[int, int]]:
+        told: list[tuple[int, int]] = []
+        text = description(home, "transfer_input_files = large", "transfer_executable = false")
+        with Link(str(point.socket)) as link:
+            link.ask("submit", moved=lambda *of: told.append(of), **request(text, key="moved"))
+        return told
+
+    # a word now and then, and the last one says that all is there
+    told = as_account("nobody", submitted)
+    assert told[-1] == [len(LARGE), len(LARGE)]
+    slots.value("SELECT fetchwork.set_setting('bring_wait', 0)")
+    point.kill()
+    job = leave(slots, {"out": LARGE, "small": b"1"})
+    slots.scalar("give_up_bringing")
+    assert slots.status(job) == 5
+    point.start()
+
+    def retrieved() -> tuple[list[tuple[int, int]], int]:
+        told: list[tuple[int, int]] = []
+        with Link(str(point.socket)) as link:
+            (report,) = link.ask("retrieve", moved=lambda *of: told.append(of), jobs=[job])
+        return told, report["bytes"]
+
+    told, brought = as_account("nobody", retrieved)
+    assert brought == len(LARGE) + 1
+    assert told[-1] == [brought, brought]
+    assert all(moved <= total for moved, total in told)
+
+
 def many_ends(slots: DirectQueue, owner: str, count: int) -> None:
     """So many jobs of an owner have ended and left a file for the access point, as plain rows."""
     made = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"

@@ -10,8 +10,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from fetchwork.db import calls
 from fetchwork.db.database import Database
+from fetchwork.pool import demo
 from fetchwork.pool.condorroot import CondorRoot
+from fetchwork.queue import Queue
+from fetchwork.queue.retrieving import bring_outputs
 from tests.by_name import scalar
 from tests.condor.readme_host import HOST, Debian, debian
 from tests.waiting import until
@@ -137,3 +141,43 @@ def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilo
 
         until(slots_are_there, told)
         assert told[-1][0] == 0, told[-1][1]
+
+
+def test_a_pilot_that_shares_no_file_system_runs_the_demo(
+    pilots: Pilots, conninfo: str, public_directory: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install, start, _ = commands()
+    for command in (install, start):
+        status, output = pilots.run("alice", command)
+        assert status == 0, output
+    database = pilots.database
+    # a directory of who submits, which is not on the pilot's machine
+    home = public_directory() / "home"
+    home.mkdir()
+    (home / "job.sh").write_text("#!/bin/sh\ncat words > demo-file-$1.out; exit $2\n")
+    (home / "job.sh").chmod(0o755)
+    (home / "words").write_text("through the queue\n")
+    assert pilots.machine.run(f"test -e {home}")[0] != 0
+    monkeypatch.setenv("FETCHWORK_SHARED", "")
+    description = demo.SUBMIT_DESCRIPTION.format(name="demo.sub").replace("= /tmp", f"= {home}")
+    brings = description.replace("= /bin/sh", f"= {home}/job.sh")
+    brings = re.sub("(?m)^arguments .*$", "arguments = $(Process) $(code)", brings)
+    brings = brings.replace("queue 2", "transfer_input_files = words\nqueue 2")
+    with Queue(conninfo) as queue:
+        database.query(demo.SUBMIT_BY_SQL, [["alice"], ["alice"]])
+        submitted = queue.submit(description, owner="alice").cluster()
+        carried = queue.submit(brings, owner="alice").cluster()
+
+    def results() -> list[dict[str, object]]:
+        return [dict(row) for row in database.query(demo.RESULTS)]
+
+    until(lambda: all(row["completed"] for row in results()), results)
+    assert len(results()) == 20 + 8
+    assert [row for row in results() if row["exitcode"] != row["expected"]] == []
+    for cluster, word in ((submitted, None), (carried, "through the queue")):
+        left = database.run(calls.job_outputs(jobs=[str(cluster)]))
+        assert len(left) == 8
+        for one in left:
+            bring_outputs(database, one)
+            written = (home / f"demo-file-{one.proc_id}.out").read_text()
+            assert written == f"{one.proc_id if word is None else word}\n"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fetchwork.agent.contents import CHUNK_BYTES, Content, Contents, Reader
+from fetchwork.db import calls
 from fetchwork.db.calls import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
 
@@ -150,3 +151,11 @@ async def test_a_chunk_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     for number in (-1, 3):
         with pytest.raises(NotFound):
             await cache.chunk(content(), 1, database.reader(1), number, 1.0)
+
+
+def test_lists_of_bytes_travel_as_they_are() -> None:
+    call = calls.put_whole_contents(owner="alice", datas=[b"1", b"2"])
+    sql, params = call.statement()
+    # %s would be text of twice the length, which the server takes apart byte by byte
+    assert sql.endswith("(owner => %s, datas => %b)")
+    assert params == ["alice", [b"1", b"2"]]
