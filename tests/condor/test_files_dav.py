@@ -208,10 +208,16 @@ def test_large_files_travel_by_a_bucket_and_the_database_has_their_names(
         assert (tmp_path / "left").read_bytes() == data + data
         assert (tmp_path / "out").read_bytes().split()[0] == hashlib.sha256(data).hexdigest().encode()
         jobs.database.run(calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
+        # the input's follow when its job is let go of
         long_ago = "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'"
-        jobs.database.query(long_ago)
-        jobs.database.query("DELETE FROM fetchwork.leader_task WHERE name = 'objects'")
-        until(lambda: not list(files.glob("*/*")), "the end of the objects, which an agent deletes")
+        now = "DELETE FROM fetchwork.leader_task WHERE name = 'objects'"
+
+        def gone() -> bool:
+            jobs.database.query(long_ago)
+            jobs.database.query(now)
+            return not list(files.glob("*/*"))
+
+        until(gone, "the end of the objects, which an agent deletes", 0.5)
     finally:
         scalar(jobs.database, "set_bucket", url=None)
 
