@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import pwd
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +63,17 @@ class Rights:
             return
         with contextlib.suppress(ProcessLookupError):
             await asyncio.to_thread(self._part.signal, process.key, uid, number, group=group)
+
+    async def end_starter(self, starter: Process) -> None:
+        """Tell a starter that waits, with no process of its own, to end, as its startd would.
+
+        Raises OSError: EBUSY where it has one by now, above all PermissionError.
+        """
+        if self._part is None:
+            starter.signal(signal.SIGTERM)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            await asyncio.to_thread(self._part.end_starter, starter.key)
 
     async def open(self, path: Path, uid: int) -> int:
         """A descriptor for reading a plain file of an account's, as that account; raises OSError."""

@@ -1,7 +1,7 @@
 """The small part of the agent that keeps root, where HTCondor runs as root: this file, and what writes one.
 
 The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
-and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the four
+and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the five
 things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
 process inherits it. When one of the two ends, the other does.
 
@@ -10,6 +10,8 @@ What can be asked, each as one packet that begins with a number, with one answer
 - ``signal PID START UID NUMBER GROUP``: send a signal to the process PID that began at START (clock ticks
   since the boot) and belongs to UID; with GROUP 1 also to the group that it leads. Only to jobs: the process
   is a descendant of a condor_starter that root started, or was born with a job's environment.
+- ``end PID START``: send SIGTERM, by which a startd vacates a job, to the condor_starter PID that root
+  started and that began at START. Only while it has no process of its own: it waits for the time of its job.
 - ``open UID PATH``: open a file of UID's for reading, as UID. Only a plain file that belongs to UID, and no
   link: a FIFO is not waited for, a device not touched.
 - ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
@@ -18,9 +20,9 @@ What can be asked, each as one packet that begins with a number, with one answer
 - ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
 
-Each is done by a process of its own that has become UID, so that the kernel decides what UID may do; it has
-``TIME_S``, and meanwhile others are answered: one person's file system that does not answer keeps nobody's
-signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
+What is asked for a UID is done by a process of its own that has become UID, so that the kernel decides what
+UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not answer
+keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
 read what their owners can, at worst.
 """
 
@@ -85,6 +87,10 @@ class RootPart:
     def signal(self, key: str, uid: int, number: int, *, group: bool) -> None:
         """Send a signal to a job's process ("pid:start"); raises OSError, ProcessLookupError among them."""
         self._ask(f"signal {key.replace(':', ' ')} {uid} {number} {int(group)}".encode())
+
+    def end_starter(self, key: str) -> None:
+        """Tell a starter ("pid:start") that has no process to end; raises OSError."""
+        self._ask(f"end {key.replace(':', ' ')}".encode())
 
     def open(self, path: Path, uid: int) -> int:
         """A descriptor for reading a plain file of an account; raises OSError."""
@@ -262,6 +268,8 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return errno.E2BIG, None
         if verb == b"signal":
             return _answer_signal(*map(_number, rest.split(b" "))), None
+        if verb == b"end":
+            return _answer_end(*map(_number, rest.split(b" "))), None
         if verb == b"output":
             return _answer_output(*map(_number, rest.split(b" ")))
         if verb == b"credential":
@@ -300,6 +308,23 @@ def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> i
             _become(uid, _NOBODY)
 
         return _by_a_process(become, send, handle)[0]
+    finally:
+        os.close(handle)
+
+
+def _answer_end(pid: int, began: int) -> int:
+    handle = os.pidfd_open(pid)
+    try:
+        found = _describe(pid)
+        if found is None or found.began != began:
+            return errno.ESRCH
+        above = _describe(found.parent)
+        if found.uid != 0 or found.name != _STARTER or above is None or above.uid != 0:
+            return errno.EPERM
+        if any(path.read_bytes().strip() for path in Path(f"/proc/{pid}/task").glob("*/children")):
+            return errno.EBUSY
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        return 0
     finally:
         os.close(handle)
 

@@ -82,7 +82,8 @@ class Updates:
         self._left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
         self._told = {run: number for run, number in self._told.items() if not run.ended}
-        due = [run for run in running if self._runs.is_to_end(run) or self._due[run] <= now]
+        to_end = {run for run in running if self._runs.is_to_end(run)}
+        due = [run for run in running if run in to_end or self._due[run] <= now]
         for run in due:
             self._due[run] = now + self._interval_s
         # until the agent has taken them over, or their starters are gone
@@ -91,7 +92,7 @@ class Updates:
             if run.run_id in known and known[run.run_id].memory_mib is None:
                 known[run.run_id].memory_mib = run.memory_mib
         self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
-        await asyncio.gather(*(self._update(run) for run in [*due, *self._left]))
+        await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
         if self._written != {run.run_id for run in self._running()}:
             self._remember()
 
@@ -117,10 +118,12 @@ class Updates:
             event(log, logging.ERROR, "runs_not_written", file=self._file, problem=error.strerror)
         self._written = {run.run_id for run in self._running()}
 
-    async def _update(self, run: LiveRun) -> None:
+    async def _update(self, run: LiveRun, to_end: bool) -> None:
         starter = Process.of_key(run.starter)
         job = orphans.child_of(starter) if starter is not None and starter.alive else None
         if job is None:
+            if to_end and run.job_process is None and starter is not None and not starter.children():
+                await self._end_waiting(run, starter)
             # it has not begun, or is over: the starter's end tells
             if run in self._due:
                 self._due[run] = min(self._due[run], time.monotonic() + ROUND_S)
@@ -143,6 +146,16 @@ class Updates:
             again_s = answer.kill_in_s or AGAIN_S
         if run in self._due:
             self._due[run] = min(self._due[run], time.monotonic() + again_s)
+
+    async def _end_waiting(self, run: LiveRun, starter: Process) -> None:
+        """End a starter that waits for the time of its job: no signal would reach the job before that."""
+        problem = None
+        try:
+            await self._runs.rights.end_starter(starter)
+        except OSError as error:
+            problem = error.strerror
+        level = logging.INFO if problem is None else logging.WARNING
+        event(log, level, "starter_ended", run=run.run_id, job=run.job, problem=problem)
 
     async def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
         """Send a job the signal that it ends with; whether it could be."""

@@ -239,6 +239,54 @@ def test_processes_that_are_no_jobs_are_out_of_reach(agent: Agent, start: Start)
     assert all(process.alive for process in (shell, pretender, roots, part))
 
 
+@pytest.fixture
+def sleeping(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts a process of an account that has no child, by whatever name."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, account: str = "root", more: str = "") -> Process:
+        program = tmp_path / f"{len(started)}" / name
+        program.parent.mkdir()
+        shutil.copy("/bin/sh", program)
+        program.chmod(0o755)
+        as_user = ["setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups", "--"]
+        process = subprocess.Popen(
+            [*as_user, program, "-c", f"{more} read x"], stdin=subprocess.PIPE, start_new_session=True
+        )
+        started.append(process)
+        found = Process.find(process.pid)
+        assert found is not None
+        until(lambda: found.name == name)
+        return found
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+
+
+def test_starter_of_roots_that_has_no_process_is_ended(
+    agent: Agent, sleeping: Callable[..., Process]
+) -> None:
+    starter = sleeping("condor_starter")
+    assert agent.ask(f"end {starter.pid} {starter.start_ticks + 1}") == errno.ESRCH
+    assert agent.ask(f"end {starter.pid} {starter.start_ticks}") == 0
+    assert starter.wait(PATIENCE_S)
+
+
+def test_nothing_but_a_waiting_starter_of_roots_is_ended(
+    agent: Agent, sleeping: Callable[..., Process]
+) -> None:
+    busy = sleeping("condor_starter", more="sleep 600 & ")
+    until(lambda: bool(busy.children()))
+    assert agent.ask(f"end {busy.pid} {busy.start_ticks}") == errno.EBUSY
+    others = [sleeping("condor_startd"), sleeping("condor_starter", USER)]
+    for process in others:
+        assert agent.ask(f"end {process.pid} {process.start_ticks}") == errno.EPERM
+    assert all(process.alive for process in (busy, *others))
+
+
 def test_plain_file_of_the_account_is_opened_as_the_account(agent: Agent, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("its own")

@@ -1,6 +1,7 @@
 """Where the agent updates running jobs by itself: usage from /proc, and the end of jobs that must end."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import stat
@@ -166,6 +167,41 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
     runs.end_wanted(session, (run.run_id for run in told))
     await updates.round()
     assert job.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("hook", [False, True])
+async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_a_hook_is_not(
+    agent: Hooks, submit: Submit, database: Database, tmp_path: Path, hook: bool
+) -> None:
+    script = tmp_path / "prepare_job"
+    script.write_text("#!/bin/sh\necho ready\nsleep 600\n")
+    script.chmod(0o755)
+    waits = f"{script} & wait; read x" if hook else "echo ready; read x"
+    process = subprocess.Popen(
+        ["sh", "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        starter = Process.find(process.pid)
+        assert starter is not None
+        submit(ad={"DeferralTime": 1})
+        job = await agent.fetch()
+        await agent.reply("accept", job)
+        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        updates, runs = updates_of(agent, tmp_path, 3600.0), agent.runs
+        assert isinstance(runs, WatchedRuns)
+        await updates.round()
+        assert starter.alive
+        call(database, "remove", jobs=["1.0"])
+        session = agent.context.session
+        runs.end_wanted(session, [run.run_id for run in await session.beat(runs.alive(session), 5.0)])
+        await updates.round()
+        assert starter.wait(PATIENCE_S) if not hook else starter.alive
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 TELLING = [

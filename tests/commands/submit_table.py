@@ -76,13 +76,14 @@ job, in every attribute, and remembered in `MATCH_Attr` and `MATCH_EXP_Attr`, as
 with one that has no value is held. Files that are stored at submit can't have such names.
 
 A job with `deferral_time` is offered `deferral_prep_time` and the setting `schedd_interval` (60 s)
-before, and its starter waits; in direct mode no longer than the run's lease. While it waits there no hook
-runs: `rm`, `hold` and `vacate` end it when its time has come, `rm -forcex` takes it out of the queue at
-once. One that comes too late is held, code 20. `cron_*` is in the time zone of the database session that
-submits (`PGTZ`, or the server's), or that of `+FetchWorkTimeZone = "Europe/Berlin"`; as with a schedd the
-job leaves the queue after its first run unless `on_exit_remove` says otherwise. One thing differs: of a
-schedule with days of the week alone, a schedd takes the last day of a month as well, when the next such
-day lies in the next month. A schedule that never comes is refused.
+before, and its starter waits; in direct mode no longer than the run's lease. `rm`, `hold` and `vacate` end
+it there at once, by the agent; where the agent may not signal jobs (OPERATIONS.md) no hook runs while it
+waits, and they end it when its time has come. One that comes too late is held, code 20. `cron_*` is in the
+time zone of the database session that submits (`PGTZ`, or the server's), or that of
+`+FetchWorkTimeZone = "Europe/Berlin"`; as with a schedd the job leaves the queue after its first run unless
+`on_exit_remove` says otherwise. One thing differs: of a schedule with days of the week alone, a schedd takes
+the last day of a month as well, when the next such day lies in the next month. A schedule that never comes
+is refused.
 
 A job that has ended stays in the queue as Completed while its `leave_in_queue` is true, which agents find
 out once a minute, and for the setting `left_days` (10) at most; condor_rm takes it out at once, and it is in

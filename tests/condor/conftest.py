@@ -81,6 +81,12 @@ def root(suite: str) -> CondorRoot:
 
 
 @pytest.fixture(scope="session")
+def thorough(suite: str, request: pytest.FixtureRequest) -> bool:
+    """Whether all cases of a comparison are tried: with ``NEWEST`` few of them are, unless ``--all``."""
+    return suite != NEWEST or bool(request.config.getoption("--all"))
+
+
+@pytest.fixture(scope="session")
 def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Callable[..., PersonalPool]]:
     """Starts pools with settings of their own, and stops them at the end of the session."""
     made: list[PersonalPool] = []

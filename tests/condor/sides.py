@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ JOB_EPOCH_HISTORY = $(SPOOL)/epoch_history
 SEC_DEFAULT_AUTHENTICATION_METHODS = CLAIMTOBE
 SEC_CLIENT_AUTHENTICATION_METHODS = CLAIMTOBE
 """
+#: the same with half of the slots for each, for questions about several jobs
+CONFIG_OF_HALVES = CONFIG.replace("SlotID == 1", "SlotID % 2 == 1")
 #: for a pool with both
 HOST = {"slots": {"fetched_only": False}}
 
@@ -39,8 +42,14 @@ class Sides:
         copy.chmod(0o644)
 
     def ask(self, question: str, given: object = None) -> tuple[Any, Any]:
-        """HTCondor's answer, and fetchwork's."""
-        return self.theirs(question, given), self.ours(question, given)
+        """HTCondor's answer, and fetchwork's; both are asked at once."""
+        return self.ask_each(question, given, given)
+
+    def ask_each(self, question: str, theirs: object, ours: object) -> tuple[Any, Any]:
+        """The same, where what is given differs."""
+        with ThreadPoolExecutor() as both:
+            asked = both.submit(self.theirs, question, theirs), both.submit(self.ours, question, ours)
+            return asked[0].result(), asked[1].result()
 
     def theirs(self, question: str, given: object = None) -> Any:
         """The answer of the schedd."""

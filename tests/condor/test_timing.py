@@ -9,7 +9,7 @@ import pytest
 
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import CondorRoot
-from tests.condor.sides import CONFIG, HOST, Sides
+from tests.condor.sides import CONFIG_OF_HALVES, HOST, Sides
 
 PROGRAM = Path(__file__).parent / "timing.py"
 # none of them may come in the next minutes, which the two sides see at different moments
@@ -38,14 +38,15 @@ WEEKDAYS = [
 
 @pytest.fixture(scope="module")
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
-    pool = make_pool(slots=2, config=CONFIG, host=HOST)
+    pool = make_pool(slots=8, config=CONFIG_OF_HALVES, host=HOST)
     yield Sides(pool, PROGRAM)
     pool.stop()
 
 
-def test_schedule_gives_the_times_of_a_schedd(sides: Sides) -> None:
-    theirs, ours = sides.ask("schedules", [*SCHEDULES, *WEEKDAYS])
-    number = len(SCHEDULES)
+def test_schedule_gives_the_times_of_a_schedd(sides: Sides, thorough: bool) -> None:
+    schedules = SCHEDULES if thorough else SCHEDULES[:3]
+    theirs, ours = sides.ask("schedules", [*schedules, *WEEKDAYS])
+    number = len(schedules)
     assert ours[:number] == theirs[:number]
     month = time.localtime().tm_mon
     same = [
@@ -54,20 +55,26 @@ def test_schedule_gives_the_times_of_a_schedd(sides: Sides) -> None:
     assert [at[1] for at in same] == [at[0] for at in same]
 
 
-def test_job_starts_at_its_time(sides: Sides) -> None:
-    for side in ("theirs", "ours"):
-        paths = {f"/tmp/{side}-{name}": what for name, what in JOBS.items()}
-        asked = getattr(sides, side)("starts", paths)
+def test_job_starts_at_its_time_and_one_that_waits_is_removed_before(sides: Sides, thorough: bool) -> None:
+    jobs = JOBS if thorough else {name: JOBS[name] for name in ("time", "removed")}
+    paths = [{f"/tmp/{side}-{name}": what for name, what in jobs.items()} for side in ("theirs", "ours")]
+    for asked in sides.ask_each("starts", *paths):
         for path, (at,) in asked.items():
-            began = float((sides.pool.directory / path.lstrip("/")).read_text())
+            file = sides.pool.directory / path.lstrip("/")
+            if "removed" in path:
+                # it had a slot, and has left the queue long before its time
+                assert not file.exists()
+                continue
+            began = float(file.read_text())
             # a schedule of every minute names the next full one
             earliest = at if "cron" not in path else (at - JOBS["cron"][0]) // 60 * 60 + 60
             assert began >= earliest, (path, at)
 
 
-#: seconds ahead, and what asks for them; "AT" is the time. They run one after the other
+#: seconds ahead, and what asks for them; "AT" is the time. Each has a slot of its own
 JOBS = {
-    "time": (40, "deferral_time = AT\ndeferral_prep_time = 40\ndeferral_window = 200"),
-    "expression": (50, "deferral_time = AT + 0\ndeferral_prep_time = 50\ndeferral_window = 200"),
+    "time": (15, "deferral_time = AT\ndeferral_prep_time = 15\ndeferral_window = 200"),
+    "expression": (20, "deferral_time = AT + 0\ndeferral_prep_time = 20\ndeferral_window = 200"),
     "cron": (60, "cron_minute = *\ncron_window = 200\ncron_prep_time = 60"),
+    "removed": (3600, "deferral_time = AT\ndeferral_prep_time = 4000"),
 }

@@ -45,6 +45,7 @@ def schedules(bindings: Any, schedd: Any) -> list[int]:
 def starts(bindings: Any, schedd: Any) -> dict[str, list[float]]:
     """The time for which each job asked; it writes that at which it ran into the file that is named.
 
+    One is removed as soon as its starter waits for its time, with a preparation of 4000 s.
     The standard input has, by that file, how far ahead each job's time is and what its description says.
     """
     asked: dict[str, list[float]] = {}
@@ -56,7 +57,13 @@ def starts(bindings: Any, schedd: Any) -> dict[str, list[float]]:
         schedd.submit(job)
         asked[path] = [at]
     end = time.monotonic() + PATIENCE_S
-    while schedd.query("true") and time.monotonic() < end:
+    waits = "JobStatus == 2 && DeferralPrepTime == 4000"
+    while not schedd.query(waits) and time.monotonic() < end:
+        time.sleep(0.5)
+    schedd.act(bindings.JobAction.Remove, waits)
+    while left := schedd.query("true"):
+        if time.monotonic() > end:
+            raise SystemExit(f"jobs did not end: {[ad['ClusterId'] for ad in left]}")
         time.sleep(0.5)
     return asked
 
