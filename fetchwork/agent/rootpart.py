@@ -21,8 +21,8 @@ What can be asked, each as one packet that begins with a number, with one answer
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
 
 What is asked for a UID is done by a process of its own that has become UID, so that the kernel decides what
-UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not answer
-keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
+UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not
+answer keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
 read what their owners can, at worst.
 """
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: HTCondor's FailedToCheckpoint
 HOLD_CODE = 36
+HOLD_SUBCODE = -1
 #: what a directory of parked files is for
 USE: Use = "checkpoint"
 
@@ -144,5 +145,5 @@ def _sent(
 
 
 def failure_of(failure: FileFailure) -> TransferFailure:
-    """Why a checkpoint can't be saved, as the job is held for it."""
-    return TransferFailure(HOLD_CODE, failure.subcode, f"Failed to checkpoint: {failure.details}")
+    """Why a checkpoint can't be saved, as the job is held for it; HTCondor's starter gives no errno."""
+    return TransferFailure(HOLD_CODE, HOLD_SUBCODE, f"Failed to checkpoint: {failure.details}")

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-PATIENCE_S = 240
+PATIENCE_S = 480
 ALL = """
 executable = /bin/true
 initialdir = /tmp
