@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from tests.conftest import Connect
 from tests.direct_queue import DirectQueue
 
 STAYS = {"LeaveJobInQueue": "/Expr(JobStatus == 4)/"}
@@ -92,6 +93,26 @@ def test_a_setting_says_how_long_it_stays_at_most(queue: DirectQueue, days: int,
     queue.connection.execute("UPDATE fetchwork.job SET status_at = now() - make_interval(days => %s)", [days])
     queue.call("maintain_tables")
     assert (queue.value(IN_QUEUE), queue.value(IN_HISTORY)) == (stays, 1 - stays)
+
+
+def test_the_oldest_leave_first_where_they_are_too_many_for_one_call(connect: Connect) -> None:
+    queue = DirectQueue(connect())
+    queue.call("set_setting", name="max_jobs_per_submission", value=30_000)
+    queue.connection.execute(
+        "SELECT fetchwork.submit_cluster("
+        """'{"Cmd": "/bin/true", "Owner": "alice"}', array_fill('{}'::jsonb, ARRAY[20001]))"""
+    )
+    # as if each had run, which takes minutes: of their runs and events there are none
+    queue.connection.execute(
+        "DELETE FROM fetchwork.waiting;"
+        "UPDATE fetchwork.job SET job_status = 4, status_at = now() - make_interval(days => 50, secs => -proc_id);"
+        "INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed)"
+        " SELECT autocluster_id, batch_id, -count(*), count(*) FROM fetchwork.job GROUP BY 1, 2"
+    )
+    queue.call("maintain_tables")
+    assert queue.rows("SELECT proc_id FROM fetchwork.job") == [(20_000,)]
+    queue.call("maintain_tables")
+    assert (queue.value(IN_QUEUE), queue.value(IN_HISTORY)) == (0, 20_001)
 
 
 def test_named_jobs_counts_it(queue: DirectQueue) -> None:

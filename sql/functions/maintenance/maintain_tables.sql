@@ -1,7 +1,8 @@
 -- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
 -- their time (settings history_days, event_days), and forgets clusters, slots, hosts, rests, autoclusters,
 -- batches and submitters that nothing refers to; ended jobs that leave_in_queue kept for long enough leave
--- the queue (setting left_days). Agents call it each hour; repeating it is harmless.
+-- the queue (setting left_days), the oldest 20 000 a call, so that it ends in the time that agents give it.
+-- Agents call it each hour; repeating it is harmless.
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
 -- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
@@ -81,7 +82,8 @@ BEGIN
             AND j.status_at < now() - make_interval(
                 days => fetchwork.setting_value('left_days')::integer
             )
-        ORDER BY j.cluster_id, j.proc_id
+        ORDER BY j.status_at
+        LIMIT 20000
         FOR UPDATE SKIP LOCKED
     ) AS l;
 
