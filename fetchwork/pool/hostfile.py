@@ -19,6 +19,7 @@ def host_tables(
     venv: Path,
     user: str,
     conninfo: str,
+    credential_key: Path | None,
     slots: int,
     partitionable: bool,
     agent: bool,
@@ -40,7 +41,12 @@ def host_tables(
             "cpus": slots,
             "memory_mib": slots * _MEMORY_MIB_PER_SLOT,
         },
-        "database": {DATABASE: {"conninfo": conninfo}},
+        "database": {
+            DATABASE: {
+                "conninfo": conninfo,
+                **({} if credential_key is None else {"credential_key": str(credential_key)}),
+            }
+        },
         "agent": {
             "run": "master" if agent else "none",
             "venv": str(venv),

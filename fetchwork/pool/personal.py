@@ -25,7 +25,9 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from fetchwork import config as hostconfig
 from fetchwork import deploy
 from fetchwork.config.write import to_toml
-from fetchwork.db import schema
+from fetchwork.credentials.keys import KeyFile
+from fetchwork.db import calls, schema
+from fetchwork.db.database import Database
 from fetchwork.errors import PoolError
 from fetchwork.pool.accesspoint import AccessPointProcess
 from fetchwork.pool.condor import Condor
@@ -347,6 +349,20 @@ class PersonalPool:
         self.postgres.query(f"ALTER ROLE {role} PASSWORD '{password}'")
         return self.postgres.conninfo(DBNAME, user=role, password=password)
 
+    def _credential_key(self, ids: tuple[int, int] | None) -> Path | None:
+        """The file with the key of credentials, which people of the pool's own database seal to."""
+        if self.settings.database is not None or not self._has_agent:
+            return None
+        keys = KeyFile(self.directory / "credential.key")
+        if not keys.path.exists():
+            keys.add()
+        if ids:
+            os.chown(keys.path, 0, ids[1])
+            keys.path.chmod(0o640)
+        with Database(self.conninfo) as database:
+            database.run(calls.publish_credential_key(public_key=keys.newest()))
+        return keys.path
+
     def _configure(self) -> None:
         """Write the host file, install the hooks, generate HTCondor's configuration."""
         ids = self.machine.condor_ids()
@@ -355,6 +371,7 @@ class PersonalPool:
             venv=self.machine.venv,
             user="condor" if ids else "",
             conninfo=self._agent_conninfo(),
+            credential_key=self._credential_key(ids),
             slots=self.settings.slots,
             partitionable=self.settings.partitionable,
             agent=self.settings.agent,

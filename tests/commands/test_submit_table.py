@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from fetchwork.db import calls
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue import descriptions
+from fetchwork.queue import descriptions, sealing
 from fetchwork.queue.session import Session
 from tests.commands import submit_table
 from tests.kept import kept_database
@@ -15,6 +16,9 @@ from tests.kept import kept_database
 @pytest.fixture
 def session(postgres: PostgresServer) -> Iterator[Session]:
     with Session(kept_database(postgres)) as session:
+        # of a credential that use_oauth_services asks for
+        session.database.run(calls.publish_credential_key(public_key=b"k" * 32))
+        sealing.add(session, "box", b"token", owner="alice")
         yield session
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fetchwork.deploy import hooks
 from tests.house.source import PACKAGE, ROOT, Import, hook_files, imports, modules, python_files, shown, tree
 
 #: room: the rooms, or single modules, that it imports. It may always import itself and EVERYWHERE.
@@ -80,7 +81,7 @@ ROOMS: dict[str, set[str]] = {
     },
     # what puts it there and looks after it
     "deploy": {"config", "classad", "hook", "compiler"},
-    "pool": {"deploy", "config", "db", "process"},
+    "pool": {"deploy", "config", "credentials", "db", "process"},
     "doctor": {
         "deploy",
         "config",
@@ -236,6 +237,27 @@ def test_every_room_is_in_the_table() -> None:
 def test_every_import_of_a_room_is_in_the_table() -> None:
     broken = [message for _, message in broken_rules()]
     assert not broken, "\n" + "\n".join(broken)
+
+
+def test_what_installed_hooks_import_is_installed_with_them() -> None:
+    installed = {f"fetchwork/{name}" for name in hooks.MODULES}
+    missing = set()
+    for name in sorted(installed):
+        for found in imports(ROOT / name):
+            wanted = modules().get(found.target)
+            if wanted is not None and shown(wanted) not in installed and not _is_for_types(found):
+                missing.add(f"{found.where}: {found.target}")
+    assert not missing
+
+
+def _is_for_types(found: Import) -> bool:
+    """Whether an import is one under TYPE_CHECKING, which no interpreter does."""
+    return any(
+        isinstance(node, ast.If)
+        and "TYPE_CHECKING" in ast.unparse(node.test)
+        and node.lineno <= found.line <= (node.end_lineno or node.lineno)
+        for node in ast.walk(tree(found.path))
+    )
 
 
 def test_each_library_is_imported_by_the_rooms_that_own_it_alone() -> None:

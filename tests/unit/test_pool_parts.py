@@ -174,6 +174,7 @@ def tables(**asked: object) -> Mapping[str, object]:
         venv=Path("/opt/venv"),
         user="condor",
         conninfo="host=127.0.0.1 dbname=fetchwork password='it\\'s \"one\"'",
+        credential_key=None,
         slots=4,
         partitionable=False,
         agent=True,
