@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from fetchwork.agent.rootpart import RootPart
+from fetchwork.agent.asksroot import RootPart
 from fetchwork.process import Process
 from fetchwork.sandbox import credentials
 

@@ -12,9 +12,9 @@ import click
 
 from fetchwork import config as host_file
 from fetchwork.agent import rootpart
+from fetchwork.agent.asksroot import RootPart
 from fetchwork.agent.client import AgentStatus
 from fetchwork.agent.rights import Rights
-from fetchwork.agent.rootpart import RootPart
 from fetchwork.cli import options, output
 from fetchwork.errors import FetchworkError
 

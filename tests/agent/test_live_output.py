@@ -18,9 +18,9 @@ import pytest
 
 from fetchwork.agent import liveoutput as shipping
 from fetchwork.agent import rootpart
+from fetchwork.agent.asksroot import RootPart
 from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.agent.rights import Rights
-from fetchwork.agent.rootpart import RootPart
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db import calls
 from fetchwork.db.database import Database

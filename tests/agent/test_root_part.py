@@ -512,8 +512,8 @@ def test_request_that_hangs_costs_its_time_and_no_more() -> None:
 BESIDE = """
 import errno, json, os, socket, sys, threading, time
 from pathlib import Path
-from fetchwork.agent import rootpart
-rootpart.TIME_S = rootpart.ANSWER_S = 600.0
+from fetchwork.agent import asksroot, rootpart
+rootpart.TIME_S = asksroot.ANSWER_S = 600.0
 def slow(uid, path):
     while not os.path.exists(sys.argv[1]):
         time.sleep(0.01)

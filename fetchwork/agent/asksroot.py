@@ -1,0 +1,120 @@
+"""The agent's end of the part that keeps root (``rootpart``): what can be asked, as calls."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+
+#: seconds for an answer: a little longer than the other end gives itself (``rootpart.TIME_S``)
+ANSWER_S = 5.0
+
+#: an error number, 0 for none, and a descriptor
+_Answer = tuple[int, int | None]
+
+
+class RootPart:
+    """The agent's end: asks the part that kept root. Calls block, and may come from several threads."""
+
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._connection.settimeout(ANSWER_S)
+        self._lock = threading.Lock()
+        self._reader: threading.Thread | None = None
+        self._numbers = itertools.count(1)
+        #: who waits for an answer, by the number of the request; None when none will come any more
+        self._waiting: dict[int, Future[_Answer]] | None = {}
+
+    def signal(self, key: str, uid: int, number: int, *, group: bool) -> None:
+        """Send a signal to a job's process ("pid:start"); raises OSError, ProcessLookupError among them."""
+        self._ask(f"signal {key.replace(':', ' ')} {uid} {number} {int(group)}".encode())
+
+    def end_starter(self, key: str) -> None:
+        """Tell a starter ("pid:start") that has no process to end; raises OSError."""
+        self._ask(f"end {key.replace(':', ' ')}".encode())
+
+    def open(self, path: Path, uid: int) -> int:
+        """A descriptor for reading a plain file of an account; raises OSError."""
+        fd = self._ask(b"open %d %s" % (uid, os.fsencode(path)))
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
+        return fd
+
+    def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
+        """Write a credential of an account into a directory of that account's; raises OSError."""
+        within = os.fsencode(directory).hex()
+        self._ask(f"credential {uid} {name} {within} ".encode() + content)
+
+    def open_output(self, key: str, uid: int, stream: int) -> int:
+        """A descriptor for reading the plain file that a job's process writes to; raises OSError."""
+        fd = self._ask(f"output {key.replace(':', ' ')} {uid} {stream}".encode())
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+        return fd
+
+    def close(self) -> None:
+        """End the part that kept root."""
+        with suppress(OSError):
+            # who waits for answers hears of it, and the other end
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+    def _ask(self, request: bytes) -> int | None:
+        answered: Future[_Answer] = Future()
+        with self._lock:
+            if self._waiting is None:
+                raise _ended()
+            number = next(self._numbers)
+            self._waiting[number] = answered
+            if self._reader is None:
+                # not before there is something to read: the agent may fork before that
+                self._reader = threading.Thread(target=self._read, daemon=True)
+                self._reader.start()
+            self._connection.sendall(b"%d %s" % (number, request))
+        try:
+            error, fd = answered.result(ANSWER_S)
+        except TimeoutError:
+            with self._lock:
+                if self._waiting is not None:
+                    self._waiting.pop(number, None)
+            if not answered.done():
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+            error, fd = answered.result()
+        if error:
+            raise OSError(error, os.strerror(error))
+        return fd
+
+    def _read(self) -> None:
+        """Hand each answer to who waits for it, until the other end has gone."""
+        while True:
+            try:
+                answer, fds, _, _ = socket.recv_fds(self._connection, 64, 1)
+            except TimeoutError:
+                continue
+            except OSError:
+                answer, fds = b"", []
+            with self._lock:
+                if not answer:
+                    waiting, self._waiting = self._waiting or {}, None
+                    for each in waiting.values():
+                        each.set_exception(_ended())
+                    return
+                number, error = map(int, answer.split())
+                asked = (self._waiting or {}).pop(number, None)
+                if asked is not None:
+                    asked.set_result((error, fds.pop() if fds else None))
+            for fd in fds:
+                # nobody waits for it any more
+                os.close(fd)
+
+
+def _ended() -> ConnectionResetError:
+    return ConnectionResetError(errno.ECONNRESET, "the part of the agent that keeps root has ended")
