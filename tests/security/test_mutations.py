@@ -108,7 +108,12 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_broken_schema_is_seen(mutation: str) -> None:
     statement, noticed_by = MUTATIONS[mutation]
-    only = ["-k", noticed_by, "--tb=line", str(HERE / "test_roles.py")]
+    only = [
+        "-k",
+        noticed_by,
+        "--tb=line",
+        *(str(HERE / f"test_{name}.py") for name in ("roles", "credentials")),
+    ]
     told = subprocess.run(
         [
             sys.executable,
