@@ -285,8 +285,8 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
         scalar(jobs.database, "remove", jobs=[job])
     agent = jobs.pool.directory / "run/agent.sock"
     if agent.exists():
-        # once, though the agent looks several times
-        assert file.read_text().split() == ["ready", heard]
+        # once, though the agent looks several times; the job may have begun again in the meantime
+        assert file.read_text().split().count(heard) == 1
         assert status(agent)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 

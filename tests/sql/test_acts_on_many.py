@@ -40,3 +40,15 @@ def test_an_action_on_many_jobs_is_linear(queue: DirectQueue, action: str, named
         before = queue.value(LOOKED_AT)
         assert queue.scalar(action, **arguments) == JOBS
         assert queue.value(LOOKED_AT) - before < MOST * JOBS
+
+
+def test_jobs_that_are_removed_together_end_in_their_order(queue: DirectQueue) -> None:
+    jobs = queue.submit_many([{"Args": str(n)} for n in range(4)], {"Cmd": "/bin/true", "Owner": "alice"})
+    # their rows lie elsewhere now, behind those of the others
+    queue.act("hold", jobs[1])
+    queue.act("hold", jobs[0])
+    queue.act("remove", *reversed(jobs))
+    in_order = [[int(job.rpartition(".")[2])] for job in jobs]
+    ended = queue.rows("SELECT proc_id FROM fetchwork.job_history ORDER BY completed_at")
+    told = queue.rows("SELECT proc_id FROM fetchwork.event WHERE event_type = 9 ORDER BY event_id")
+    assert [list(row) for row in ended] == [list(row) for row in told] == in_order

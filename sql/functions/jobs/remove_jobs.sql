@@ -72,11 +72,14 @@ BEGIN
                 || fetchwork.last_hold(r.job_status, r.hold_reason, r.hold_code, r.hold_subcode),
             r.ad
         FROM removed AS r
+        -- in their order, which those of their ends are in
+        ORDER BY r.cluster_id, r.proc_id
     ),
     told AS (
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
         SELECT 9, r.cluster_id, r.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
         FROM removed AS r
+        ORDER BY r.cluster_id, r.proc_id
     )
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed, owner)
     SELECT
