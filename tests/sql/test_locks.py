@@ -1,5 +1,6 @@
 """An open transaction of a submitter costs the submitter alone: no call of an agent waits for it for long."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -7,8 +8,12 @@ import psycopg
 import pytest
 
 from tests.direct_queue import EXITED, DirectQueue
+from tests.waiting import PATIENCE_S, until
 
 QUEUED = {"Cmd": "/bin/true", "Owner": "alice"}
+WAITS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 REPORT = {**EXITED, "ExitCode": 0}
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -68,3 +73,22 @@ def test_a_reader_does_not_make_submissions_wait_behind_a_restore(
     reader.connection.rollback()
     queue.scalar("reap")  # 3. tries again
     assert queue.value("SELECT events_server FROM fetchwork.heartbeat") != "another"
+
+
+def test_a_release_asks_the_run_that_an_agent_renews_meanwhile_to_end(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    queue.submit_many([{}], QUEUED)
+    run = queue.started()
+    queue.act("hold", run.job)
+    agent, user = another(autocommit=False), another()
+    # 1. has the run's row
+    agent.connection.execute("UPDATE fetchwork.run SET deadline = clock_timestamp() + lease")
+    release = threading.Thread(target=user.act, args=("release", run.job))
+    release.start()
+    until(lambda: queue.value(WAITS))  # 2. waits for it
+    agent.connection.commit()
+    release.join(PATIENCE_S)
+    assert queue.status(run.job) == 2
+    assert queue.value("SELECT end_requested FROM fetchwork.run") == "vacate"
+    queue.check()

@@ -24,27 +24,22 @@ DECLARE
     old_prios integer[];
     named record;
 BEGIN
-    WITH ending AS (
+    SELECT coalesce(array_agg(k.cluster_id), '{}'), coalesce(array_agg(k.proc_id), '{}')
+    INTO running_clusters, running_procs
+    FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+    -- not an EXISTS, which becomes a join (job_of)
+    WHERE (
+        SELECT r.run_id
+        FROM fetchwork.run AS r
+        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+    ) IS NOT NULL;
+    -- by their jobs, and not by where the rows are (job_rows): beat() renews a run, which moves its row,
+    -- while another has locked its job
+    FOR named IN SELECT k.* FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id) LOOP
         UPDATE fetchwork.run AS r
         SET end_requested = 'vacate', job_status = 2
-        WHERE r.ctid = ANY (
-            ARRAY(
-                -- OFFSET 0: as in job_of
-                SELECT live.ctid
-                FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-                CROSS JOIN LATERAL (
-                    SELECT n.ctid
-                    FROM fetchwork.run AS n
-                    WHERE n.cluster_id = k.cluster_id AND n.proc_id = k.proc_id
-                    OFFSET 0
-                ) AS live
-            )
-        )
-        RETURNING r.cluster_id, r.proc_id
-    )
-    SELECT coalesce(array_agg(e.cluster_id), '{}'), coalesce(array_agg(e.proc_id), '{}')
-    INTO running_clusters, running_procs
-    FROM ending AS e;
+        WHERE r.cluster_id = named.cluster_id AND r.proc_id = named.proc_id;
+    END LOOP;
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT
         12, j.cluster_id, j.proc_id,
