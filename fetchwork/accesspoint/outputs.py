@@ -249,7 +249,7 @@ class Outputs:
                     calls.left_part_url(content_id=content_id, n=part), acting_for=acting
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
-                data = None if url is None else await asyncio.to_thread(objects.get, url, at, size)
+                data = None if url is None else await objects.aside(objects.get, url, at, size)
             if told is not None:
                 told.moved(len(data or b""))
             return {"data": data}

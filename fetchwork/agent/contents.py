@@ -267,9 +267,7 @@ async def _ask(
     )
     if url is None:
         return None
-    return await asyncio.to_thread(
-        objects.get, url, at, min(CHUNK_BYTES, content.size - number * CHUNK_BYTES)
-    )
+    return await objects.aside(objects.get, url, at, min(CHUNK_BYTES, content.size - number * CHUNK_BYTES))
 
 
 def _read(path: Path, number: int) -> bytes:

@@ -136,7 +136,7 @@ async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part:
     )
     if url is None:
         raise RunOver
-    await asyncio.to_thread(objects.put, url, data)
+    await objects.aside(objects.put, url, data)
     wanted = await database.run(
         calls.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
         timeout_s=CALL_S,

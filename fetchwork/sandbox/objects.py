@@ -7,12 +7,30 @@ and never the URL, with which anybody could do the same.
 from __future__ import annotations
 
 import http.client
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from fetchwork.errors import BucketUnavailable, NotFound
 
+T = TypeVar("T")
+
 #: seconds without a byte
 STALL_S = 30.0
+#: requests at a time of a process whose loop goes on meanwhile
+AT_ONCE = 8
+_threads = ThreadPoolExecutor(AT_ONCE, "bucket")
+
+
+async def aside(function: Callable[..., T], *arguments: object) -> T:
+    """Call one of the functions below while the loop goes on, in a thread that is for buckets alone.
+
+    A bucket that does not answer keeps each for STALL_S: of the loop's own threads soon none would be left.
+    """
+    import asyncio
+
+    return await asyncio.get_running_loop().run_in_executor(_threads, function, *arguments)
 
 
 def get(url: str, first: int, size: int) -> bytes:

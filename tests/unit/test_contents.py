@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from fetchwork.agent.contents import CHUNK_BYTES, Content, Contents, Reader
 from fetchwork.db import calls
 from fetchwork.db.calls import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
+from fetchwork.sandbox import objects
+from tests.waiting import PATIENCE_S
 
 DATA = bytes(range(256)) * 4096 * 2 + b"the rest"
 
@@ -159,3 +162,30 @@ def test_lists_of_bytes_travel_as_they_are() -> None:
     # %s would be text of twice the length, which the server takes apart byte by byte
     assert sql.endswith("(owner => %s, datas => %b)")
     assert params == ["alice", [b"1", b"2"]]
+
+
+async def test_a_bucket_that_does_not_answer_takes_no_threads_of_the_loop_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Signing:
+        async def run(self, call: Call[Any], *, timeout_s: float) -> str:
+            return "http://bucket/object"
+
+    answers = threading.Event()
+
+    def get(url: str, first: int, size: int) -> bytes:
+        answers.wait()
+        return DATA[first : first + size]
+
+    monkeypatch.setattr(objects, "get", get)
+    cache = opened(tmp_path, limit=0)
+    reader = Reader(cast(Any, Signing()), 7, "token", in_bucket=True)
+    asked = [asyncio.ensure_future(cache.chunk(content(), 1, reader, 0, 30.0)) for _ in range(40)]
+    try:
+        for _ in range(10):
+            # so far each comes to its request
+            await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), PATIENCE_S) == "free"
+    finally:
+        answers.set()
+        assert {len(data) for data in await asyncio.gather(*asked)} == {CHUNK_BYTES}
