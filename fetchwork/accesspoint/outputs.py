@@ -21,7 +21,7 @@ from fetchwork.client.wire import Json
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import NOT_NOW, FetchworkError
+from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError
 from fetchwork.log import event
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
@@ -47,6 +47,8 @@ MOST = 8
 #: pauses before a job is tried again that neither came through nor was held
 FIRST_RETRY_S = 10.0
 LONGEST_RETRY_S = 3600.0
+#: the longest of these where a bucket is away
+BUCKET_RETRY_S = 60.0
 
 _Job = tuple[int, int]
 
@@ -63,8 +65,8 @@ class _Passes:
     def is_due(self, job: _Job) -> bool:
         return job not in self.later or self.later[job][0] <= time.monotonic()
 
-    def postpone(self, job: _Job) -> None:
-        pause = min(LONGEST_RETRY_S, 2 * self.later.get(job, (0.0, FIRST_RETRY_S / 2))[1])
+    def postpone(self, job: _Job, first_s: float = FIRST_RETRY_S, longest_s: float = LONGEST_RETRY_S) -> None:
+        pause = min(longest_s, 2 * self.later.get(job, (0.0, first_s / 2))[1])
         self.later[job] = (time.monotonic() + pause, pause)
 
 
@@ -200,6 +202,11 @@ class Outputs:
                     calls.drop_outputs(cluster=job[0], proc=job[1], run_id=outputs.run_id),
                     acting_for=acting,
                 )
+            except BucketUnavailable as error:
+                # what others have left may be elsewhere
+                of_owner.postpone(job, AWAY_S, BUCKET_RETRY_S)
+                event(log, logging.WARNING, "outputs_wait", job=report["job"], problem=error)
+                return {**report, "files": 0, "problem": str(error)}
             except NOT_NOW:
                 raise
             except Exception as error:

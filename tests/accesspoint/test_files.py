@@ -16,6 +16,7 @@ from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.client.link import Link
 from fetchwork.db.calls import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import BucketUnavailable
 from fetchwork.sandbox import objects
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.buckets import KEY, serve_bucket
@@ -293,7 +294,10 @@ def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(
     assert slots.value(waiting) == 100_000
 
 
-@pytest.mark.parametrize("strange", [OSError(24, "Too many open files"), KeyError("problem")])
+@pytest.mark.parametrize(
+    "strange",
+    [OSError(24, "Too many open files"), KeyError("problem"), BucketUnavailable("the bucket is away")],
+)
 def test_what_fails_in_a_strange_way_is_in_no_other_job_s_way(
     slots: DirectQueue, conninfo: str, home: Path, strange: Exception
 ) -> None:
