@@ -25,7 +25,7 @@ from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError
 from fetchwork.log import event
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
-from fetchwork.queue.retrieving import Told
+from fetchwork.queue.retrieving import Told, part_of_output
 from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
@@ -256,7 +256,7 @@ class Outputs:
                     calls.left_part_url(content_id=content_id, n=part), acting_for=acting
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
-                data = None if url is None else await objects.aside(objects.get, url, at, size)
+                data = None if url is None else await objects.aside(part_of_output, url, at, size)
             if told is not None:
                 told.moved(len(data or b""))
             return {"data": data}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
-from fetchwork.errors import FetchworkError
+from fetchwork.errors import FetchworkError, NotFound
 from fetchwork.queue.ahead import ahead
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.contents import Progress
@@ -19,7 +20,7 @@ from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.views import Json
 from fetchwork.sandbox import objects
 
-__all__ = ["Told", "bring_outputs", "report", "retrieve"]
+__all__ = ["Told", "bring_outputs", "part_of_output", "report", "retrieve"]
 
 #: so many jobs are asked for at once
 _PAGE = 100
@@ -97,7 +98,15 @@ def _chunks(database: Database, file: Mapping[str, Any]) -> Iterator[bytes | Non
         part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
         url = database.run(calls.left_part_url(content_id=file["content_id"], n=part))
         size = min(CHUNK_BYTES, file["size"] - n * CHUNK_BYTES)
-        yield None if url is None else objects.get(url, at, size)
+        yield None if url is None else part_of_output(url, at, size)
+
+
+def part_of_output(url: str, first: int, size: int) -> bytes:
+    """Bytes of an object (``objects.get``); raises TransferFailed where there is none, BucketUnavailable."""
+    try:
+        return objects.get(url, first, size)
+    except NotFound as error:
+        raise TransferFailed(str(error), errno.ENOENT) from None
 
 
 class Told:

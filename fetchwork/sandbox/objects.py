@@ -24,7 +24,7 @@ _threads = ThreadPoolExecutor(AT_ONCE, "bucket")
 
 
 async def aside(function: Callable[..., T], *arguments: object) -> T:
-    """Call one of the functions below while the loop goes on, in a thread that is for buckets alone.
+    """Call what asks a bucket while the loop goes on, in a thread that is for buckets alone.
 
     A bucket that does not answer keeps each for STALL_S: of the loop's own threads soon none would be left.
     """

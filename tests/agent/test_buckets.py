@@ -1,6 +1,8 @@
 """Large files by way of a bucket: who puts, gets and deletes their parts may die at each of them."""
 
 import asyncio
+import contextlib
+import errno
 import hashlib
 import itertools
 import json
@@ -383,6 +385,31 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
         assert await maintenance.delete_objects(session) == 3
         assert bucket.objects == {}
         assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 0
+
+
+async def test_an_output_that_a_bucket_has_lost_keeps_no_other_job_s(
+    conninfo: str,
+    slots: DirectQueue,
+    spool: OutputSpool,
+    bucket: Bucket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    async with AsyncDatabase(conninfo) as database:
+        for name, data in (("lost", LARGE), ("fine", b"1")):
+            slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path))
+            run = slots.started()
+            await deliver(database, spool, park(spool, tmp_path, {name: data}), run)
+            slots.finish(run)
+    bucket.objects.clear()
+    with Database(conninfo) as queue:
+        lost, fine = retrieving.retrieve(queue, None)
+    assert (lost["files"], lost["errno"]) == (0, errno.ENOENT)
+    assert "does not have what it was given" in lost["problem"]
+    assert (fine["files"], fine["problem"]) == (1, None)
+    assert (tmp_path / "fine").read_bytes() == b"1"
 
 
 async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
