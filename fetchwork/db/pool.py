@@ -34,7 +34,6 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -84,7 +83,8 @@ class AsyncDatabase:
         self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
-        self._kept: WeakKeyDictionary[psycopg.AsyncConnection[Row], KeptStatements] = WeakKeyDictionary()
+        #: of each of them
+        self._kept: dict[psycopg.AsyncConnection[Row], KeptStatements] = {}
         # in a row: attempts that failed, and attempts and calls that ran out of time
         self._failures = 0
         self._slow = 0
@@ -324,8 +324,13 @@ class AsyncDatabase:
             else:
                 self._put_back(connection)
             raise translation from error
+        except Exception:
+            # what can't be sent
+            await self._discard(connection)
+            raise
         except BaseException:
-            self._open.discard(connection)
+            # cancelled: it is closed when the driver has let go of it
+            self._forget(connection)
             raise
         finally:
             timer.cancel()
@@ -340,8 +345,12 @@ class AsyncDatabase:
         self._freed.set()
 
     async def _discard(self, connection: psycopg.AsyncConnection[Row]) -> None:
-        self._open.discard(connection)
+        self._forget(connection)
         await connection.close()
+
+    def _forget(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        self._open.discard(connection)
+        self._kept.pop(connection, None)
 
 
 async def _execute(

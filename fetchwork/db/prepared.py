@@ -80,8 +80,12 @@ class KeptStatements:
             return None
 
     async def _is_direct(self) -> bool:
-        cursor = await self._connection.execute("SELECT pg_backend_pid() AS pid")
-        (row,) = await cursor.fetchall()
+        try:
+            cursor = await self._connection.execute("SELECT pg_backend_pid() AS pid")
+            (row,) = await cursor.fetchall()
+        except asyncio.CancelledError:
+            self._connection.pgconn.finish()
+            raise
         return bool(row["pid"] == self._connection.pgconn.backend_pid)
 
     async def _is_tracked(self) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -177,6 +180,28 @@ async def test_connection_that_ends_in_a_call_is_replaced_if_the_call_may_be_rep
     database.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
     database.query("SELECT pg_advisory_unlock(7)")
     assert (await calling)[0]["pid"] != pid
+
+
+async def test_connection_that_is_given_up_is_closed_and_nothing_is_kept_of_it(
+    pool: AsyncDatabase, database: Database
+) -> None:
+    def is_over(pid: int) -> bool:
+        return not database.query("SELECT FROM pg_stat_activity WHERE pid = %s", [pid])
+
+    gone: list[weakref.ref[object]] = []
+    for way in ("it ends", "its call can't be sent") * 2:
+        for _ in range(2):
+            ((pid,),) = [row.values() for row in await pool.run(echo("SELECT pg_backend_pid() AS pid"))]
+        gone.append(weakref.ref(pool._idle[0]))
+        if way == "it ends":
+            database.query("SELECT pg_terminate_backend(%s, 60000)", [pid])
+        else:
+            with pytest.raises(UnicodeEncodeError):
+                await pool.run(echo("SELECT pg_backend_pid() AS pid WHERE %s <> ''", "\ud800"))
+        await until_async(partial(is_over, pid))
+    await pool.query("SELECT 1")
+    gc.collect()
+    assert [way for way in gone if way() is not None] == []
 
 
 @pytest.fixture(params=["tracked", "untracked"])
