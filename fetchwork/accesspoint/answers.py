@@ -156,8 +156,10 @@ class Answers:
                 await send(frame)
             if kept.size <= KEEP and not kept.frames.done():
                 kept.frames.set_result(parts)
-                self._size += kept.size
-                self._make_room()
+                # one that took long may have been asked for anew: then it isn't kept, and doesn't count
+                if self._kept.get(key) is kept:
+                    self._size += kept.size
+                    self._make_room()
         finally:
             if not kept.frames.done():
                 self._forget(key, kept)

@@ -1,0 +1,54 @@
+"""Answers of the access point that several ask for: which are given again, and which are not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fetchwork.accesspoint import answers
+from fetchwork.accesspoint.answers import Answers
+
+
+class Asker:
+    """Asks one thing, and says whether it was asked for itself."""
+
+    def __init__(self, known: Answers) -> None:
+        self._known = known
+        self.made = 0
+
+    async def ask(self, owner: str = "alice", *, when: asyncio.Event | None = None, size: int = 3) -> bytes:
+        got: list[bytes] = []
+
+        async def make() -> AsyncIterator[bytes]:
+            self.made += 1
+            if when is not None:
+                await when.wait()
+            yield bytes(size)
+
+        async def send(*frames: bytes) -> None:
+            got.extend(frames)
+
+        await self._known.give(owner, "items", {"of": "jobs"}, make, send)
+        return b"".join(got)
+
+
+async def test_answers_that_took_too_long_to_be_given_again_take_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "KEEP_ALL", 10)
+    known = Answers()
+    asker = Asker(known)
+    for _ in range(5):
+        done = asyncio.Event()
+        known.changed("alice")
+        # 1. is being made; 2. the asker changes something, so the answer is none for 3., which asks anew
+        slow = asyncio.ensure_future(asker.ask(when=done))
+        await asyncio.sleep(0)
+        known.changed("alice")
+        assert await asker.ask() == bytes(3)
+        done.set()
+        assert await slow == bytes(3)
+    known.changed("alice")
+    made, shared = asker.made, known.shared
+    assert [await asker.ask() for _ in range(3)] == [bytes(3)] * 3
+    assert (asker.made - made, known.shared - shared) == (1, 2)
