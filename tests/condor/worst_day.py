@@ -207,7 +207,7 @@ class WorstDay:
                 agent.signal(signal.SIGKILL)
             return False
 
-        self.until(so, 60)
+        self.until(so)
 
     def start_master(self) -> None:
         """Start HTCondor again, as an administrator would; orphans stay."""
@@ -229,7 +229,7 @@ class WorstDay:
         """Wait for the end of all jobs, and look at everything."""
         for job in self._jobs:
             self.let_go(job)
-        self.until(lambda: self.value("SELECT count(*) FROM fetchwork.job") == 0, 60)
+        self.until(lambda: self.value("SELECT count(*) FROM fetchwork.job") == 0)
         with self.connection() as connection:
             assert violations(connection) == []
         assert self.value("SELECT count(*) FROM fetchwork.run") == 0
