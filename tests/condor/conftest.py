@@ -30,11 +30,24 @@ SELDOM_ON_NEWEST = (".test_checkpoints", ".test_containers")
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is here, and let it begin first: it takes longest."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Mark what is here, and let it begin first: it takes longest.
+
+    Direct mode is tried with one HTCondor each time, by ``--all`` with each: a hook of it costs half a second
+    of CPU, and none asks which HTCondor called it.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("condor")
+            params = (
+                item.callspec.params
+                if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+                else {}
+            )
+            seldom = (params.get("suite"), params.get("pool_mode")) == (NEWEST, "direct")
+            if seldom and not config.getoption("--suites"):
+                item.add_marker("all")
     items.sort(key=lambda item: HERE not in item.path.parents)
 
 
