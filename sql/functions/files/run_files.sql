@@ -1,5 +1,4 @@
 -- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
--- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
 -- (transfer_ad, with the CheckpointNumber of what was saved last, and GlobalJobId for a
 -- checkpoint_destination), and the files to bring to the host: the inputs, then what an earlier run saved
 -- (direction "spool", the last one that saved anything), which goes over them. No row if the run is over. A
