@@ -40,7 +40,22 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def checkpoint(slots: DirectQueue, run: Claimed, number: int, where: str, names: Sequence[str]) -> str:
     """Save a checkpoint at a destination; what its URLs begin with."""
-    base = f"store:///{where}/{number:04d}/"
+    base = f"store:///{where}/{called(slots, run)}/{number:04d}/"
+    save(slots, run, number, base, names)
+    return base
+
+
+def called(slots: DirectQueue, run: Claimed) -> str:
+    """The directory of a job's checkpoints."""
+    name: str = slots.value(
+        "SELECT fetchwork.global_job_id(cluster_id, proc_id, q_date) FROM fetchwork.job"
+        " WHERE fetchwork.job_id(cluster_id, proc_id) = %s",
+        run.job,
+    )
+    return name.replace("#", "_")
+
+
+def save(slots: DirectQueue, run: Claimed, number: int, base: str, names: Sequence[str]) -> None:
     manifest: list[dict[str, Any]] = [{"name": name, "size": 1, "url": base + name} for name in names]
     with slots.connection.cursor() as cursor:
         cursor.execute(
@@ -49,7 +64,6 @@ def checkpoint(slots: DirectQueue, run: Claimed, number: int, where: str, names:
             [run.run_id, run.token, json.dumps(manifest), number],
         )
         assert cursor.fetchone() == ("kept",)
-    return base
 
 
 def left(slots: DirectQueue) -> list[str]:
@@ -117,3 +131,28 @@ def test_what_is_another_s_or_in_use_is_not_forgotten(slots: DirectQueue) -> Non
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
     assert slots.scalar("forget_checkpoint", **this)
     assert not slots.scalar("forget_checkpoint", **this)
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "store:///x/",
+        "store:///x/0000/",
+        "store:///x/{}/",
+        "store:///x/{}/0000/more/",
+        "store:///x/not{}/0000/",
+        "store:///x/{}x/0000/",
+        "store:///x/{}/000/",
+    ],
+)
+def test_a_host_can_have_nothing_deleted_but_its_job_s_checkpoints(
+    slots: DirectQueue, elsewhere: str
+) -> None:
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    slots.submit()
+    run = slots.started()
+    save(slots, run, 0, elsewhere.format(called(slots, run)), ["thesis"])
+    own = checkpoint(slots, run, 1, "x", ["y"])
+    slots.finish(run)
+    slots.scalar("drop_files")
+    assert left(slots) == [own]
