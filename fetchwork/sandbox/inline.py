@@ -87,15 +87,16 @@ def encode_inputs(
 def decode_outputs(section: bytes) -> list[tuple[str, int, bytes]]:
     """What a job left, each as name, mode and bytes; raises ProtocolError for what no compiled hook says."""
     files: list[tuple[str, int, bytes]] = []
-    at = 0
+    at = size = 0
     while at < len(section):
         end = section.find(b"\n", at, at + 300)
         words = section[at:end].decode("utf-8", "replace").split(" ", 2) if end >= 0 else []
         if len(words) != 3 or not (_is_number(words[0]) and _is_number(words[1])) or not is_plain(words[2]):
             raise ProtocolError("the files of a request do not begin with 'MODE SIZE NAME'")
         at = end + 1 + int(words[1])
-        if at > len(section) or len(files) >= MAX_FILES:
-            raise ProtocolError("the files of a request are more, or longer, than it says")
+        size += int(words[1])
+        if at > len(section) or len(files) >= MAX_FILES or size > MAX_OUTPUT:
+            raise ProtocolError("the files of a request are more, or longer, than it says or may have")
         files.append((words[2], int(words[0]) & 0o777, section[end + 1 : at]))
     return files
 
