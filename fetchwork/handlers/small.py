@@ -7,10 +7,11 @@ the job is not started: the compiled hook then becomes the one in Python, which 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import HostFiles, Task
 from fetchwork.handlers.files import DATABASE_S, for_hooks, note
 from fetchwork.handlers.runad import RunKey
@@ -18,6 +19,8 @@ from fetchwork.hook.wire import Reply
 from fetchwork.sandbox import checkpoint, inline
 from fetchwork.sandbox.offered import MARK, executable_travels
 
+#: seconds for all inputs of a job: the hook is to have time left for the long way, which waits for minutes
+FILES_S = 5.0
 _MARK = f"\n{MARK} = true".encode()
 
 
@@ -54,7 +57,11 @@ async def inputs(task: Task, key: RunKey) -> Inputs | None:
     )
     if plan is None or not _is_small(plan, most):
         return None
-    section = await _section(task, task.files, key, plan)
+    quick = replace(task, end=min(task.end, began + FILES_S))
+    try:
+        section = await _section(quick, task.files, key, plan)
+    except DatabaseUnavailable:
+        return None
     if section is None:
         return None
     return Inputs(section, sum(one["size"] for one in plan.files), time.monotonic() - began)
