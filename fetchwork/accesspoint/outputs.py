@@ -101,8 +101,10 @@ class Outputs:
                 try:
                     waiting = await self._database.run(calls.awaited_owners(access_point=self._name))
                 except NOT_NOW as error:
+                    # what failed goes on waiting for its next try
                     event(log, logging.WARNING, "outputs_wait", problem=error)
-                    waiting = []
+                    await asyncio.sleep(IDLE_S)
+                    continue
                 under_way = {owner: task for owner, task in under_way.items() if not task.done()}
                 self._passes = {owner: self._passes[owner] for owner in waiting if owner in self._passes}
                 now = time.monotonic()

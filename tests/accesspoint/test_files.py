@@ -6,7 +6,7 @@ import os
 import pwd
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -14,14 +14,15 @@ from psycopg.types.json import Jsonb
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.client.link import Link
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db import calls
+from fetchwork.db.calls import CHUNK_BYTES, Call
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import BucketUnavailable
+from fetchwork.errors import BucketUnavailable, DatabaseUnavailable
 from fetchwork.sandbox import objects
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.buckets import KEY, serve_bucket
 from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, until, until_async
 
 LARGE = os.urandom(2 * CHUNK_BYTES + 3)
 WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"
@@ -339,6 +340,39 @@ def test_what_fails_in_a_strange_way_is_in_no_other_job_s_way(
     asyncio.run(brought())
     assert tried[:2] == [int(job.split(".")[0]) for job in (first, second)]
     assert (slots.status(first), slots.status(second)) == (6, 4)
+
+
+async def test_what_failed_waits_for_its_next_try_though_the_database_was_away() -> None:
+    looks: list[bool] = []
+    tried: list[int] = []
+
+    class Away:
+        async def run(self, call: Call[Any], **_: Any) -> Any:
+            if "of_owner" in call.arguments:
+                return [calls.JobOutputs(1, 0, 1, "nobody", {"ClusterId": 1}, [])]
+            looks.append(bool(tried))
+            # once, after the first try
+            if looks.count(True) == 2:
+                raise DatabaseUnavailable
+            return ["nobody"]
+
+    class Fails(Children):
+        def answers(self, account: Account, request: Any, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+            tried.append(request["ad"]["ClusterId"])
+            raise OSError(24, "Too many open files")
+
+    async def account(name: str) -> Account:
+        return Account(name, 65534, 65534, ())
+
+    async def acts() -> bool:
+        return False
+
+    outputs = Outputs(cast(Any, Away()), Fails(1), "point", account, acts)
+    keeping = asyncio.ensure_future(outputs.keep())
+    await until_async(lambda: looks.count(True) > 4, "some looks after that")
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert tried == [1]
 
 
 def test_an_access_point_that_is_killed_over_it_brings_the_same(
