@@ -75,8 +75,7 @@ def cli(
     entries = 0
     failed = False
     stop_after = timeout if timeout is not None else None if follow else 0
-    for events in session.pages(reader.events(stop_after)):
-        written = writer.write(events)
+    for written in writer.follow(reader, stop_after):
         entries += written.entries
         for problem in written.problems:
             echo(f"fetchwork: error: {problem}", err=True)

@@ -21,6 +21,7 @@ import json
 import os
 import pwd
 import stat
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import logentry
 from fetchwork.queue.events import JobEvent
+from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import Session
 
 _LOGS_IN = """
@@ -40,6 +42,8 @@ WHERE clusterid = ANY(%s)
 """
 #: entries that are owed in all; with more a log is given up
 MOST_OWED = 100_000
+#: seconds until they are tried again where nothing else comes
+RETRY_S = 30.0
 
 _LOGS = f"{_LOGS_IN.format('jobs')} UNION ALL {_LOGS_IN.format('history')}"
 
@@ -83,9 +87,9 @@ class LogWriter:
     def write(self, events: Iterable[JobEvent]) -> Written:
         """Append events, in their order, and save the position; the problem of a log is reported once."""
         batch = list(events)
-        if not batch:
+        if not batch and not self._owed:
             return Written()
-        if self._output is None:
+        if batch and self._output is None:
             self._find_logs(batch)
         texts: dict[Log, list[bytes]] = {}
         for event in batch:
@@ -115,12 +119,32 @@ class LogWriter:
                     self._refused.add(log)
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
-        self.cursor = batch[-1].cursor
+        if batch:
+            self.cursor = batch[-1].cursor
         if not self._owed:
             self._saved = self.cursor
             self._sizes |= self._lengths
         self._save()
         return Written(number, tuple(problems))
+
+    def follow(self, reader: Reader, stop_after: float | None) -> Iterator[Written]:
+        """Write what a reader finds, for so many seconds (None: for ever).
+
+        What logs are owed is tried again meanwhile, also where no event comes.
+        """
+        deadline = None if stop_after is None else time.monotonic() + stop_after
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            wait_s = left if not self._owed else RETRY_S if left is None else min(left, RETRY_S)
+            for events in self._session.pages(reader.events(wait_s)):
+                yield self.write(events)
+                if self._owed:
+                    # to wait no longer than that allows
+                    break
+            else:
+                yield self.write(())
+                if wait_s == left:
+                    return
 
     def _find_logs(self, events: list[JobEvent]) -> None:
         unknown = {(e.cluster, e.proc) for e in events} - self._logs.keys()

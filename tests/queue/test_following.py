@@ -1,6 +1,7 @@
 """wait, watch, events, userlog, tail: what people and old programs follow jobs with."""
 
 import errno
+import itertools
 import os
 import pwd
 import shlex
@@ -14,6 +15,7 @@ from typing import Any
 import htcondor2
 import pytest
 
+from fetchwork.following import logfiles
 from fetchwork.following import progress as waiting
 from fetchwork.following.logfiles import LogWriter
 from fetchwork.queue import Queue
@@ -319,6 +321,30 @@ def test_a_log_that_cannot_be_written_for_now_gets_its_entries_later(
     assert (types_in(bad), types_in(good)) == ([0, 12, 13], [0, 12, 13])
     again = LogWriter(session_of(queue), state)
     assert list(queue.events(after=again.cursor, stop_after=0)) == []
+
+
+def test_what_a_log_is_owed_is_written_where_no_other_event_comes(
+    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = public / "a.log"
+    slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": WRITER})
+    monkeypatch.setattr(logfiles, "RETRY_S", 0.01)
+    synced = os.fdatasync
+    failures = [errno.ENOSPC] * 3
+
+    def failing(descriptor: int) -> None:
+        if failures:
+            raise OSError(failures.pop(), "full")
+        synced(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    state = public / "state.json"
+    followed = LogWriter(session_of(queue), state).follow(Reader(), PATIENCE_S)
+    assert sum(written.entries for written in itertools.islice(followed, 4)) == 1
+    assert types_in(log) == [0]
+    # one that ends then has said how far it has come
+    again = LogWriter(session_of(queue), state)
+    assert [written.entries for written in again.follow(Reader(after=again.cursor), 0)] == [0]
 
 
 def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
