@@ -265,9 +265,8 @@ FROM unnest(ARRAY[
     'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
     'AllowedJobDuration', 'LeaveJobInQueue',
     -- what it asks for after it used too much
-    'TransformOnEvict', 'TransformBody_RequestMemory', 'TransformBody_RequestDisk', 'RetryRequestMemory',
-    'RetryRequestMemoryIndex', 'NextRequestMemory', 'MaxRequestMemory', 'RetryRequestDisk',
-    'RetryRequestDiskIndex',
+    'TransformOnEvict', 'TransformBody_RequestMemory', 'RetryRequestMemory', 'RetryRequestMemoryIndex',
+    'NextRequestMemory', 'MaxRequestMemory',
     -- when it starts
     'CronMinute', 'CronHour', 'CronDayOfMonth', 'CronMonth', 'CronDayOfWeek', 'FetchWorkTimeZone',
     -- retries
@@ -376,6 +375,8 @@ FROM (
             ARRAY['NextJobStartDelay']),
         ('there is no schedd that would record it', '[""]',
             ARRAY['JobMachineAttrs', 'JobAdInformationAttrs', 'UserLogExecuteEventAttrs']),
+        ('no fetched job is held for the disk that it uses (34, 104)', '[]',
+            ARRAY['TransformBody_RequestDisk', 'RetryRequestDisk', 'RetryRequestDiskIndex']),
         ('a fetched job runs in one slot', '[0, 1]',
             ARRAY['MinHosts', 'MaxHosts']),
         ('the job would run all the same', '[false]',

@@ -96,14 +96,23 @@ def test_a_list_is_read_wherever_it_stands(commands: str) -> None:
     assert (ad["RequestMemory"], ad["RetryRequestMemory"]) == (1024, [2048, 8192])
 
 
-def test_disk_is_asked_for_in_its_own_unit_and_beside_memory() -> None:
-    (ad,) = ads(
-        "request_disk = 10MB\nretry_request_disk = 20MB, 80MB\nrequest_memory = 5\nretry_request_memory = 6"
-    )
-    assert ad["TransformOnEvict"] == "RequestMemory RequestDisk"
-    assert ad["TransformBody_RequestDisk"] == f"{REQUIREMENTS.format(104)}\x1e{LISTED.format('Disk')}"
-    assert [changes["RequestDisk"] for changes in asked(ad, 104)] == [20480, 81920]
-    assert [changes["RequestMemory"] for changes in asked(ad)] == [6]
+@pytest.mark.parametrize(
+    ("commands", "name"),
+    [
+        ("retry_request_disk = 20MB", "retry_request_disk"),
+        ("Retry_Request_Disk = 20MB, RequestDisk * 2", "retry_request_disk"),
+        # of a list, the bindings here would take the first without a word
+        ("request_disk = 10MB, 80 MB", "request_disk"),
+    ],
+)
+def test_more_disk_is_refused_for_no_fetched_job_is_held_for_its_disk(commands: str, name: str) -> None:
+    with pytest.raises(SubmitError, match=rf"command '{name} = .*no fetched job is held for the disk"):
+        ads(commands)
+
+
+@pytest.mark.parametrize("commands", ["request_disk = 10MB", "request_disk = max({5, 10})"])
+def test_one_value_of_disk_is_a_request_as_before(commands: str) -> None:
+    assert "RequestDisk" in ads(commands)[0]
 
 
 def test_each_job_asks_for_its_own() -> None:

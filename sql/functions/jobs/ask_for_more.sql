@@ -23,7 +23,7 @@ BEGIN
     SELECT e.key
     INTO strange
     FROM jsonb_each(changes) AS e
-    WHERE e.key NOT IN ('RequestMemory', 'RequestDisk', 'RetryRequestMemoryIndex', 'RetryRequestDiskIndex')
+    WHERE e.key NOT IN ('RequestMemory', 'RequestDisk', 'RetryRequestMemoryIndex')
         OR jsonb_typeof(e.value) <> 'number'
     LIMIT 1;
     IF strange IS NOT NULL THEN
@@ -31,7 +31,7 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format(
                 'what a job asks for next has "%s"; '
-                'allowed: RequestMemory, RequestDisk and what is next in their lists, numbers',
+                'allowed: RequestMemory, RequestDisk and RetryRequestMemoryIndex, numbers',
                 left(strange, 80)
             );
     END IF;
