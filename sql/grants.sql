@@ -68,6 +68,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.integer_of,
     fetchwork.memory_use,
     fetchwork.dag_counts,
+    fetchwork.vacate_s,
     fetchwork.default_attributes,
     fetchwork.is_expression,
     fetchwork.attribute_of,

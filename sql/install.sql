@@ -46,6 +46,7 @@
 \ir functions/values/integer_of.sql
 \ir functions/values/memory_use.sql
 \ir functions/values/dag_counts.sql
+\ir functions/values/vacate_s.sql
 \ir functions/values/proves.sql
 
 -- functions/timing: Jobs that start at a time: deferral times, cron schedules.

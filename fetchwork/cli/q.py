@@ -34,6 +34,7 @@ PROJECTION = [
     "RemoteHost",
     "TransferringInput",
     "TransferringOutput",
+    "FetchWorkKillDate",
 ]
 
 #: what a job is in the line of totals, by its JobStatus
@@ -231,7 +232,7 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
         else:
             output.echo(
                 f"{job}{owner:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
-                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_command(ad)}"
+                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_remaining(ad, now)}{_command(ad)}"
             )
     output.echo("\n" + total_line({"jobs": number, **counts}, counts["completed"]))
 
@@ -243,6 +244,12 @@ def _command(ad: Json) -> str:
     from fetchwork.cli import dagview
 
     return f"{', '.join(dagview.files(ad))}: {dagview.progress(ad)}"
+
+
+def _remaining(ad: Json, now: float) -> str:
+    """Of a job that was told to end: how long it may still take over that."""
+    killed_at = ad.get("FetchWorkKillDate")
+    return "" if killed_at is None else f"[killed in {max(0, int(killed_at - now))} s] "
 
 
 def _letter(ad: Json) -> str:

@@ -23,8 +23,6 @@ from fetchwork.matchmaker.messages import Job
 
 #: seconds for a call: the starter starts one update after the other, however many wait
 DATABASE_S = 5.0
-#: HTCondor's own bound on JobMaxVacateTime (MachineMaxVacateTime)
-MAX_VACATE_S = 600.0
 
 # what an update came to, by the action that the database asks for
 _OUTCOMES: dict[str | None, UpdateOutcome] = {None: "alive", "late": "late", "end": "end"}
@@ -123,9 +121,7 @@ def _end_at_once(
 
 def _signal_to_send(beat: calls.Beat) -> tuple[int, float]:
     """The job's own signal, until its time to vacate is over; and the seconds that are left of that."""
-    limit = beat.max_vacate_s
-    limit = MAX_VACATE_S if limit is None else min(max(0.0, limit), MAX_VACATE_S)
-    left = limit - (beat.signalled_s or 0.0)
+    left = (beat.max_vacate_s or 0.0) - (beat.signalled_s or 0.0)
     if left <= 0:
         return int(signal.SIGKILL), 0.0
     return signal_number(beat.kill_sig), left

@@ -43,10 +43,12 @@ SELECT
     c.ad AS cluster_ad,
     j.ad AS own_ad,
     -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG,
-    -- which of its files are moved now, and what it has saved
+    -- which of its files are moved now, what it has saved, and when it is killed at the latest where it is to
+    -- end
     CASE
         WHEN j.job_status = 6 THEN j.facts || '{"TransferringOutput": true}'
-        WHEN r.usage IS NULL AND r.transferring IS NULL AND r.transfer IS NULL THEN j.facts
+        WHEN r.usage IS NULL AND r.transferring IS NULL AND r.transfer IS NULL AND r.signalled_at IS NULL
+            THEN j.facts
         ELSE j.facts || coalesce(fetchwork.memory_use(r.usage), '{}')
             || coalesce(fetchwork.dag_counts(r.usage), '{}')
             || CASE r.transferring
@@ -56,7 +58,12 @@ SELECT
             END
             || jsonb_strip_nulls(jsonb_build_object(
                 'CheckpointNumber', r.transfer -> 'CheckpointNumber',
-                'LastCkptTime', r.transfer -> 'LastCkptTime'
+                'LastCkptTime', r.transfer -> 'LastCkptTime',
+                'FetchWorkKillDate', CASE
+                    WHEN r.signalled_at IS NOT NULL AND r.end_requested IS NOT NULL THEN ceil(
+                        extract(epoch FROM r.signalled_at) + fetchwork.vacate_s(r.end_requested, c.ad || j.ad)
+                    )::bigint
+                END
             ))
     END AS facts
 FROM fetchwork.job AS j

@@ -188,6 +188,14 @@ def test_a_job_s_page_has_its_life(page: TestClient, busy: DirectQueue) -> None:
     assert page.get("/jobs/1.2/why").status_code == 200
 
 
+def test_a_job_that_was_told_to_end_says_when_it_is_killed(page: TestClient, busy: DirectQueue) -> None:
+    assert "is killed at" not in page.get("/jobs/1.1").text
+    busy.act("remove", "1.1")
+    busy.connection.execute("UPDATE fetchwork.run SET signalled_at = '2026-05-06 07:08:09Z'")
+    assert "is killed at 2026-05-06 07:18:09 at the latest" in page.get("/jobs/1.1").text
+    assert page.get("/api/v1/jobs/1.1").json()["ad"]["FetchWorkKillDate"] == 1778051889
+
+
 @pytest.mark.parametrize(
     ("path", "status", "detail"),
     [

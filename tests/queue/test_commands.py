@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,6 +108,22 @@ def test_q_shows_batches_jobs_holds_runs_and_totals(fetchwork: Run, slots: Direc
     owners = json.loads(fetchwork("q", "--by", "owner", "--json").out)
     assert [(row["owner"], row["jobs"], row["held"]) for row in owners] == [("alice", 2, 0), ("bob", 2, 1)]
     assert len(json.loads(fetchwork("q", "--by", "autocluster", "--json").out)) == 2
+
+
+def test_q_shows_how_long_a_job_may_take_over_its_end(fetchwork: Run, slots: DirectQueue) -> None:
+    job = slots.submit({"JobMaxVacateTime": 500, "Args": "a b"})
+    run = slots.started()
+    slots.act("remove", job)
+    assert fetchwork("q", "-nobatch").out.splitlines()[1].endswith(" X  0   true a b")
+    slots.heartbeat(run, JobPid=7)
+    line = fetchwork("q", "-nobatch").out.splitlines()[1]
+    found = re.search(r" X  0   \[killed in (\d+) s\] true a b$", line)
+    assert found is not None, line
+    assert 0 < int(found[1]) <= 500
+    (ad,) = json.loads(fetchwork("q", "--json").out)
+    assert isinstance(ad["FetchWorkKillDate"], int)
+    slots.pass_time(900)
+    assert " X  0   [killed in 0 s] true a b" in fetchwork("q", "-nobatch").out
 
 
 def test_autoformat_has_the_letters_of_condor_q(fetchwork: Run, slots: DirectQueue) -> None:

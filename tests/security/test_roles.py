@@ -675,3 +675,14 @@ def test_a_job_of_the_scheduler_universe_is_run_for_its_owner_alone(
     assert login("fw_bob").call("tend_scheduler_runs", access_point="here", alive=[claimed["run_id"]]) == []
     (row,) = login("fw_point").call("tend_scheduler_runs", access_point="here", alive=[])
     assert row["run_id"] == claimed["run_id"]
+
+
+def test_who_submits_may_read_when_a_job_of_theirs_is_killed(
+    busy: DirectQueue, login: Callable[[str], DirectQueue]
+) -> None:
+    alice = login("fw_alice")
+    alice.act("remove", "1.1")
+    busy.connection.execute("UPDATE fetchwork.run SET signalled_at = to_timestamp(1000000)")
+    assert alice.rows("SELECT facts -> 'FetchWorkKillDate' FROM fetchwork.jobs WHERE jobid = '1.1'") == [
+        (1000600,)
+    ]

@@ -34,6 +34,37 @@ def test_removal_that_is_not_graceful_has_no_time(queue: DirectQueue, attribute:
     assert queue.heartbeat(run)["max_vacate_s"] == 0
 
 
+@pytest.mark.parametrize(
+    ("act", "attributes", "seconds"),
+    [
+        ("remove", {"JobMaxVacateTime": 30}, 30),
+        ("hold", {"KillSigTimeout": 7}, 7),
+        ("vacate", {"WantGracefulRemoval": False, "JobMaxVacateTime": 30}, 30),
+        ("remove", {"WantGracefulRemoval": False, "JobMaxVacateTime": 30}, 0),
+        # HTCondor's own bound
+        ("remove", {}, 600),
+        ("remove", {"JobMaxVacateTime": 9000}, 600),
+        ("remove", {"JobMaxVacateTime": -1}, 0),
+    ],
+)
+def test_a_job_that_was_told_to_end_says_when_it_is_killed(
+    queue: DirectQueue, act: str, attributes: dict[str, Any], seconds: int
+) -> None:
+    job = queue.submit(attributes)
+    run = queue.started()
+    killed_at = "SELECT (facts ->> 'FetchWorkKillDate')::bigint FROM fetchwork.jobs"
+    queue.heartbeat(run, JobPid=7)
+    assert queue.value(killed_at) is None
+    queue.act(act, job)
+    # nobody has told the job yet
+    assert queue.value(killed_at) is None
+    assert queue.heartbeat(run, JobPid=7)["max_vacate_s"] == seconds
+    told_at = queue.value("SELECT extract(epoch FROM signalled_at)::float8 FROM fetchwork.run")
+    assert told_at + seconds <= queue.value(killed_at) < told_at + seconds + 1
+    queue.finish(run, "evict")
+    assert queue.value("SELECT count(*) FROM fetchwork.jobs WHERE facts ? 'FetchWorkKillDate'") == 0
+
+
 def test_vacate_is_graceful_whatever_removal_is(queue: DirectQueue) -> None:
     queue.submit({"WantGracefulRemoval": False, "KillSigTimeout": 7})
     run = queue.started()

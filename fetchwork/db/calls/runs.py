@@ -45,7 +45,7 @@ class Beat(Record):
     signalled_s: float | None = None
     #: the job's own signal for this end, as its ad has it
     kill_sig: str | None = None
-    #: the job's JobMaxVacateTime
+    #: seconds from its signal to SIGKILL, of a job that is to end
     max_vacate_s: float | None = None
 
 

@@ -93,11 +93,7 @@ BEGIN
             WHEN 'hold' THEN coalesce(whole ->> 'HoldKillSig', whole ->> 'KillSig')
             ELSE whole ->> 'KillSig'
         END;
-        -- KillSigTimeout is what JobMaxVacateTime was called before
-        max_vacate_s := CASE
-            WHEN live.end_requested <> 'vacate' AND whole -> 'WantGracefulRemoval' IN ('false', '0') THEN 0
-            ELSE fetchwork.number_of(coalesce(whole -> 'JobMaxVacateTime', whole -> 'KillSigTimeout'))
-        END;
+        max_vacate_s := fetchwork.vacate_s(live.end_requested, whole);
     END IF;
     RETURN NEXT;
 END
