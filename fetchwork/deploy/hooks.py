@@ -64,6 +64,7 @@ MODULES = (
     "sandbox/outputs.py",
     "sandbox/parking.py",
     "sandbox/plugins.py",
+    "sandbox/reaching.py",
     "sandbox/remaps.py",
 )
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -1,8 +1,9 @@
 """HTCondor's file transfer plugins: asked which schemes they move, and run within bounds.
 
 A plugin is a program of the host or of the job. ``curl_plugin`` stops at its first failure, tries a refused
-connection for minutes, and leaves empty files where it failed; so each run here moves a few URLs, ends with
-all its processes at a time limit, and what it did not finish is asked of it again only once.
+connection for minutes, and leaves empty files where it failed; so each run here moves a few URLs of servers
+that are there (``reaching``), ends with all its processes at a time limit, and what it did not finish is
+asked of it again only once.
 """
 
 import os
@@ -12,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fetchwork.sandbox import hostsettings, names
+from fetchwork.sandbox import hostsettings, names, reaching
 from fetchwork.sandbox.failure import FileFailure
 from fetchwork.sandbox.remaps import unescaped
 
@@ -22,6 +23,8 @@ QUERY_S = 20.0
 TIMED_OUT = 62
 #: and its results for a scheme without a plugin, one that can't be run, one that says nothing
 NO_PLUGIN, NOT_EXECUTABLE, NO_RESULT = -1001, -1003, -1004
+#: the exit status of curl_plugin for a file that it could not move
+_FAILED = 1
 #: bytes of what a plugin answers
 _MAX_ANSWER = 1 << 20
 _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
@@ -145,8 +148,9 @@ class Runner:
         return done
 
     def _move(self, plugin: Plugin, group: Sequence[Move], upload: bool, end: float) -> list[Moved]:
-        done: list[Moved] = []
-        left = list(group)
+        done = [] if upload else _refused(plugin, group)
+        refused = {one.move for one in done}
+        left = [one for one in group if one not in refused]
         while left:
             part = left if plugin.multiple else left[:1]
             results = self._run(plugin, part, upload, end)
@@ -224,6 +228,18 @@ class Runner:
                 process.communicate()
                 return None, ""
         return process.returncode, said[-2000:].decode("utf-8", "replace")
+
+
+def _refused(plugin: Plugin, moves: Sequence[Move]) -> list[Moved]:
+    """The downloads from servers that refuse connections, as the plugin would tell of them much later."""
+    if os.path.basename(plugin.path) != reaching.PLUGIN:
+        return []
+    refusals = reaching.refusals(one.url for one in moves)
+    return [
+        Moved(one, 0, _failure(plugin, one, refusals[one.url], _FAILED))
+        for one in moves
+        if one.url in refusals
+    ]
 
 
 def _judged(

@@ -1,12 +1,15 @@
 """Transfer plugins: asked what they move, and kept within bounds when they misbehave as curl_plugin does."""
 
+import os
+import socket
 import stat
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from fetchwork.sandbox import plugins
+from fetchwork.sandbox import plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
 
 #: a plugin for several files: what it does with each is what its URL's path begins with
@@ -165,3 +168,79 @@ def test_nobody_learns_a_presigned_url_by_the_failure(tmp_path: Path, sandbox: P
     assert moved.failure.details.endswith(
         "using protocol s3. Details: no s3://fail/k and no ?... ( URL file = s3://fail/k )"
     )
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def curl(tmp_path: Path) -> Plugin:
+    """As the curl_plugin of HTCondor is called; it says "ok" of every URL."""
+    text = MULTIPLE.replace('"toy, TOYS"', '"http, file"')
+    text = text.replace('url.split("//")[1].split("/")[0]', '"ok"')
+    Path(program(tmp_path, text)).rename(tmp_path / "curl_plugin")
+    plugin = plugins.ask(str(tmp_path / "curl_plugin"))
+    assert plugin is not None
+    return plugin
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_a_server_that_refuses_connections_is_not_tried_for_minutes(
+    curl: Plugin, sandbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaching, "PATIENCE_S", 1.5)
+    with socket.create_server(("127.0.0.1", 0)) as closed, socket.create_server(("127.0.0.1", 0)) as taking:
+        refusing, there = closed.getsockname()[1], taking.getsockname()[1]
+        closed.close()
+        urls = [f"http://me:pw@127.0.0.1:{refusing}/x", f"http://127.0.0.1:{there}/y", "file:///etc/passwd"]
+        refused, came, copied = move(curl, sandbox, *urls)
+    assert refused.failure is not None
+    # what HTCondor's plugin ends with, after its twenty tries
+    assert refused.failure.subcode == 256
+    expected = f"Failed to connect to 127.0.0.1 port {refusing}: Connection refused ( URL file = {urls[0]} )"
+    assert refused.failure.details == f"curl_plugin using protocol http. Details: {expected}"
+    assert (came.failure, copied.failure) == (None, None)
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_a_server_that_comes_back_is_waited_for(curl: Plugin, sandbox: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    asked: list[socket.socket] = []
+    started = threading.Timer(1.5, lambda: asked.append(socket.create_server(("127.0.0.1", port))))
+    started.start()
+    [moved] = move(curl, sandbox, f"http://127.0.0.1:{port}/x")
+    started.join()
+    for one in asked:
+        one.close()
+    assert moved.failure is None
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://127.0.0.1:1/x", "HTTP_PROXY"),
+        ("http://127.0.0.1:1/x", "all_proxy"),
+        ("http://127.0.0.1:99999/x", ""),
+        ("http://[::/x", ""),
+        ("http:///x", ""),
+        ("http://no-such-host.invalid/x", ""),
+        ("file://127.0.0.1/x", ""),
+        ("toy://127.0.0.1:1/x", ""),
+    ],
+)
+def test_what_is_no_refusal_is_left_to_the_plugin(url: str, proxy: str) -> None:
+    assert reaching.refusals([url], {proxy: "http://proxy:3128"} if proxy else {}) == {}
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_a_site_s_own_plugin_may_know_other_ways_to_a_server(tmp_path: Path, sandbox: Path) -> None:
+    text = MULTIPLE.replace('"toy, TOYS"', '"http"').replace('url.split("//")[1].split("/")[0]', '"ok"')
+    plugin = plugins.ask(program(tmp_path, text))
+    assert plugin is not None
+    [moved] = move(plugin, sandbox, "http://127.0.0.1:1/x")
+    assert moved.failure is None
