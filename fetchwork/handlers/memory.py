@@ -34,7 +34,7 @@ def limit_of(job: bytes, slot: bytes) -> int | None:
 
 
 def over(limit_mib: int, used_mib: float) -> Verdict:
-    """The hold of a job that used too much, in HTCondor's words (vanilla_proc.cpp)."""
+    """The hold of a job that used too much, in HTCondor's words (vanilla_proc.cpp) but for its "cgroup"."""
     return Verdict(
         "hold",
         f"Job has gone over memory limit of {limit_mib} megabytes. Last measured usage: {used_mib:.0f}"

@@ -1,8 +1,9 @@
 """Jobs that can't start: a schedd's and fetchwork's are held with the same code, subcode and reason.
 
 Where a shadow moves files, its reason names both hosts: there the numbers alone are compared. What HTCondor
-does for a job that used too much memory (34, 102) needs a cgroup, which these pools have not: there the
-agent's words are those of HTCondor's source (vanilla_proc.cpp), and tests/agent/test_memory.py has them.
+does for a job that used too much memory (34, 102) needs a cgroup, which these pools have not: there the agent
+gives its code and subcode, and its words (vanilla_proc.cpp) but for one: HTCondor says "cgroup memory limit",
+and the agent's own is none of a cgroup. tests/agent/test_memory.py provokes it.
 """
 
 import re
