@@ -21,7 +21,7 @@ from fetchwork.client.wire import Json
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError
+from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError, ProtocolError
 from fetchwork.log import event
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed
@@ -244,10 +244,14 @@ class Outputs:
     async def _ask_child(
         self, account: Account, outputs: JobOutputs, acting: str | None, told: Told | None
     ) -> int:
+        left = {file["content_id"] for file in outputs.files if file["source"] == "content"}
         in_bucket = {file["content_id"]: file["size"] for file in outputs.files if file.get("in_bucket")}
 
         async def chunk(want: Json) -> Json:
             content_id, n = want["content_id"], want["n"]
+            if content_id not in left:
+                # the child is an account's, and what the access point may read is everybody's
+                raise ProtocolError(f"a child of '{outputs.owner}' asks for what the job has not left")
             if content_id not in in_bucket:
                 data = await self._database.run(
                     calls.read_output_chunk(content_id=content_id, n=n), acting_for=acting

@@ -342,6 +342,35 @@ def test_what_fails_in_a_strange_way_is_in_no_other_job_s_way(
     assert (slots.status(first), slots.status(second)) == (6, 4)
 
 
+async def test_a_child_gets_what_its_job_left_and_nothing_else() -> None:
+    class Has:
+        async def run(self, call: Call[Any], **_: Any) -> Any:
+            if "jobs" in call.arguments:
+                file = {"content_id": 1, "name": "out", "size": 4, "source": "content"}
+                return [calls.JobOutputs(1, 0, 1, "nobody", {}, [file])]
+            return b"data" if "content_id" in call.arguments else True
+
+    class Asks(Children):
+        async def answers(self, *_: Any, wanted: Any = None, **__: Any) -> AsyncGenerator[Any, None]:
+            for content_id in asked:
+                await wanted({"content_id": content_id, "n": 0})
+            yield {"bytes": 4}
+
+    async def account(name: str) -> Account:
+        return Account(name, 65534, 65534, ())
+
+    async def acts() -> bool:
+        return False
+
+    outputs = Outputs(cast(Any, Has()), Asks(1), "point", account, acts)
+    asked = [1]
+    (report,) = await outputs.retrieve("nobody", None)
+    assert (report["bytes"], report["problem"]) == (4, None)
+    asked = [1, 2]
+    (report,) = await outputs.retrieve("nobody", None)
+    assert report["problem"] == "a child of 'nobody' asks for what the job has not left"
+
+
 async def test_what_failed_waits_for_its_next_try_though_the_database_was_away() -> None:
     looks: list[bool] = []
     tried: list[int] = []
