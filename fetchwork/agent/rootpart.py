@@ -16,14 +16,13 @@ What can be asked, each as one packet that begins with a number, with one answer
   link: a FIFO is not waited for, a device not touched.
 - ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
   (2). Only a plain file, whosever it is; what UID may not read is not opened.
-
 - ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
 
 What is asked for a UID is done by a process of its own that has become UID, so that the kernel decides what
 UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not
-answer keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, and
-read what their owners can, at worst.
+answer keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, read
+what their owners can, and write files of theirs whose names end with ".use", at worst.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ TIME_S = 3.0
 MAX_REQUEST = 32768
 #: requests that are answered at once
 MOST = 64
+#: seconds for a process that was killed, and may wait for a file system first
+_END_S = 0.2
 #: a job's processes are hardly nested deeper
 _MAX_DEPTH = 128
 _NOBODY = 65534
@@ -294,7 +295,8 @@ def _by_a_process(
 ) -> tuple[int, int | None]:
     """What ``act`` does as another account, in a process that ends; its error number, and its descriptor."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, TIME_S)
@@ -303,14 +305,28 @@ def _by_a_process(
         finally:
             os._exit(0)
     theirs.close()
-    with ours:
-        ready = select.poll()
-        ready.register(ours, select.POLLIN)
-        if not ready.poll(TIME_S * 1000):
-            return errno.ETIMEDOUT, None
-        answer, fds, _, _ = socket.recv_fds(ours, 16, 1)
+    try:
+        with ours:
+            ready = select.poll()
+            ready.register(ours, select.POLLIN)
+            if not ready.poll(TIME_S * 1000):
+                return errno.ETIMEDOUT, None
+            answer, fds, _, _ = socket.recv_fds(ours, 16, 1)
+    finally:
+        _kill(pid)
     # nothing: it was killed, by its timer or by the account that it had become
     return (int(answer) if answer else errno.ETIMEDOUT), (fds[0] if fds else None)
+
+
+def _kill(pid: int) -> None:
+    """End a process of ours: the account that it has become may have stopped it, and its timer with it."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        # as a child of ours it leaves nothing behind
+        ended.poll(_END_S * 1000)
 
 
 def _tell(channel: socket.socket, become: Callable[[], None], act: Callable[[], int | None]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fetchwork.agent import rootpart
 from fetchwork.agent.updates import family
 from fetchwork.process import Process
 from tests.small_disk import fill
@@ -470,6 +471,27 @@ def test_a_full_disk_keeps_the_old_credential(agent: Agent, small_disk: Path) ->
     filler.unlink()
     assert agent.ask(f"credential {UID} box {within} new") == 0
     assert (directory / "box.use").read_text() == "new"
+
+
+@pytest.mark.parametrize("after_its_answer", [False, True])
+def test_what_an_account_has_stopped_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_its_answer: bool
+) -> None:
+    """As by kill(-1, SIGSTOP): no timer ends what is stopped, and each request would leave another one."""
+    monkeypatch.setattr(rootpart, "TIME_S", 0.5)
+    helper = tmp_path / "helper"
+
+    def stop() -> None:
+        helper.write_text(str(os.getpid()))
+        if after_its_answer:
+            monkeypatch.setattr(os, "_exit", lambda _: os.kill(os.getpid(), signal.SIGSTOP))
+        else:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    answer = rootpart._by_a_process(lambda: None, stop)
+    assert answer == (0 if after_its_answer else errno.ETIMEDOUT, None)
+    pid = int(helper.read_text())
+    until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)
 
 
 def test_root_part_ends_with_the_agent_and_by_nothing_that_a_daemon_is_told(agent: Agent) -> None:
