@@ -128,7 +128,7 @@ def expiry(content: bytes, now: datetime) -> datetime | None:
         return moment
     seconds = document.get("expires_in")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-        return _moment(now.timestamp() + seconds)
+        return _moment(seconds, now.timestamp())
     token = document.get("access_token")
     return expiry(token.encode(), now) if isinstance(token, str) and not token.startswith("{") else None
 
@@ -148,10 +148,11 @@ def _decoded(part: bytes) -> bytes:
         return b""
 
 
-def _moment(seconds: object) -> datetime | None:
+def _moment(seconds: object, since: float = 0.0) -> datetime | None:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     try:
-        return datetime.fromtimestamp(seconds, UTC)
+        # a number of JSON may be larger than any float
+        return datetime.fromtimestamp(since + seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
