@@ -2,7 +2,7 @@
 
 The address is the submitter's word. That gives nobody more than a job has: it runs on the same host, and can
 send what it likes to the same addresses. It is asked without following redirections, for a bounded answer,
-in a bounded time; who asks for many people does so in threads, a few for each.
+in a bounded time, but for the name service; who asks for many people does so in threads, one for each.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import ssl
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +24,7 @@ from fetchwork.errors import CredentialError, one_line
 
 #: seconds for each step of a request: connecting, each read
 STEP_S = 5.0
-#: seconds for all of it
+#: seconds for all of it, once the issuer's addresses are known
 TIME_S = 8.0
 _MOST_ANSWER = 4 * MOST_BYTES
 
@@ -67,23 +70,30 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     failed = f"the issuer of credential '{name}' at {one_line(str(url.hostname), 100)}"
     try:
-        connection = (
-            http.client.HTTPSConnection(
-                str(url.hostname), url.port, timeout=STEP_S, context=ssl.create_default_context()
+        secure = url.scheme == "https"
+        protocol = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = protocol(str(url.hostname), url.port)
+        opened, end = _connected(connection.host, connection.port)
+        if secure:
+            # the timer is to end this step too
+            context = ssl.create_default_context()
+            opened = context.wrap_socket(
+                opened, server_hostname=connection.host, do_handshake_on_connect=False
             )
-            if url.scheme == "https"
-            else http.client.HTTPConnection(str(url.hostname), url.port, timeout=STEP_S)
-        )
-        timer = threading.Timer(TIME_S, _end, (connection,))
+        connection.sock = opened
+        timer = threading.Timer(max(0.0, end - time.monotonic()), _end, (opened,))
         timer.daemon = True
         timer.start()
         try:
+            if isinstance(opened, ssl.SSLSocket):
+                opened.do_handshake()
             connection.request("POST", path, urlencode(wanted), headers)
             with connection.getresponse() as answer:
                 data = answer.read(_MOST_ANSWER + 1)
         finally:
             timer.cancel()
             connection.close()
+            opened.close()
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise CredentialError(f"{failed} did not answer: {one_line(str(error), 200)}") from None
     try:
@@ -99,12 +109,33 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
     return document
 
 
-def _end(connection: http.client.HTTPConnection) -> None:
-    """End a connection that somebody else waits for."""
-    import contextlib
-    import socket
+def _connected(host: str, port: int) -> tuple[socket.socket, float]:
+    """A connection to the first address that answers, and the monotonic time at which all is to be over."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    end = time.monotonic() + TIME_S
+    problem: OSError = TimeoutError("timed out")
+    for *how, _, address in addresses:
+        left_s = min(STEP_S, end - time.monotonic())
+        if left_s <= 0:
+            break
+        opened = socket.socket(*how)
+        try:
+            opened.settimeout(left_s)
+            opened.connect(address)
+        except OSError as error:
+            opened.close()
+            problem = error
+            continue
+        except BaseException:
+            opened.close()
+            raise
+        opened.settimeout(STEP_S)
+        return opened, end
+    raise problem
 
-    opened = connection.sock
-    if opened is not None:
-        with contextlib.suppress(OSError):
-            opened.shutdown(socket.SHUT_RDWR)
+
+def _end(opened: socket.socket) -> None:
+    """End a connection that somebody else waits for."""
+    with suppress(OSError):
+        # not TLS's own, which changes what the other thread uses
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)

@@ -2,14 +2,17 @@
 
 They are renewed where a job has them, by its agent: only agents can open them, and those without such a job
 have no use for them. Of all agents one asks an issuer at a time (``begin_renewal``), and of one owner one
-thread, so that an issuer that does not answer holds up nobody else's jobs.
+thread, which counts until it has ended: a name service may be silent for long. So an issuer that does not
+answer holds up nobody else's jobs, and no work that the agent does in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -29,8 +32,12 @@ log = logging.getLogger(__name__)
 EARLY_S = 600.0
 #: seconds for a call
 DATABASE_S = 8.0
-#: threads that ask issuers
+#: owners for whom an issuer is asked
 MOST_ASKED = 8
+
+
+#: a credential with a new token, and until when that holds
+_Renewed = tuple[Secret, datetime | None]
 
 
 class Stored(Protocol):
@@ -106,6 +113,7 @@ class HostCredentials:
             return None
         database = self.session.database
         self._asked.add(secret.owner)
+        asking: asyncio.Future[_Renewed] | None = None
         try:
             begun = await database.run(
                 calls.begin_renewal(run_id=run_id, token=token, name=secret.name, version=opened.version),
@@ -117,7 +125,11 @@ class HostCredentials:
             key = await database.run(calls.sealing_key(), timeout_s=DATABASE_S)
             if key is None:
                 raise CredentialError("there is no key to seal a new token to")
-            fresh, expires_at = await self._ask(secret)
+            asking = _asking(secret)
+            done, _ = await asyncio.wait((asking,), timeout=renewing.TIME_S)
+            if not done:
+                raise CredentialError(f"the issuer of credential '{secret.name}' did not answer in time")
+            fresh, expires_at = asking.result()
             version = await database.run(
                 calls.renew_credential(
                     run_id=run_id,
@@ -131,16 +143,26 @@ class HostCredentials:
                 timeout_s=DATABASE_S,
             )
         finally:
-            self._asked.discard(secret.owner)
+            if asking is None or asking.done():
+                self._asked.discard(secret.owner)
+            else:
+                asking.add_done_callback(lambda _: self._asked.discard(secret.owner))
         event(log, logging.INFO, "credential_renewed", name=secret.name, owner=secret.owner, run=run_id)
         return None if version is None else Opened(fresh, version, expires_at)
 
-    async def _ask(self, secret: Secret) -> tuple[Secret, datetime | None]:
-        """Ask the issuer in a thread, which may outlive the question: a name service may be silent."""
-        asking = asyncio.ensure_future(asyncio.to_thread(renewing.renewed, secret, datetime.now(UTC)))
-        # nobody may come to hear of its failure
-        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait((asking,), timeout=renewing.TIME_S)
-        if not done:
-            raise CredentialError(f"the issuer of credential '{secret.name}' did not answer in time")
-        return asking.result()
+
+def _asking(secret: Secret) -> asyncio.Future[_Renewed]:
+    """Ask the issuer in a thread, which may outlive the question, and keeps no agent from ending."""
+    answer: Future[_Renewed] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(renewing.renewed(secret, datetime.now(UTC)))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    asking = asyncio.wrap_future(answer)
+    # nobody may come to hear of its failure
+    asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+    threading.Thread(target=ask, daemon=True, name="issuer").start()
+    return asking

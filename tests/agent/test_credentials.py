@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import threading
 import time
 import urllib.parse
@@ -20,11 +21,13 @@ from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
 from fetchwork.db import calls
 from fetchwork.db.database import Database
+from fetchwork.errors import CredentialError
 from fetchwork.handlers import credentials
 from fetchwork.handlers.context import Answer, Caller
 from fetchwork.handlers.hostcredentials import HostCredentials
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call
+from tests.waiting import PATIENCE_S
 
 NEEDS = {"OAuthServicesNeeded": "box"}
 Put = Callable[..., int]
@@ -461,3 +464,61 @@ async def test_an_issuer_that_is_silent_holds_up_its_owners_jobs_alone(
     answer = await waiting
     assert answer.outcome == "could_not_start"
     assert "did not answer in time" in answer.reply.stderr
+
+
+async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name service that is silent holds a thread for longer than anybody waits for its answer."""
+    answered = threading.Event()
+
+    def silent(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
+        answered.wait()
+        return Secret(secret.owner, secret.name, b"late", secret.renewal), None
+
+    monkeypatch.setattr(renewing, "renewed", silent)
+    monkeypatch.setattr(renewing, "TIME_S", 0.2)
+    for name in ("box", "disk"):
+        put(b"", name, renewal=Renewal("https://issuer.example.org/token", "refresh", "client"))
+    submit(ad={"OAuthServicesNeeded": "box,disk"})
+    job = attributes_of(await hooks.fetch())
+    run_id, run_token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
+    rows = await host.session.database.run(
+        calls.run_credentials(run_id=run_id, token=run_token), timeout_s=10.0
+    )
+    box, disk = (host.open(row) for row in sorted(rows, key=lambda row: row.name))
+    assert box is not None
+    assert disk is not None
+    try:
+        with pytest.raises(CredentialError, match="in time"):
+            await host.renew(run_id, run_token, box)
+        assert await host.renew(run_id, run_token, disk) is None
+    finally:
+        answered.set()
+    async with asyncio.timeout(PATIENCE_S):
+        while (renewed := await host.renew(run_id, run_token, disk)) is None:
+            await asyncio.sleep(0.05)
+    assert renewed.secret.content == b"late"
+
+
+def test_an_issuer_with_many_addresses_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    class Silent(socket.socket):
+        def connect(self, address: object) -> None:
+            tried.append(address)
+            time.sleep(0.1)
+            raise TimeoutError("timed out")
+
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))] * 1000
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+    monkeypatch.setattr(socket, "socket", Silent)
+    monkeypatch.setattr(renewing, "TIME_S", 0.3)
+    renewal = Renewal("https://issuer.example.org/token", "refresh", "client")
+    with pytest.raises(CredentialError, match="timed out"):
+        renewing.renewed(Secret("alice", "box", b"", renewal), datetime.now(UTC))
+    assert 0 < len(tried) < 10
