@@ -92,6 +92,9 @@ class KeyFile:
             self._read()
         except FileNotFoundError:
             before = _HEADING
+        if not before.endswith("\n"):
+            # of an editor that leaves out the last one
+            before += "\n"
         private = PrivateKey.generate()
         line = base64.b64encode(bytes(private)).decode() + "\n"
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")

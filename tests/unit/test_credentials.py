@@ -70,6 +70,13 @@ def test_a_new_key_leaves_the_old_one(key_file: KeyFile) -> None:
     assert reading.open(sealed, key_id(old)) == b"token"
 
 
+def test_a_new_key_has_a_line_of_its_own(key_file: KeyFile) -> None:
+    key_file.path.write_text(key_file.path.read_text().rstrip("\n"))
+    (old,) = key_file.key_ids()
+    added = key_file.add()
+    assert key_file.key_ids() == [old, added]
+
+
 def test_a_key_file_is_nobody_elses(key_file: KeyFile) -> None:
     assert stat.S_IMODE(key_file.path.stat().st_mode) == 0o600
     key_file.path.chmod(0o640)
