@@ -114,6 +114,14 @@ def test_a_credential_has_a_bounded_size(queue: DirectQueue, more: dict[str, Any
         put(queue, **more)
 
 
+@pytest.mark.parametrize("when", ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC"])
+def test_a_credential_expires_in_a_year_that_agents_know(queue: DirectQueue, when: str) -> None:
+    """One that they can't read would keep all other owners' from them too."""
+    with pytest.raises(psycopg.Error, match="allowed: 1970-01-01 to 9999-01-01"):
+        put(queue, expires_at=when)
+    put(queue, expires_at="9998-12-31 12:00+00")
+
+
 def test_an_owner_has_a_bounded_number(queue: DirectQueue) -> None:
     queue.call("set_setting", name="max_credentials", value=2)
     put(queue, "a")

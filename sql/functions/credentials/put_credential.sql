@@ -2,7 +2,7 @@
 -- get the new one from their agents. Who seals it says whether agents can renew it, and until when it holds.
 -- Locks the row; its key stays, for the foreign key does not let it go. One that comes while another key is
 -- published may still be sealed to the one before, which hosts keep until nothing is (sealed_otherwise).
--- Errors: FWDEN (another's Owner), FWINV (the name, the size, a key that is not the current one).
+-- Errors: FWDEN (another's Owner), FWINV (the name, the size, the time, a key that is not the current one).
 CREATE OR REPLACE FUNCTION fetchwork.put_credential(
     owner text,
     name text,
@@ -38,6 +38,15 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = 'a credential is too long; '
                 'allowed: 65536 bytes sealed, 2000 of permissions and resource';
+    END IF;
+    -- agents, which read those of all owners at once, have no other years
+    IF put_credential.expires_at NOT BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'a credential can''t expire at %s; allowed: 1970-01-01 to 9999-01-01',
+                put_credential.expires_at
+            );
     END IF;
     IF NOT EXISTS (
         SELECT FROM fetchwork.credential_key AS k
