@@ -44,7 +44,7 @@ def use(conninfo: str, file: Path) -> None:
     """Have credentials sealed to the newest key of FILE, those that are stored as well.
 
     Once every host has the file. The keys before it can be deleted from FILE, and from the hosts, when this
-    says that nothing else is sealed to them.
+    says that nothing is sealed to another key. What it can't open it names, and exits with 1.
 
     \b
     Example:
@@ -59,21 +59,37 @@ def use(conninfo: str, file: Path) -> None:
     public = keys.newest()
     name = key_id(public)
     resealed = 0
+    closed: dict[tuple[str, str], str] = {}
     with Database(conninfo) as database:
         changed = database.run(calls.publish_credential_key(public_key=public))
         click.echo(f"credentials are {'now' if changed else 'already'} sealed to key {name}")
-        while rows := database.run(calls.sealed_otherwise(n=_PIECE)):
-            done = 0
+        owner = of_owner = ""
+        while rows := database.run(calls.sealed_otherwise(n=_PIECE, after_owner=owner, after_name=of_owner)):
+            owner, of_owner = rows[-1].owner, rows[-1].name
             for row in rows:
-                sealed = seal(keys.open(row.sealed, row.key_id), public)
-                done += database.run(
+                try:
+                    opened = keys.open(row.sealed, row.key_id)
+                except CredentialError as error:
+                    # anybody may have stored anything, and keeps no other's back by that
+                    closed[row.owner, row.name] = str(error)
+                    continue
+                resealed += database.run(
                     calls.reseal_credential(
-                        owner=row.owner, name=row.name, version=row.version, key_id=name, sealed=sealed
+                        owner=row.owner,
+                        name=row.name,
+                        version=row.version,
+                        key_id=name,
+                        sealed=seal(opened, public),
                     )
                 )
-            if not done:
-                raise CredentialError("another key was published meanwhile")
-            resealed += done
+        left = {(row.owner, row.name) for row in database.run(calls.sealed_otherwise(n=_PIECE))}
         # the keys that nothing is sealed to any more go
         database.run(calls.publish_credential_key(public_key=public))
-    click.echo(f"{resealed} stored credentials were sealed anew; nothing is sealed to another key")
+    click.echo(f"{resealed} stored credentials were sealed anew")
+    for (owner, of_owner), problem in closed.items():
+        click.echo(f"not sealed anew, to be added again: {of_owner} of {owner}: {problem}")
+    if left - closed.keys():
+        raise CredentialError("credentials were stored or a key was published meanwhile; use it again")
+    if closed:
+        click.get_current_context().exit(1)
+    click.echo("nothing is sealed to another key")

@@ -32,6 +32,30 @@ def test_a_credential_is_added_listed_and_deleted(fetchwork: Run, slots: DirectQ
     assert "is not stored" in fetchwork("credential", "rm", "box", "--owner", "alice").err
 
 
+def test_what_does_not_open_keeps_no_others_credential_from_a_new_key(
+    fetchwork: Run, slots: DirectQueue, tmp_path: Path
+) -> None:
+    """Anybody may store anything as if it were sealed."""
+    token, key = tmp_path / "token", tmp_path / "key"
+    token.write_text("opaque")
+    fetchwork("db", "credential-key", "new", str(key))
+    fetchwork("db", "credential-key", "use", str(key))
+    slots.call(
+        "put_credential", owner="alice", name="a", key_id=KeyFile(key).key_ids()[-1], sealed=b"no seal"
+    )
+    fetchwork("credential", "add", "box", str(token), "--owner", "bob")
+    fetchwork("db", "credential-key", "new", str(key))
+    used = fetchwork("db", "credential-key", "use", str(key))
+    assert used.status == 1
+    assert "1 stored credentials were sealed anew" in used.out
+    assert "to be added again: a of alice" in used.out
+    assert "nothing is sealed to another key" not in used.out
+    (row,) = slots.rows("SELECT sealed, key_id FROM fetchwork.credential WHERE owner = 'bob'")
+    assert row[1] == KeyFile(key).key_ids()[-1]
+    slots.call("delete_credential", owner="alice", name="a")
+    assert "nothing is sealed to another key" in fetchwork("db", "credential-key", "use", str(key)).out
+
+
 def test_a_file_for_refresh_that_is_none_is_refused_without_its_content(
     fetchwork: Run, slots: DirectQueue, tmp_path: Path
 ) -> None:

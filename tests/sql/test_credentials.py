@@ -282,6 +282,8 @@ def test_keys_change_and_go_when_nothing_is_sealed_to_them(queue: DirectQueue) -
     assert queue.scalar("publish_credential_key", public_key=OTHER) is False
     assert queue.call("sealing_key") == [{"key_id": key(OTHER), "public_key": OTHER}]
     (row,) = queue.call("sealed_otherwise", n=10)
+    assert queue.call("sealed_otherwise", n=10, after_owner=row["owner"], after_name=row["name"]) == []
+    assert queue.call("sealed_otherwise", n=10, after_owner=row["owner"], after_name="") == [row]
     assert (row["name"], row["key_id"], row["sealed"]) == ("box", key(), b"sealed")
     told = {"owner": "alice", "name": "box", "key_id": key(OTHER), "sealed": b"anew"}
     assert queue.scalar("reseal_credential", **told, version=version - 1) is False

@@ -163,9 +163,10 @@ def publish_credential_key(*, public_key: bytes) -> Call[bool]:
     return value_of("publish_credential_key", {"public_key": public_key})
 
 
-def sealed_otherwise(*, n: int) -> Call[list[SealedCredential]]:
+def sealed_otherwise(*, n: int, after_owner: str = "", after_name: str = "") -> Call[list[SealedCredential]]:
     """Credentials that are sealed to another key than the current one; at most ``n``."""
-    return records_of(SealedCredential, "sealed_otherwise", {"n": n})
+    after = {"after_owner": after_owner, "after_name": after_name}
+    return records_of(SealedCredential, "sealed_otherwise", {"n": n, **after})
 
 
 def reseal_credential(*, owner: str, name: str, version: int, key_id: str, sealed: bytes) -> Call[bool]:

@@ -1,6 +1,10 @@
 -- Credentials that are sealed to another key than the current one, for an administrator who has both keys to
--- seal them anew: at most so many. Errors: FWDEN.
-CREATE OR REPLACE FUNCTION fetchwork.sealed_otherwise(n integer)
+-- seal them anew: at most so many, behind this one by owner and name. Errors: FWDEN.
+CREATE OR REPLACE FUNCTION fetchwork.sealed_otherwise(
+    n integer,
+    after_owner text DEFAULT '',
+    after_name text DEFAULT ''
+)
 RETURNS TABLE (owner text, name text, version bigint, key_id text, sealed bytea)
 LANGUAGE plpgsql
 STABLE
@@ -13,6 +17,7 @@ BEGIN
     SELECT c.owner, c.name, c.version, c.key_id, c.sealed
     FROM fetchwork.credential AS c
     JOIN fetchwork.credential_key AS k ON k.key_id = c.key_id AND NOT k.current
+    WHERE (c.owner, c.name) > (after_owner, after_name)
     ORDER BY c.owner, c.name
     LIMIT sealed_otherwise.n;
 END
