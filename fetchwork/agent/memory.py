@@ -8,9 +8,12 @@ proportional sizes asked for, which the job's account may read (``rights``).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
+import time
+from collections import defaultdict
 from pathlib import Path
 
 from fetchwork.agent import orphans
@@ -31,6 +34,8 @@ CALL_S = 5.0
 CGROUPS = "/sys/fs/cgroup"
 #: processes whose proportional size is asked for; of a larger family the rest counts as nothing
 MOST_PROCESSES = 500
+#: seconds of a round for one account's processes, which it may have made slow to look at
+ACCOUNT_S = 3.0
 _MOST_BYTES = 16384
 _SIGKILL = 9
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -42,9 +47,12 @@ class MemoryWatch:
 
     def __init__(self, runs: WatchedRuns) -> None:
         self._runs = runs
+        #: by account: the seconds that this round has waited for it
+        self._waited: defaultdict[int, float] = defaultdict(float)
 
     async def round(self) -> None:
         """Look at each run once, and hold the jobs that use too much."""
+        self._waited.clear()
         for run in self._runs:
             starter = Process.of_key(run.starter)
             if run.state != "running" or run.exiting or run.memory_mib is None or starter is None:
@@ -62,7 +70,7 @@ class MemoryWatch:
         processes = family(job)
         used_mib = sum(map(_resident, processes)) / 2**20
         if used_mib > limit_mib:
-            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
+            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights, self._waited) / 2**20
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
         if used_mib <= limit_mib:
             return
@@ -108,22 +116,32 @@ def _resident(process: Process) -> int:
         return 0
 
 
-async def proportional(processes: list[Process], rights: Rights) -> int:
-    """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
+async def proportional(
+    processes: list[Process], rights: Rights, waited: defaultdict[int, float] | None = None
+) -> int:
+    """Bytes of these processes, each page shared out among those that have it; what is refused is 0.
+
+    ``waited`` are the seconds that each account was waited for, which grow: after ACCOUNT_S no more is read.
+    """
     total = 0
+    waited = defaultdict(float) if waited is None else waited
     for process in processes:
         uid = process.owner
-        if uid is None:
+        if uid is None or waited[uid] > ACCOUNT_S:
             continue
+        began = time.monotonic()
         try:
             fd = await rights.open(Path(f"/proc/{process.pid}/smaps_rollup"), uid)
         except OSError:
+            waited[uid] += time.monotonic() - began
             continue
         try:
-            found = _PSS.search(os.read(fd, _MOST_BYTES))
+            # the kernel goes through all of its pages meanwhile
+            found = _PSS.search(await asyncio.to_thread(os.read, fd, _MOST_BYTES))
         except OSError:
             continue
         finally:
             os.close(fd)
+            waited[uid] += time.monotonic() - began
         total += int(found[1]) * 1024 if found is not None else 0
     return total

@@ -1,7 +1,9 @@
 """Jobs that use more memory than their run may: found, killed, and Held as HTCondor holds them."""
 
+import asyncio
 import os
 import signal
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,26 @@ async def test_proportional_size_is_that_of_the_family_together(starter_of: Star
     job.signal(signal.SIGKILL)
     job.wait(PATIENCE_S)
     assert await proportional([gone], Rights()) == 0
+
+
+async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
+    starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account can stop what looks for the agent as that account, for each of its processes."""
+    monkeypatch.setattr(memory, "ACCOUNT_S", 0.3)
+    looked: list[Path] = []
+
+    async def slow(path: Path, uid: int) -> int:
+        looked.append(path)
+        await asyncio.sleep(0.2)
+        raise TimeoutError
+
+    rights, waited = Rights(), defaultdict[int, float](float)
+    monkeypatch.setattr(rights, "open", slow)
+    job = job_process(starter_of(SHARED))
+    assert await proportional([job] * 50, rights, waited) == 0
+    assert await proportional([job] * 50, rights, waited) == 0
+    assert 0 < len(looked) <= 2
 
 
 async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
