@@ -100,17 +100,15 @@ def clean_up(database: Database) -> Iterator[tuple[str, str]]:
     Who does it twice, or was ended in between, gets the same result.
     """
     cleaners: Cleaners | None = None
-    tried: set[str] = set()
-    while True:
-        page = [one for one in database.run(calls.left_checkpoints()) if one.base not in tried]
-        if not page:
-            return
+    # those stay, the first ones, and others are behind them
+    failed = 0
+    while page := database.run(calls.left_checkpoints(but_for=failed)):
         for one in page:
-            tried.add(one.base)
             cleaners = cleaners or Cleaners()
             try:
                 cleaners.delete(one)
             except FetchworkError as error:
+                failed += 1
                 yield one.base, str(error)
                 continue
             database.run(calls.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base))

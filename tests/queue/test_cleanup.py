@@ -115,6 +115,28 @@ def test_what_cannot_be_deleted_is_told_and_stays(
     assert left(slots) == [refused]
 
 
+def test_what_nobody_can_delete_is_in_nothings_way(
+    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
+) -> None:
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    slots.submit()
+    run = slots.started()
+    deleted = checkpoint(slots, run, 0, "a", ["fine"])
+    slots.finish(run)
+    slots.scalar("drop_files")
+    # a page of them
+    slots.connection.execute(
+        "INSERT INTO fetchwork.stored_checkpoint (cluster_id, proc_id, base, owner, names, stored_at)"
+        " SELECT cluster_id, proc_id, 'other' || replace(base, '0000', n::text), owner, names,"
+        " stored_at - interval '1 day'"
+        " FROM fetchwork.stored_checkpoint, generate_series(1, 1000) AS n"
+    )
+    told = fetchwork("checkpoints", "--clean-up").out.splitlines()
+    assert len(told) == 1001
+    assert told[-1] == f"{deleted}: deleted"
+    assert all("no clean-up plug-in is registered" in line for line in told[:-1])
+
+
 def test_what_is_another_s_or_in_use_is_not_forgotten(slots: DirectQueue) -> None:
     slots.submit()
     run = slots.started()

@@ -349,9 +349,9 @@ def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
     return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
 
 
-def left_checkpoints() -> Call[list[LeftCheckpoint]]:
-    """Checkpoints of one's own at their destination that no run needs any more; the 1000 oldest."""
-    return records_of(LeftCheckpoint, "left_checkpoints", {})
+def left_checkpoints(*, but_for: int = 0) -> Call[list[LeftCheckpoint]]:
+    """One's own checkpoints at their destination that no run needs any more: 1000 behind the oldest."""
+    return records_of(LeftCheckpoint, "left_checkpoints", {"but_for": but_for})
 
 
 def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:

@@ -1,8 +1,12 @@
 -- Checkpoints of Owners that the caller may name that lie at their checkpoint_destination, and that no run
 -- needs any more: a later one has taken their place, or the job has left the queue. At most most_rows, those
--- that were stored first. Not of all owners for an administrator: only its owner is to delete one.
+-- that were stored first, but for so many. Not of all owners for an administrator: only its owner is to
+-- delete one.
 -- Locks nothing.
-CREATE OR REPLACE FUNCTION fetchwork.left_checkpoints(most_rows integer DEFAULT 1000)
+CREATE OR REPLACE FUNCTION fetchwork.left_checkpoints(
+    most_rows integer DEFAULT 1000,
+    but_for integer DEFAULT 0
+)
 RETURNS TABLE (cluster_id integer, proc_id integer, base text, owner text, names text [])
 LANGUAGE plpgsql
 STABLE
@@ -17,6 +21,7 @@ BEGIN
     FROM fetchwork.stored_checkpoint AS s
     WHERE s.owner = ANY (own) AND NOT fetchwork.is_stored_for_use(s)
     ORDER BY s.stored_at, s.base
+    OFFSET left_checkpoints.but_for
     LIMIT least(left_checkpoints.most_rows, 1000);
 END
 $$;
