@@ -33,7 +33,7 @@ BEGIN
         r.run_id, r.token, r.credentials ->> 'directory', r.credentials -> 'versions', c.owner, c.name,
         c.version, c.key_id, c.sealed, c.renewable, c.expires_at
     FROM fetchwork.run AS r
-    JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
+    CROSS JOIN LATERAL fetchwork.job_of(r.cluster_id, r.proc_id) AS j
     CROSS JOIN LATERAL jsonb_each_text(r.credentials -> 'versions') AS v (name, version)
     JOIN fetchwork.credential AS c ON c.owner = j.owner AND c.name = v.name
     WHERE r.host_id = changed_credentials.host_id
