@@ -12,6 +12,8 @@ from fetchwork.queue.views import Json, Row, View
 
 #: characters of a value that is not remembered
 _LONG = 256
+#: attributes that are looked up one by one; with more the ad is taken apart once
+MOST_LOOKED_UP = 25
 _EXPRESSION = object()
 
 
@@ -39,8 +41,10 @@ class Projected:
         columns = dict.fromkeys([*view.order, *map(view.selected, self._names)])
         self.params: list[object] = []
         others = []
-        for key in sorted(wanted - known.keys() - {"mytype"}):
-            if (spelling := source.spellings.get(key)) is None:
+        inner = sorted(wanted - known.keys() - {"mytype"})
+        for key in inner:
+            spelling = source.spellings.get(key)
+            if spelling is None or len(inner) > MOST_LOOKED_UP:
                 others.append(key)
                 continue
             sql, params = lookup(key, source)

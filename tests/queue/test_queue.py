@@ -10,13 +10,15 @@ import pytest
 
 import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
-from fetchwork.classad.constraint import Constraint
+from fetchwork.classad.constraint import Constraint, Source
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.paging import Position
+from fetchwork.queue.projecting import Projected
 from fetchwork.queue.synchronous import session_of
+from fetchwork.queue.views import JOBS
 from tests.by_name import call
 from tests.direct_queue import DirectQueue
 from tests.waiting import PATIENCE_S
@@ -102,6 +104,23 @@ def test_ads_go_in_as_objects_or_in_json_form(queue: Queue) -> None:
         ("/bin/true", "alice", 3),
     ]
     assert str(found[0].lookup("Requirements")) == "TARGET.Memory > 5"
+
+
+def test_projection_of_many_attributes_takes_each_ad_apart_once(queue: Queue, slots: DirectQueue) -> None:
+    queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Args": "x", "MyOwn": [1]}])
+    names = [name for (name,) in slots.rows("SELECT name FROM fetchwork.attribute")]
+    source = Source(JOBS.columns(), JOBS.inner, {name.lower(): name for name in names}, layers=JOBS.layers)
+    few, many = (
+        Projected(JOBS, frozenset(name.lower() for name in some), source)
+        for some in ([*names[:5], "MyOwn"], [*names, "MyOwn"])
+    )
+    assert few.columns.count(" AS value_") in range(1, 6)
+    assert (many.columns.count(" AS value_"), len(many.params)) == (0, 1)
+    (whole,), (projected,) = queue.query(), queue.query(projection=[*names, "MyOwn"])
+    wanted = {*names, "MyOwn"} - {"ServerTime"}
+    assert {name: str(projected[name]) for name in projected if name != "ServerTime"} == {
+        name: str(whole[name]) for name in whole if name in wanted
+    }
 
 
 def test_spooling_is_refused(queue: Queue) -> None:
