@@ -278,7 +278,7 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
     run = jobs.running(job)
     jobs.wait(file.exists, f"job {job} at its traps")
     scalar(jobs.database, asked, jobs=[job])
-    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended", 30)
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
     assert file.read_text().split()[:2] == ["ready", heard]
     assert jobs.pool.run_command(["kill", "-0", str(run["jobpid"])]).returncode != 0
     if asked != "remove":
