@@ -40,8 +40,8 @@ FROM fetchwork.{}
 WHERE clusterid = ANY(%s)
     AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
 """
-#: entries that are owed in all; with more a log is given up
-MOST_OWED = 100_000
+#: entries that all logs of an owner are owed; with more a log is given up
+MOST_OWED = 20_000
 #: seconds until they are tried again where nothing else comes
 RETRY_S = 30.0
 
@@ -111,7 +111,8 @@ class LogWriter:
                 number += self._append(log, entries)
             except (OSError, FetchworkError) as error:
                 passes = isinstance(error, OSError) and error.errno in logentry.FOR_NOW
-                if passes and sum(map(len, self._owed.values())) + len(entries) <= MOST_OWED:
+                others = sum(len(some) for other, some in self._owed.items() if other.owner == log.owner)
+                if passes and others + len(entries) <= MOST_OWED:
                     self._owed[log] = entries
                     if owed:
                         continue

@@ -347,6 +347,28 @@ def test_what_a_log_is_owed_is_written_where_no_other_event_comes(
     assert [written.entries for written in again.follow(Reader(after=again.cursor), 0)] == [0]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes the logs of several accounts")
+def test_what_an_owner_s_logs_are_owed_costs_no_other_owner_a_log(
+    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public.chmod(0o777)
+    logs = [public / "1.log", public / "2.log", public / "3.log"]
+    for owner, log in zip(("daemon", "daemon", WRITER), logs, strict=True):
+        slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": owner})
+    writer = LogWriter(session_of(queue), public / "state.json")
+    synced = os.fdatasync
+
+    def failing(_: int) -> None:
+        raise OSError(errno.EDQUOT, "quota")
+
+    monkeypatch.setattr(logfiles, "MOST_OWED", 1)
+    monkeypatch.setattr(os, "fdatasync", failing)
+    assert len(writer.write(queue.events(stop_after=0)).problems) == 3
+    monkeypatch.setattr(os, "fdatasync", synced)
+    assert writer.write(()).entries == 2
+    assert [types_in(log) for log in logs] == [[0], [], [0]]
+
+
 def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
     """The path is the submitter's choice; the rights are the owner's."""
     log = tmp_path / "root-only" / "a.log"
