@@ -176,7 +176,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
-    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "dag_counts", "default_attributes",
+    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
     "can_be_undefined", "event_window", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
