@@ -17,6 +17,11 @@ def credential_key() -> None:
     The private keys are in a file that agents read ([database.NAME] credential_key in the host file), the
     database has the public one. To begin, and to change keys: 'new' on one host, copy the file to all hosts,
     then 'use'.
+
+    \b
+    Example:
+      fetchwork db credential-key new /etc/fetchwork/credential.key
+      fetchwork db credential-key use /etc/fetchwork/credential.key
     """
 
 

@@ -400,6 +400,11 @@ def test_a_database_without_the_schema_says_what_makes_it(fetchwork: Run, connin
     assert "fetchwork db init" in told.err
 
 
+def _timeless(text: str) -> str:
+    """What was printed, but for the second at which it was."""
+    return re.sub(r"^ServerTime = .*$", "", text, flags=re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("words", "same"),
     [
@@ -418,7 +423,7 @@ def test_an_option_may_be_abbreviated_as_in_htcondors_tools(
     slots.submit_many([{}, {}])
     slots.act("remove", "1.0")
     short, whole = fetchwork(*words.split()), fetchwork(*same.split())
-    assert short == whole
+    assert (short.status, _timeless(short.out), short.err) == (whole.status, _timeless(whole.out), whole.err)
     assert "option" not in short.err
 
 
