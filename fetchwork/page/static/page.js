@@ -27,7 +27,10 @@ function stopButton(place) {
   const stop = document.createElement("button");
   stop.type = "button";
   stop.textContent = "Stop";
-  stop.addEventListener("click", () => { stopped = true; stop.remove(); });
+  // at the press already, by mouse: the button is another one after each piece
+  for (const sort of ["pointerdown", "click"]) {
+    stop.addEventListener(sort, () => { stopped = true; stop.remove(); });
+  }
   place.append(" ", stop);
 }
 
