@@ -17,6 +17,7 @@
 \ir functions/access/act_for.sql
 \ir functions/access/require_admin.sql
 \ir functions/access/require_role.sql
+\ir functions/access/require_owner.sql
 \ir functions/access/grant_owner.sql
 \ir functions/access/revoke_owner.sql
 \ir functions/access/own_groups.sql
@@ -59,7 +60,6 @@
 
 -- functions/credentials: What jobs show to services: storing it sealed, who needs it, renewing it, its keys.
 \ir functions/credentials/needed_credentials.sql
-\ir functions/credentials/check_credential_owner.sql
 \ir functions/credentials/check_credentials.sql
 \ir functions/credentials/sealing_key.sql
 \ir functions/credentials/put_credential.sql
@@ -124,7 +124,6 @@
 \ir functions/files/chunk_bytes.sql
 \ir functions/files/checked_sha256.sql
 \ir functions/files/is_sandbox_name.sql
-\ir functions/files/check_file_owner.sql
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
 \ir functions/files/own_content.sql
@@ -150,6 +149,7 @@
 \ir functions/files/signed_input.sql
 \ir functions/files/run_files.sql
 \ir functions/files/output_url.sql
+\ir functions/files/has_input.sql
 \ir functions/files/read_chunk.sql
 \ir functions/files/begin_output.sql
 \ir functions/files/put_output_chunk.sql

@@ -7,7 +7,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM fetchwork.check_credential_owner(delete_credential.owner);
+    PERFORM fetchwork.require_owner(delete_credential.owner, 'add or delete credentials');
     DELETE FROM fetchwork.credential AS c
     WHERE c.owner = delete_credential.owner AND c.name = delete_credential.name;
     RETURN FOUND;

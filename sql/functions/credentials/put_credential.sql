@@ -22,7 +22,7 @@ DECLARE
     most bigint := fetchwork.setting_value('max_credentials');
     stored bigint;
 BEGIN
-    PERFORM fetchwork.check_credential_owner(put_credential.owner);
+    PERFORM fetchwork.require_owner(put_credential.owner, 'add or delete credentials');
     IF coalesce(put_credential.name !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$', true) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

@@ -15,7 +15,7 @@ DECLARE
     hash bytea := fetchwork.checked_sha256(begin_content.sha256);
     known fetchwork.content;
 BEGIN
-    PERFORM fetchwork.check_file_owner(begin_content.owner);
+    PERFORM fetchwork.require_owner(begin_content.owner, 'keep or read files');
     SELECT c.*
     INTO known
     FROM fetchwork.content AS c

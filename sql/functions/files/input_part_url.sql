@@ -17,13 +17,7 @@ BEGIN
         SELECT fetchwork.part_url('GET', c, input_part_url.n)
         FROM fetchwork.content AS c
         WHERE c.content_id = input_part_url.content_id
-            AND EXISTS (
-                SELECT FROM fetchwork.job_file AS f
-                WHERE f.content_id = input_part_url.content_id
-                    AND f.cluster_id = live.cluster_id
-                    AND f.proc_id IN (-1, live.proc_id)
-                    AND f.direction IN ('input', 'spool')
-            )
+            AND fetchwork.has_input(live, input_part_url.content_id)
     );
 END
 $$;

@@ -23,7 +23,7 @@ DECLARE
     bytes numeric;
     largest bigint;
 BEGIN
-    PERFORM fetchwork.check_file_owner(lacking_contents.owner);
+    PERFORM fetchwork.require_owner(lacking_contents.owner, 'keep or read files');
     IF job_bytes > max_job THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWDEN',

@@ -8,7 +8,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM fetchwork.check_file_owner(put_whole_contents.owner);
+    PERFORM fetchwork.require_owner(put_whole_contents.owner, 'keep or read files');
     PERFORM fetchwork.add_whole_contents(put_whole_contents.owner, NULL, datas);
 END
 $$;

@@ -18,13 +18,7 @@ BEGIN
         FROM fetchwork.content_chunk AS k
         WHERE k.content_id = read_chunk.content_id
             AND k.n = read_chunk.n
-            AND EXISTS (
-                SELECT FROM fetchwork.job_file AS f
-                WHERE f.content_id = read_chunk.content_id
-                    AND f.cluster_id = live.cluster_id
-                    AND f.proc_id IN (-1, live.proc_id)
-                    AND f.direction IN ('input', 'spool')
-            )
+            AND fetchwork.has_input(live, read_chunk.content_id)
     );
 END
 $$;
