@@ -74,21 +74,13 @@ class AsyncQueue:
         progress: Progress | None = None,
     ) -> SubmitResult:
         """As ``Queue.submit``; in a thread, because HTCondor's reader of descriptions is not asynchronous."""
-
-        def put() -> SubmitResult:
-            with Queue(self._conninfo) as own:
-                return own.submit(description, count, spool, itemdata, queue, owner=owner, progress=progress)
-
-        return await asyncio.to_thread(put)
+        return await self._in_thread(
+            lambda own: own.submit(description, count, spool, itemdata, queue, owner=owner, progress=progress)
+        )
 
     async def retrieve(self, job_spec: JobSpec | None = None, *, progress: Progress | None = None) -> int:
         """As ``Queue.retrieve``; in a thread, because it writes files."""
-
-        def bring() -> int:
-            with Queue(self._conninfo) as own:
-                return own.retrieve(job_spec, progress=progress)
-
-        return await asyncio.to_thread(bring)
+        return await self._in_thread(lambda own: own.retrieve(job_spec, progress=progress))
 
     @overload
     async def query(
@@ -255,30 +247,31 @@ class AsyncQueue:
         expires_at: datetime | None = None,
     ) -> str:
         """As ``Queue.add_credential``; in a thread, because it asks two questions."""
-
-        def add() -> str:
-            with Queue(self._conninfo) as own:
-                return own.add_credential(
-                    service,
-                    content,
-                    handle=handle,
-                    owner=owner,
-                    renewal=renewal,
-                    permissions=permissions,
-                    resource=resource,
-                    expires_at=expires_at,
-                )
-
-        return await asyncio.to_thread(add)
+        return await self._in_thread(
+            lambda own: own.add_credential(
+                service,
+                content,
+                handle=handle,
+                owner=owner,
+                renewal=renewal,
+                permissions=permissions,
+                resource=resource,
+                expires_at=expires_at,
+            )
+        )
 
     async def delete_credential(self, service: str, *, handle: str = "", owner: str | None = None) -> bool:
         """As ``Queue.delete_credential``; in a thread."""
+        return await self._in_thread(lambda own: own.delete_credential(service, handle=handle, owner=owner))
 
-        def delete() -> bool:
+    async def _in_thread(self, do: Callable[[Queue], Made]) -> Made:
+        """What ``do`` makes of a ``Queue`` of its own, in a thread."""
+
+        def done() -> Made:
             with Queue(self._conninfo) as own:
-                return own.delete_credential(service, handle=handle, owner=owner)
+                return do(own)
 
-        return await asyncio.to_thread(delete)
+        return await asyncio.to_thread(done)
 
     def _read(
         self,
