@@ -12,6 +12,7 @@
 \ir functions/access/acting_for.sql
 \ir functions/access/asker.sql
 \ir functions/access/sees_all.sql
+\ir functions/access/serves_all.sql
 \ir functions/access/is_admin.sql
 \ir functions/access/own_owners.sql
 \ir functions/access/act_for.sql

@@ -26,7 +26,7 @@ BEGIN
     IF NOT (
         fetchwork.is_admin(role)
         OR awaited_outputs.of_owner = ANY (fetchwork.own_owners(role))
-        OR (fetchwork.acting_for(role) IS NULL AND pg_has_role(role, 'fetchwork_access_point', 'USAGE'))
+        OR fetchwork.serves_all(role)
     ) THEN
         RETURN;
     END IF;

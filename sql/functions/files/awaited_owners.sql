@@ -36,9 +36,6 @@ BEGIN ATOMIC
         AND (
             fetchwork.is_admin(i.role)
             OR e.owner = ANY (fetchwork.own_owners(i.role))
-            OR (
-                fetchwork.acting_for(i.role) IS NULL
-                AND pg_has_role(i.role, 'fetchwork_access_point', 'USAGE')
-            )
+            OR fetchwork.serves_all(i.role)
         );
 END;

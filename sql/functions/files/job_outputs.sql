@@ -26,10 +26,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     role name := fetchwork.invoker();
-    sees_all boolean := fetchwork.is_admin(role)
-        OR (
-            fetchwork.acting_for(role) IS NULL AND pg_has_role(role, 'fetchwork_access_point', 'USAGE')
-        );
+    sees_all boolean := fetchwork.is_admin(role) OR fetchwork.serves_all(role);
     own text[] := fetchwork.own_owners(role);
     -- NULL: everybody
     owners text[] := CASE

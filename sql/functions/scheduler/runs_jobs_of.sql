@@ -5,6 +5,4 @@ RETURNS boolean
 LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
-RETURN (
-    pg_has_role(role, 'fetchwork_access_point', 'USAGE') AND fetchwork.acting_for(role) IS NULL
-) OR owner = ANY (fetchwork.own_owners(role));
+RETURN fetchwork.serves_all(role) OR owner = ANY (fetchwork.own_owners(role));
