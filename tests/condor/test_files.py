@@ -514,9 +514,13 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
         before = asked_of(jobs.pool)
         job = jobs.submit(script, inputs, **ad)
         jobs.completed(job)
-        after = asked_of(jobs.pool)
+        # the log's line comes after the answer, which completes the job
+        until(
+            lambda: (asked_of(jobs.pool) - before)["job_left"]
+            + (asked_of(jobs.pool) - before)["outputs_delivered"]
+        )
         asked.clear()
-        asked.update(after - before)
+        asked.update(asked_of(jobs.pool) - before)
         noted = (jobs.row("SELECT ad FROM fetchwork.runs WHERE jobid = %s", job) or {})["ad"]
         assert noted["TransferInputBytes"] >= sum(len(one) for one in inputs.values() if one)
         assert noted["TransferOutputBytes"] == sum(len(one or "") for one in jobs.outputs(job).values())
@@ -539,7 +543,7 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
 
 def asked_of(pool: PersonalPool) -> Counter[str]:
     """What the agent was asked so far, by request."""
-    text = (pool.condor.log / "FetchworkAgentLog").read_text(errors="replace")
+    text = "".join(path.read_text(errors="replace") for path in pool.condor.log.glob("FetchworkAgentLog*"))
     return Counter(re.findall(r"\b(job_left|input_done|outputs_delivered)\b", text))
 
 
