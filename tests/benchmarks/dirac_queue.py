@@ -6,16 +6,20 @@ leave behind.
 """
 
 import asyncio
+import contextlib
 import re
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 
 from fetchwork.agent.client import ask
+from fetchwork.errors import AgentUnavailable
 from fetchwork.hook import wire
 from fetchwork.pool import hostfile
 from fetchwork.simulate.agents import AgentProcess
@@ -32,8 +36,13 @@ SETTINGS = {
     "checkpoint_timeout": "30min",
     "max_connections": "500",
 }
-SLOT_AD = (Path(__file__).parent.parent / "data/ads/23.9.6-fetch_work-static-unclaimed.ad").read_text()
+SLOT_AD = (Path(__file__).parent.parent / "data/ads/25.14.1-fetch_work-pslot-unclaimed.ad").read_text()
 _NAME = re.compile(r"^Name = .*$", re.M)
+_CLOCK = re.compile(r"^MyCurrentTime = .*$", re.M)
+#: seconds: for one answer, until all slots have had jobs, until all agents have ended
+ANSWER_S = 25.0
+WARM_S = 60.0
+STOP_S = 30.0
 
 # what each autocluster asks for: three sites or any, a platform or any, now and then a tag
 KINDS = """
@@ -132,7 +141,7 @@ class DiracQueue:
 
 
 def slot_ad(number: int) -> str:
-    """A slot at a site, of a platform."""
+    """A partitionable slot at a site, of a platform: it goes on asking while jobs of it run."""
     tags = ("", "MultiProcessor", "GPU,MultiProcessor")[number % 3]
     return (
         f'{SLOT_AD}Site = "site{number * 17 % SITES}"\n'
@@ -140,19 +149,91 @@ def slot_ad(number: int) -> str:
     )
 
 
+@dataclass(slots=True)
+class _Asked:
+    """What the slots have got so far; each of them counts for itself."""
+
+    claims: int = 0
+    #: requests that brought no job: why
+    in_vain: Counter[str] = field(default_factory=Counter)
+
+
+class _Slots:
+    """The slots of some agents, each of which asks again as soon as it has its answer."""
+
+    def __init__(self, agents: Sequence[AgentProcess], clients: int) -> None:
+        self._stop = threading.Event()
+        self._asked = {
+            (number, client): _Asked() for number in range(len(agents)) for client in range(clients)
+        }
+        self._threads = [
+            threading.Thread(target=self._ask, args=(agents[number], number, client), daemon=True)
+            for number, client in self._asked
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let each have its last answer."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(2 * ANSWER_S)
+
+    @property
+    def claims(self) -> int:
+        """Jobs that were printed for a slot so far."""
+        return sum(one.claims for one in self._asked.values())
+
+    @property
+    def all_served(self) -> bool:
+        """Whether each agent is warm: it has made claims for each of its slots."""
+        return all(one.claims >= 2 for one in self._asked.values())
+
+    def in_vain(self) -> Counter[str]:
+        return sum((one.in_vain for one in self._asked.values()), Counter())
+
+    def _ask(self, agent: AgentProcess, number: int, client: int) -> None:
+        asked = self._asked[number, client]
+        text = _NAME.sub(f'Name = "slot{client + 1}@{agent.name}"', slot_ad(number))
+        count = 0
+        while not self._stop.is_set():
+            count += 1
+            # a slot tells the time in its ad: no two fetches bring the same
+            ad = _CLOCK.sub(f"MyCurrentTime = {1795220753 + count}", text).encode()
+            request = wire.Request("fetch_work", ad, keyword=hostfile.KEYWORD, deadline_ms=20_000)
+            try:
+                reply = ask(agent.socket, request, ANSWER_S)
+                problem = reply.message if reply.code else "no job was offered"
+            except AgentUnavailable as error:
+                problem = str(error)
+            else:
+                if b"FetchWorkRunId" in reply.body:
+                    asked.claims += 1
+                    continue
+            asked.in_vain[problem] += 1
+            self._stop.wait(0.2)
+
+
 async def _started(directory: Path, conninfo: str, agents: int) -> list[AgentProcess]:
     made = [
         AgentProcess(directory, f"bench{agents}x{number}", conninfo, keyword={"max_fetch_wait_s": 0})
         for number in range(agents)
     ]
-    for agent in made:
-        await agent.start()
+    # as many at a time as there are cores: each reads HTCondor's library first
+    for first in range(0, agents, 2):
+        await asyncio.gather(*(agent.start() for agent in made[first : first + 2]))
     return made
 
 
 async def _stopped(agents: Sequence[AgentProcess]) -> None:
+    """End them, whatever state they are in."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STOP_S):
+            await asyncio.gather(*(agent.stop() for agent in agents))
     for agent in agents:
-        await agent.stop()
+        agent.signal(signal.SIGKILL)
 
 
 def claims_per_second(
@@ -160,56 +241,40 @@ def claims_per_second(
 ) -> float:
     """Claims by real agents, from the request on the socket to the printed ad.
 
-    ``clients`` slots of each agent ask at a time, each time as another slot. The agents are warm: the first
-    second counts for nothing.
+    ``clients`` partitionable slots of each agent ask all the time. The agents are warm: what they did before
+    each slot had its first two jobs, which may take them ``WARM_S``, counts for nothing. On a machine that is
+    too busy an agent may be told that the database does not answer; such a request claims nothing, and is
+    printed.
     """
-    stop, warm = threading.Event(), threading.Event()
+    stop = threading.Event()
     processes = asyncio.run(_started(directory, queue.conninfo, agents))
-
-    def slots(agent: AgentProcess, number: int, client: int) -> int:
-        got = counted = 0
-        text = slot_ad(number)
-        while not stop.is_set():
-            ad = _NAME.sub(f'Name = "slot{client}_{got}@{agent.name}"', text).encode()
-            reply = ask(
-                agent.socket,
-                wire.Request("fetch_work", ad, keyword=hostfile.KEYWORD, deadline_ms=20_000),
-                25.0,
-            )
-            assert not reply.code, reply
-            assert b"FetchWorkRunId" in reply.body, "no job was offered"
-            got += 1
-            counted += warm.is_set()
-        return counted
-
+    slots = _Slots(processes, clients)
+    feeder = threading.Thread(target=queue.put_back, args=(stop,), daemon=True)
     try:
-        with ThreadPoolExecutor(agents * clients + 1) as threads:
-            feeder = threads.submit(queue.put_back, stop)
-            asked = [
-                threads.submit(slots, agent, number, client)
-                for number, agent in enumerate(processes)
-                for client in range(clients)
-            ]
-            try:
-                time.sleep(1.0 + 0.2 * agents)
-                warm.set()
-                begin, server, agent_s = time.monotonic(), backends_s(queue.connection), _agents_s(processes)
-                time.sleep(seconds)
-                took = time.monotonic() - begin
-                server, agent_s = backends_s(queue.connection) - server, _agents_s(processes) - agent_s
-            finally:
-                stop.set()
-            claims = sum(each.result() for each in asked)
-            feeder.result()
+        feeder.start()
+        slots.start()
+        warm_by = time.monotonic() + WARM_S
+        while not slots.all_served and time.monotonic() < warm_by:
+            time.sleep(0.1)
+        begin, before, in_vain = time.monotonic(), slots.claims, slots.in_vain()
+        server_s, agents_s = backends_s(queue.connection), _agents_s(processes)
+        time.sleep(seconds)
+        took, claims = time.monotonic() - begin, slots.claims - before
+        server_s, agents_s = backends_s(queue.connection) - server_s, _agents_s(processes) - agents_s
+        in_vain = slots.in_vain() - in_vain
     finally:
+        slots.stop()
         stop.set()
         asyncio.run(_stopped(processes))
+        feeder.join(ANSWER_S)
     print(
         f"    {agents} agents, {clients} slots of each at a time: {claims / took:.0f} claims/s;"
-        f" CPU ms a claim: agent and matchmaker {agent_s * 1000 / max(1, claims):.2f},"
-        f" server (with putting back) {server * 1000 / max(1, claims):.2f}",
+        f" CPU ms a claim: agent and matchmaker {agents_s * 1000 / max(1, claims):.2f},"
+        f" server (with putting back) {server_s * 1000 / max(1, claims):.2f}",
         flush=True,
     )
+    for problem, times in in_vain.most_common(3):
+        print(f"    {times} requests in vain: {problem}", flush=True)
     return claims / took
 
 
