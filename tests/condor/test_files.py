@@ -516,8 +516,10 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
         jobs.completed(job)
         # the log's line comes after the answer, which completes the job
         until(
-            lambda: (asked_of(jobs.pool) - before)["job_left"]
-            + (asked_of(jobs.pool) - before)["outputs_delivered"]
+            lambda: (
+                (asked_of(jobs.pool) - before)["job_left"]
+                + (asked_of(jobs.pool) - before)["outputs_delivered"]
+            )
         )
         asked.clear()
         asked.update(asked_of(jobs.pool) - before)
