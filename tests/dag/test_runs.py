@@ -5,7 +5,10 @@ import json
 import re
 import signal
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -45,6 +48,16 @@ def dagman(dag: Dag) -> Process:
 
 def go(dag: Dag) -> None:
     (dag.directory / "go").touch()
+
+
+Found = TypeVar("Found")
+
+
+def on_both(done: Callable[[Side], Found], queue: Queue, schedd: Schedd) -> tuple[Found, Found]:
+    """What comes of the same over the queue and over a schedd, done at once: each mostly waits."""
+    with ThreadPoolExecutor() as both:
+        ours, theirs = both.map(done, (queue, schedd))
+    return ours, theirs
 
 
 @pytest.mark.newest
@@ -95,7 +108,8 @@ def _removed(side: Side) -> tuple[int | None, list[str], list[str] | None]:
 
 @pytest.mark.newest
 def test_a_removed_dag_runs_its_final_node_and_leaves_a_rescue_file(queue: Queue, schedd: Schedd) -> None:
-    assert _removed(queue) == _removed(schedd)
+    ours, theirs = on_both(_removed, queue, schedd)
+    assert ours == theirs
 
 
 def test_a_dag_that_is_removed_while_it_is_held_takes_its_nodes_with_it(queue: Queue) -> None:
@@ -136,8 +150,8 @@ def _rescued(side: Side) -> list[object]:
 
 @pytest.mark.newest
 def test_what_is_left_of_a_failed_dag_runs_from_its_rescue_file(queue: Queue, schedd: Schedd) -> None:
-    ours = _rescued(queue)
-    assert ours == _rescued(schedd)
+    ours, theirs = on_both(_rescued, queue, schedd)
+    assert ours == theirs
     assert ours[0] == 1
     assert ours[3] == 0
 
@@ -174,8 +188,8 @@ def _written(side: Side) -> list[list[str]]:
 
 @pytest.mark.newest
 def test_what_dagman_writes_for_programs_is_the_same(queue: Queue, schedd: Schedd) -> None:
-    ours = _written(queue)
-    assert ours == _written(schedd)
+    ours, theirs = on_both(_written, queue, schedd)
+    assert ours == theirs
     assert all(ours[:3])
 
 
@@ -188,8 +202,8 @@ def _saved(side: Side) -> list[object]:
 
 @pytest.mark.newest
 def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
-    ours = _saved(queue)
-    assert ours == _saved(schedd)
+    ours, theirs = on_both(_saved, queue, schedd)
+    assert ours == theirs
     assert ours[3] == ["A", "B", "C", "B", "C"]
 
 
@@ -209,8 +223,8 @@ def _halted(side: Side) -> list[object]:
 
 
 def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd) -> None:
-    ours = _halted(queue)
-    assert ours == _halted(schedd)
+    ours, theirs = on_both(_halted, queue, schedd)
+    assert ours == theirs
     assert ours == [["A", "post"], 0, ["A", "post", "B"]]
 
 
@@ -343,8 +357,8 @@ def test_dag_run_shows_the_dag_to_its_end(queue: Queue) -> None:
     assert "fetchwork dag rescue" in ended.stderr
 
 
-def _generated(side: Side, tmp_path: Path) -> tuple[int | None, list[str]]:
-    """A DAG that htcondor.dags wrote: three nodes, then one that needs its second retry."""
+def _generated(directory: Path) -> dict[str, str]:
+    """The files of a DAG that htcondor.dags wrote: three nodes, then one that needs its second retry."""
     described = {
         "executable": "flaky",
         "arguments": "$(JOB) $(RETRY) $(good)",
@@ -358,20 +372,22 @@ def _generated(side: Side, tmp_path: Path) -> tuple[int | None, list[str]]:
     first = dag.layer(name="first", submit_description=submit, vars=[{"good": "0"}] * 3)
     post = dags.Script(executable="script", arguments=["$RETURN", "post"])
     first.child_layer(name="second", submit_description=submit, vars=[{"good": "2"}], retries=3, post=post)
-    written = tmp_path / side.user
-    written.mkdir()
-    file = dags.write_dag(dag, written)
-    files = {path.name: path.read_text() for path in written.iterdir()}
-    ours = side.start(files.pop(file.name), *SERIAL, files={**FILES, **files})
-    assert ours.wait() == 0, ours.tail
-    return 0, ours.noted()
+    file = dags.write_dag(dag, directory)
+    files = {path.name: path.read_text() for path in directory.iterdir()}
+    return {"x.dag": files.pop(file.name), **files}
 
 
 def test_what_the_bindings_write_runs(queue: Queue, schedd: Schedd, tmp_path: Path) -> None:
-    ours = _generated(queue, tmp_path)
-    assert ours == _generated(schedd, tmp_path)
-    assert ours[0] == 0
-    assert ours[1][:3] == ["first:0 try 0", "first:1 try 0", "first:2 try 0"]
+    files = _generated(tmp_path)
+
+    def noted(side: Side) -> list[str]:
+        dag = side.start(files["x.dag"], *SERIAL, files={**FILES, **files})
+        assert dag.wait() == 0, dag.tail
+        return dag.noted()
+
+    ours, theirs = on_both(noted, queue, schedd)
+    assert ours == theirs
+    assert ours[:3] == ["first:0 try 0", "first:1 try 0", "first:2 try 0"]
 
 
 def test_the_access_point_runs_what_dagman_calls(queue: Queue, point: Point) -> None:
