@@ -17,6 +17,7 @@ from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
 from tests.condor.container_runtime import image, make, make_docker
 from tests.condor.test_files import FileJobs
+from tests.living import files
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -188,8 +189,9 @@ def test_a_job_hears_the_signal_in_its_container(jobs: ContainerJobs) -> None:
     )
 
     def runs() -> bool:
-        scratches = jobs.pool.directory.glob("condor/**/started")
-        return any(scratches) or any(call["verb"] == "exec" for call in jobs.calls("job.sif")[before:])
+        if any(path.name == "started" for path in files(jobs.pool.condor.directory)):
+            return True
+        return any(call["verb"] == "exec" for call in jobs.calls("job.sif")[before:])
 
     before = len(jobs.calls("job.sif")) if (jobs.runtime.parent / "calls").exists() else 0
     until(runs, "the job to run")

@@ -25,6 +25,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
+from tests.living import content, files
 from tests.sandboxes import kept_files, submit_with_files
 from tests.waiting import until
 
@@ -580,12 +581,11 @@ def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with
         "disk_h.use",
     ]
     assert set(outputs) == {"_condor_stdout", "_condor_stderr"}
-    logs = [path for path in Path(jobs.pool.condor.log).rglob("*") if path.is_file()]
+    logs = list(files(jobs.pool.condor.log))
     assert any(path.name == "FetchworkAgentLog" for path in logs)
-    kept = [path for path in (jobs.pool.directory / "run").rglob("*") if path.is_file()]
+    kept = list(files(jobs.pool.directory / "run"))
     # the words are in its own script, and in what it printed, which may not be delivered yet
     kept = [path for path in kept if not {"spool.cache", "spool.outputs"} & set(path.parts)]
     for path in (*logs, *kept):
-        assert not re.search(f"{TOKEN}|{LATER}|{TOKEN.encode().hex()}", path.read_text(errors="replace")), (
-            path
-        )
+        said = content(path).decode(errors="replace")
+        assert not re.search(f"{TOKEN}|{LATER}|{TOKEN.encode().hex()}", said), path

@@ -16,6 +16,7 @@ from fetchwork.pool.condorroot import VENV, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
 from tests.by_name import scalar
+from tests.living import content, directories, files
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 
@@ -31,7 +32,7 @@ def up(root: CondorRoot, suite: str, public_directory: Callable[[], Path]) -> It
 
 def left_of(directory: Path) -> list[Process]:
     """Processes that work in the directory or have it mounted."""
-    inside = [directory, *(path for path in directory.rglob("*") if path.is_dir())]
+    inside = list(directories(directory))
     return [
         process
         for process in processes()
@@ -68,10 +69,10 @@ def test_password_of_the_administrator_is_in_no_file_that_others_may_read(up: Pe
     password = up.postgres.password.encode()
     told = [
         path
-        for path in up.directory.rglob("*")
-        if path.is_file() and path.stat().st_mode & 0o004 and password in path.read_bytes()
+        for path in files(up.directory)
         # what stands above may be closed
-        if all(parent.stat().st_mode & 0o001 for parent in path.parents)
+        if password in content(path) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
+        if path.stat().st_mode & 0o004
     ]
     assert told == []
 

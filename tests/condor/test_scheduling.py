@@ -224,17 +224,19 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     def rest() -> dict[str, Any] | None:
         return site.one("SELECT refusals, rest_until_at FROM fetchwork.rests")
 
-    first = site.until("the startd refuses it", rest)
-    assert first["refusals"] == 1
+    site.until("the startd refuses it", rest)
     (bobs,) = site.submit("true", Owner="bob")
     assert site.ended(bobs)["jobstatus"] == 4
-    second = site.until("it is offered again", lambda: (found := rest()) and found["refusals"] == 2 and found)
+    later = site.until("it is offered again", lambda: (found := rest()) and found["refusals"] >= 2 and found)
     offers = session_of(site.queue).database.query(
-        "SELECT claimed_at, outcome FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [alices]
+        "SELECT claimed_at, outcome FROM fetchwork.runs WHERE jobid = %s AND outcome IS NOT NULL"
+        " ORDER BY runid",
+        [alices],
     )
-    assert [offer["outcome"] for offer in offers] == ["rejected", "rejected"]
+    assert {offer["outcome"] for offer in offers} == {"rejected"}
     assert (offers[1]["claimed_at"] - offers[0]["claimed_at"]).total_seconds() >= 2
-    assert (second["rest_until_at"] - offers[1]["claimed_at"]).total_seconds() >= 4
+    last = offers[later["refusals"] - 1]
+    assert (later["rest_until_at"] - last["claimed_at"]).total_seconds() >= 2 ** later["refusals"]
     job = site.one("SELECT jobstatus, numnotstarted FROM fetchwork.jobs WHERE jobid = %s", alices)
     assert job == {"jobstatus": 1, "numnotstarted": 0}
 
@@ -245,15 +247,18 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
 def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
     site_with: Callable[..., Site],
 ) -> None:
-    site = site_with(slots=4, partitionable=True)
-    long = site.submit("sleep 8", count=2, RequestCpus=1, RequestMemory=64)
-    (large,) = site.submit("sleep 8", RequestCpus=2, RequestMemory=64)
+    site = site_with(slots=4, partitionable=True, config="STARTER_UPDATE_INTERVAL = 2\n")
+    go = site.pool.directory / "tmp/go"
+    waits = "until test -e /tmp/go; do sleep 0.1; done"
+    long = site.submit(waits, count=2, RequestCpus=1, RequestMemory=64)
+    (large,) = site.submit(waits, RequestCpus=2, RequestMemory=64)
     (too_large,) = site.submit("true", RequestCpus=3, RequestMemory=64, JobPrio=-1)
     slots = {site.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
     assert slots == {"slot1_1", "slot1_2", "slot1_3"}
     # 4 cores are in use at the same moment, and what does not fit waits
     alive = session_of(site.queue).database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
     assert {row["jobid"] for row in alive} == {*long, large}
+    go.touch()
     assert site.ended(too_large)["jobstatus"] == 4
 
     # one dynamic slot works off a row of short jobs under one claim

@@ -4,13 +4,12 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import fetchwork
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 TRACKING = Path(fetchwork.__file__).parent / "following" / "TRACKING.md"
 
@@ -46,17 +45,15 @@ def test_condor_wait_follows_a_log_that_is_written_from_events(pool: PersonalPoo
         str(cluster),
         "--follow",
         "--timeout",
-        "60",
+        str(int(PATIENCE_S)),
         "-o",
         str(log),
         "--state",
         f"{log}.state",
     ]
     with subprocess.Popen([sys.executable, "-m", "fetchwork", *follow], env=environment(pool)) as writer:
-        deadline = threading.Event()
-        while not log.exists() and not deadline.wait(0.05):
-            assert writer.poll() is None
-        waited = pool.run_command(["condor_wait", "-status", "-wait", "50", str(log)])
+        until(lambda: log.exists() or writer.poll() is not None, "the log")
+        waited = pool.run_command(["condor_wait", "-status", "-wait", str(int(PATIENCE_S)), str(log)])
         writer.terminate()
     assert waited.returncode == 0, waited.stderr
     assert waited.stdout.count("submitted") == 2
@@ -107,7 +104,7 @@ def test_wait_tells_how_a_real_job_ended(pool: PersonalPool) -> None:
     with Queue(pool.conninfo) as queue:
         cluster = queue.submit("executable = /bin/false\ninitialdir = /tmp\nqueue\n", owner="alice").cluster()
     done = subprocess.run(
-        [sys.executable, "-m", "fetchwork", "wait", str(cluster), "--timeout", "60"],
+        [sys.executable, "-m", "fetchwork", "wait", str(cluster), "--timeout", str(int(PATIENCE_S))],
         env=environment(pool),
         capture_output=True,
         text=True,

@@ -25,6 +25,7 @@ from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import Watch, connect_to
 from tests.faults.proxy import DatabaseProxy
 from tests.invariants import violations
+from tests.living import files
 from tests.waiting import PATIENCE_S
 
 OWNER = "nobody"
@@ -141,6 +142,10 @@ class SimulatedHost:
             family=Actor.startd() if options.family else None,
         )
         self.host.start()
+
+    def reports(self) -> list[Path]:
+        """What hooks have left for the agent, in its order."""
+        return sorted(self.agent.spool.glob("*.report"))
 
     async def kill_agent(self, restart_s: float = 0.3) -> None:
         """kill -9 of the agent; its master starts another."""
@@ -284,7 +289,10 @@ class Site:
         return await self.until(lambda: self.ledger.running >= count)
 
     async def until_done(self, timeout_s: float = 2 * PATIENCE_S) -> float:
-        """Wait until every job has left the queue; jobs that a fault has put on hold are released."""
+        """Wait until every job has left the queue, and no report is left to be taken.
+
+        Jobs that a fault has put on hold are released. A report leaves its spool after the database has it.
+        """
 
         def done() -> bool:
             held = [
@@ -295,7 +303,7 @@ class Site:
             ]
             if held:
                 self.value("SELECT count(*) FROM fetchwork.release(%s::text[])", held)
-            return self.left() == 0
+            return self.left() == 0 and not any(host.reports() for host in self.hosts)
 
         return await self.until(done, timeout_s, every_s=0.3)
 
@@ -364,9 +372,8 @@ class Site:
         """Reports that no agent has taken, and what was moved aside."""
         found = []
         for host in self.hosts:
-            for path in host.agent.spool.rglob("*"):
-                if path.is_file():
-                    found.append(f"spool of {host.name} still has {path.relative_to(host.agent.spool)}")
+            for path in files(host.agent.spool):
+                found.append(f"spool of {host.name} still has {path.relative_to(host.agent.spool)}")
         return found
 
     def report(self) -> str:

@@ -95,6 +95,7 @@ async def test_a_fetch_that_is_cut_while_it_reports_an_ad_costs_nobody_else(
         lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == PLAIN
     )
     await site.until(lambda: site.state("1.0") == 5)
+    await site.until(lambda: not site.left_in_spool())
     assert site.value("SELECT count(*) FROM fetchwork.autocluster_fault") == 2
     assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE cluster_id = 1") == 0
     assert site.faults() == []

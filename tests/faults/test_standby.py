@@ -96,6 +96,10 @@ async def test_jobs_whose_starts_were_lost_do_not_run_twice_at_a_time(pair: Pair
     await site.until_running(8)
     await pair.fail_over()
     # of the eight jobs that run this database says that they wait; nobody gets them before they are ended
+    site.value(
+        "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job),"
+        " '{\"SimulatedSeconds\": 0.2}')::text"
+    )
     site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
     await site.until(lambda: site.ledger.counts["started"] >= 16)
     assert site.overlaps() == []
