@@ -185,6 +185,26 @@ def test_edit_of_the_time_cuts_no_delay_of_a_retry_short(queue: DirectQueue) -> 
     assert delay_s(queue) == pytest.approx(1140, abs=30)
 
 
+def test_edit_of_many_times_tells_the_jobs_that_wait_for_a_delay_apart(queue: DirectQueue) -> None:
+    for _ in range(2):
+        queue.submit_many([{}, {}, {}], {**DEFERRED, "DeferralTime": now(queue)})
+    jobs = [f"{cluster}.{proc}" for cluster in (1, 2) for proc in (0, 1, 2)]
+    delayed = {queue.finish(queue.started(), verdict={"action": "requeue", "delay_s": 500}) for _ in range(3)}
+    assert len(delayed) == 1
+    rows = "SELECT fetchwork.job_id(cluster_id, proc_id) FROM fetchwork.job WHERE not_before IS NOT NULL"
+    waiting = {row[0] for row in queue.rows(rows)}
+    assert len(waiting) == 3
+    assert queue.scalar("edit", jobs=jobs, changes={"DeferralTime": now(queue) + 5000}) == 6
+    after = dict(
+        queue.rows(
+            "SELECT fetchwork.job_id(cluster_id, proc_id), extract(epoch FROM not_before - now())::float8"
+            " FROM fetchwork.job"
+        )
+    )
+    for job in jobs:
+        assert after[job] == pytest.approx(500 if job in waiting else 4640, abs=60), job
+
+
 def test_schedule_gives_the_job_its_time(queue: DirectQueue) -> None:
     queue.connection.execute("SET TimeZone = 'America/New_York'")
     queue.submit_many(

@@ -33,11 +33,11 @@ DECLARE
     -- JobBatchName is a literal, so it is the same for all jobs of an owner
     owners text[];
     batches integer[];
-    -- Idle jobs that wait for a delay of a retry, which no edit of their time cuts short
-    delayed text[] := '{}';
+    -- which of them are Idle and wait for a delay of a retry, which no edit of their time cuts short
+    delayed boolean[];
     alike record;
     named record;
-    edited_cluster integer;
+    of_cluster record;
     edited_proc integer;
     ctids tid[];
     names text[];
@@ -95,13 +95,15 @@ BEGIN
         WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
     );
     IF timed THEN
-        SELECT coalesce(array_agg(fetchwork.job_id(j.cluster_id, j.proc_id)), '{}')
+        SELECT array_agg(
+            j.not_before IS NOT NULL
+            AND j.not_before IS DISTINCT FROM (fetchwork.deferral(c.ad || j.ad)).offered_at
+            ORDER BY k.number
+        )
         INTO delayed
-        FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+        FROM unnest(clusters, procs) WITH ORDINALITY AS k (cluster_id, proc_id, number)
         CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
-        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
-        WHERE j.not_before IS DISTINCT FROM (fetchwork.deferral(c.ad || j.ad)).offered_at
-            AND j.not_before IS NOT NULL;
+        JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id;
     END IF;
     IF known ->> 'JobBatchName' IS NOT NULL THEN
         SELECT array_agg(fetchwork.ensure_batch(o.name, known ->> 'JobBatchName'))
@@ -177,11 +179,16 @@ BEGIN
 
     -- one autocluster for all jobs of a cluster whose own attributes that matching looks at are the same; an
     -- expression there may refer to any other attribute
-    FOREACH edited_cluster IN ARRAY (SELECT array_agg(DISTINCT k.id) FROM unnest(clusters) AS k (id)) LOOP
+    FOR of_cluster IN
+        SELECT k.id, array_agg(k.proc_id) AS procs
+        FROM unnest(clusters, procs) AS k (id, proc_id)
+        GROUP BY k.id
+        ORDER BY k.id
+    LOOP
         SELECT fetchwork.matched_names(c.ad)
         INTO names
         FROM fetchwork.cluster AS c
-        WHERE c.cluster_id = edited_cluster;
+        WHERE c.cluster_id = of_cluster.id;
         FOR alike IN
             SELECT a.ad, array_agg(a.proc_id) AS procs
             FROM (
@@ -191,21 +198,20 @@ BEGIN
                         WHEN jsonb_path_exists(m.part, '$.* ? (@ starts with "/Expr(")') THEN j.ad
                         ELSE m.part
                     END AS ad
-                FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-                CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+                FROM unnest(of_cluster.procs) AS k (proc_id)
+                CROSS JOIN LATERAL fetchwork.job_of(of_cluster.id, k.proc_id) AS j
                 CROSS JOIN LATERAL (
                     SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') AS part
                     FROM jsonb_each(j.ad) AS e
                     WHERE lower(e.key) = ANY (names) OR lower(e.key) LIKE 'request%'
                 ) AS m
-                WHERE k.cluster_id = edited_cluster
             ) AS a
             GROUP BY a.ad
         LOOP
             SELECT jsonb_strip_nulls(c.ad || alike.ad)
             INTO whole
             FROM fetchwork.cluster AS c
-            WHERE c.cluster_id = edited_cluster;
+            WHERE c.cluster_id = of_cluster.id;
             -- what the queue keeps of a job differs from job to job
             IF EXISTS (
                 SELECT FROM fetchwork.attribute AS t
@@ -214,12 +220,12 @@ BEGIN
                 FOREACH edited_proc IN ARRAY alike.procs LOOP
                     UPDATE fetchwork.job AS j
                     SET autocluster_id = fetchwork.ensure_autocluster(whole, j)
-                    WHERE j.cluster_id = edited_cluster AND j.proc_id = edited_proc;
+                    WHERE j.cluster_id = of_cluster.id AND j.proc_id = edited_proc;
                 END LOOP;
             ELSE
                 new_autocluster := fetchwork.ensure_autocluster(whole, NULL);
                 ctids := fetchwork.job_rows(
-                    array_fill(edited_cluster, ARRAY[cardinality(alike.procs)]), alike.procs
+                    array_fill(of_cluster.id, ARRAY[cardinality(alike.procs)]), alike.procs
                 );
                 UPDATE fetchwork.job AS j
                 SET autocluster_id = new_autocluster
@@ -243,10 +249,10 @@ BEGIN
         PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
         FROM (
             SELECT k.cluster_id, k.proc_id
-            FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+            FROM unnest(clusters, procs, delayed) AS k (cluster_id, proc_id, is_delayed)
             CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
-            WHERE CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
-                AND fetchwork.job_id(k.cluster_id, k.proc_id) <> ALL (delayed)
+            WHERE NOT k.is_delayed
+                AND CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
         ) AS t;
     END IF;
     RETURN cardinality(clusters);
