@@ -308,6 +308,7 @@
 \ir functions/maintenance/fold.sql
 \ir functions/maintenance/count_runs.sql
 \ir functions/maintenance/pass_open_transactions.sql
+\ir functions/maintenance/end_stays.sql
 \ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/lead.sql
 \ir functions/maintenance/note_dropped_events.sql

@@ -1,8 +1,6 @@
 -- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
 -- their time (settings history_days, event_days), and forgets clusters, slots, hosts, rests, autoclusters,
--- batches and submitters that nothing refers to; ended jobs that leave_in_queue kept for long enough leave
--- the queue (setting left_days), the oldest 20 000 a call, so that it ends in the time that agents give it.
--- Agents call it each hour; repeating it is harmless.
+-- batches and submitters that nothing refers to. Agents call it each hour; repeating it is harmless.
 --
 -- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
 -- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
@@ -73,19 +71,6 @@ BEGIN
         AND (h.lease_until IS NULL OR h.lease_until < now())
         AND NOT EXISTS (SELECT FROM fetchwork.slot AS s WHERE s.host_id = h.host_id)
         AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = h.host_id);
-
-    PERFORM fetchwork.leave_queue(array_agg(l.cluster_id), array_agg(l.proc_id))
-    FROM (
-        SELECT j.cluster_id, j.proc_id
-        FROM fetchwork.job AS j
-        WHERE j.job_status = 4
-            AND j.status_at < now() - make_interval(
-                days => fetchwork.setting_value('left_days')::integer
-            )
-        ORDER BY j.status_at
-        LIMIT 20000
-        FOR UPDATE SKIP LOCKED
-    ) AS l;
 
     PERFORM fetchwork.forget();
     PERFORM fetchwork.forget_files();
