@@ -78,19 +78,26 @@ class RootPart:
                 # not before there is something to read: the agent may fork before that
                 self._reader = threading.Thread(target=self._read, daemon=True)
                 self._reader.start()
-            self._connection.sendall(b"%d %s" % (number, request))
         try:
+            # the other end may be slow to take it: meanwhile others are handed their answers
+            self._connection.sendall(b"%d %s" % (number, request))
             error, fd = answered.result(ANSWER_S)
         except TimeoutError:
-            with self._lock:
-                if self._waiting is not None:
-                    self._waiting.pop(number, None)
+            self._forget(number)
             if not answered.done():
                 raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
             error, fd = answered.result()
+        except OSError:
+            self._forget(number)
+            raise
         if error:
             raise OSError(error, os.strerror(error))
         return fd
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            if self._waiting is not None:
+                self._waiting.pop(number, None)
 
     def _read(self) -> None:
         """Hand each answer to who waits for it, until the other end has gone."""

@@ -115,9 +115,26 @@ class Rights:
         return found
 
     async def _in_turn(self, uid: int, function: Callable[..., Result], *arguments: object) -> Result:
+        """What a function of the part that keeps root returns, which may be a descriptor.
+
+        Who asked may go away meanwhile: the account's turn ends when the function has, and what it opened is
+        closed.
+        """
         turn = self._turns.setdefault(uid, asyncio.Lock())
-        async with turn:
-            return await asyncio.get_running_loop().run_in_executor(self._opening, function, *arguments)
+        await turn.acquire()
+        try:
+            started = self._opening.submit(function, *arguments)
+        except BaseException:
+            turn.release()
+            raise
+        ended = asyncio.wrap_future(started)
+        ended.add_done_callback(lambda _: turn.release())
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            started.cancel()
+            ended.add_done_callback(_close)
+            raise
 
     async def until_lost(self) -> None:
         """Wait for the end of the part that keeps root; for ever where there is none."""
@@ -139,6 +156,12 @@ class Rights:
         self._opening.shutdown(wait=False, cancel_futures=True)
         if self._part is not None:
             self._part.close()
+
+
+def _close(ended: asyncio.Future[Result]) -> None:
+    fd = None if ended.cancelled() or ended.exception() else ended.result()
+    if isinstance(fd, int):
+        os.close(fd)
 
 
 async def _put_as(directory: Path, name: str, content: bytes, uid: int) -> None:
