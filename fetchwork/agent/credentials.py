@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fetchwork.agent.rights import Rights
 from fetchwork.db import calls
-from fetchwork.errors import CredentialError, FetchworkError
+from fetchwork.errors import CredentialError, DatabaseUnavailable, SchemaMismatch
 from fetchwork.handlers import accounts
 from fetchwork.handlers.hostcredentials import DATABASE_S, EARLY_S, HostCredentials, Opened
 from fetchwork.log import event
@@ -54,7 +54,13 @@ class CredentialUpkeep:
             owners[row.owner].append(row)
         seen = {(row.run_id, row.name) for row in rows}
         self._said = {key: text for key, text in self._said.items() if key in seen}
-        await asyncio.gather(*(self._within_time(of_owner) for of_owner in owners.values()))
+        ended = await asyncio.gather(
+            *(self._within_time(of_owner) for of_owner in owners.values()), return_exceptions=True
+        )
+        # not before all have ended
+        for problem in ended:
+            if problem is not None:
+                raise problem
 
     async def _within_time(self, rows: list[calls.ChangedCredential]) -> None:
         try:
@@ -75,17 +81,20 @@ class CredentialUpkeep:
                 if opened.version == versions.get(row.name):
                     continue
                 await self._put(row, opened)
-            except (FetchworkError, OSError) as error:
+                versions[row.name] = opened.version
+                await self._host.session.database.run(
+                    calls.note_credentials(
+                        run_id=row.run_id, token=row.token, directory=row.directory, versions=versions
+                    ),
+                    timeout_s=DATABASE_S,
+                )
+            except (DatabaseUnavailable, SchemaMismatch):
+                raise
+            except Exception as error:
+                # what is in one is the submitter's: none may hold up the others
                 self._complain(row, error)
                 continue
-            versions[row.name] = opened.version
             self._said.pop((row.run_id, row.name), None)
-            await self._host.session.database.run(
-                calls.note_credentials(
-                    run_id=row.run_id, token=row.token, directory=row.directory, versions=versions
-                ),
-                timeout_s=DATABASE_S,
-            )
             event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
 
     async def _current(self, row: calls.ChangedCredential) -> Opened:

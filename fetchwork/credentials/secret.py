@@ -16,6 +16,8 @@ MOST_BYTES = 16384
 #: characters of each thing that a renewal needs
 _MOST_CHARACTERS = 8192
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+#: seconds, as issuers write them that have them as a string
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -116,7 +118,7 @@ def expiry(content: bytes, now: datetime) -> datetime | None:
     """Until when a token says that it holds; None where it says nothing that can be read.
 
     Read are the claim "exp" of a JSON web token (RFC 7519), and of a JSON object "expires_at", "expires_in"
-    (RFC 6749) or the token in its "access_token".
+    (RFC 6749) or the token in its "access_token". Some issuers write numbers as strings.
     """
     text = content.strip()
     document = _object(text)
@@ -126,9 +128,8 @@ def expiry(content: bytes, now: datetime) -> datetime | None:
         return _moment(claims.get("exp")) if claims else None
     if (moment := _moment(document.get("expires_at"))) is not None:
         return moment
-    seconds = document.get("expires_in")
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-        return _moment(seconds, now.timestamp())
+    if (moment := _moment(document.get("expires_in"), now.timestamp())) is not None:
+        return moment
     token = document.get("access_token")
     return expiry(token.encode(), now) if isinstance(token, str) and not token.startswith("{") else None
 
@@ -149,6 +150,8 @@ def _decoded(part: bytes) -> bytes:
 
 
 def _moment(seconds: object, since: float = 0.0) -> datetime | None:
+    if isinstance(seconds, str) and _NUMBER.fullmatch(seconds):
+        seconds = float(seconds)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     try:

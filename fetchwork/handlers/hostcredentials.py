@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, seal
 from fetchwork.credentials.secret import Secret, decode
 from fetchwork.db import calls
-from fetchwork.errors import CredentialError
+from fetchwork.errors import CredentialError, DatabaseUnavailable
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 
@@ -34,6 +35,9 @@ EARLY_S = 600.0
 DATABASE_S = 8.0
 #: owners for whom an issuer is asked
 MOST_ASKED = 8
+#: seconds for which it is tried to store what an issuer has answered, and between two tries
+KEEP_S = 300.0
+PAUSE_S = 2.0
 
 
 #: a credential with a new token, and until when that holds
@@ -77,6 +81,8 @@ class HostCredentials:
         self.keys = keys
         self._problem: str | None = None
         self._asked: set[str] = set()
+        #: that store what an issuer answers
+        self._storing: set[asyncio.Future[Opened | None]] = set()
 
     def usable(self) -> bool:
         """Whether this host can open any: it is not offered jobs with credentials otherwise."""
@@ -113,7 +119,7 @@ class HostCredentials:
             return None
         database = self.session.database
         self._asked.add(secret.owner)
-        asking: asyncio.Future[_Renewed] | None = None
+        storing: asyncio.Future[Opened | None] | None = None
         try:
             begun = await database.run(
                 calls.begin_renewal(run_id=run_id, token=token, name=secret.name, version=opened.version),
@@ -126,29 +132,58 @@ class HostCredentials:
             if key is None:
                 raise CredentialError("there is no key to seal a new token to")
             asking = _asking(secret)
-            done, _ = await asyncio.wait((asking,), timeout=renewing.TIME_S)
-            if not done:
+            storing = asyncio.ensure_future(self._keep(run_id, token, opened.version, key, asking))
+            self._storing.add(storing)
+            storing.add_done_callback(self._stored)
+            answered, _ = await asyncio.wait((asking,), timeout=renewing.TIME_S)
+            if not answered:
                 raise CredentialError(f"the issuer of credential '{secret.name}' did not answer in time")
-            fresh, expires_at = asking.result()
-            version = await database.run(
-                calls.renew_credential(
-                    run_id=run_id,
-                    token=token,
-                    name=secret.name,
-                    version=opened.version,
-                    key_id=key.key_id,
-                    sealed=seal(fresh.encode(), key.public_key),
-                    expires_at=expires_at,
-                ),
-                timeout_s=DATABASE_S,
-            )
+            stored, _ = await asyncio.wait((storing,), timeout=DATABASE_S)
+            if not stored:
+                raise DatabaseUnavailable("the database does not answer; a new token is kept until it does")
+            return storing.result()
         finally:
-            if asking is None or asking.done():
+            if storing is None or storing.done():
                 self._asked.discard(secret.owner)
             else:
-                asking.add_done_callback(lambda _: self._asked.discard(secret.owner))
-        event(log, logging.INFO, "credential_renewed", name=secret.name, owner=secret.owner, run=run_id)
-        return None if version is None else Opened(fresh, version, expires_at)
+                storing.add_done_callback(lambda _: self._asked.discard(secret.owner))
+
+    async def _keep(
+        self,
+        run_id: int,
+        token: str | UUID,
+        version: int,
+        key: calls.SealingKey,
+        asking: asyncio.Future[_Renewed],
+    ) -> Opened | None:
+        """Store what the issuer answers, whoever waits for it: the old refresh token may be good no more."""
+        fresh, expires_at = await asking
+        call = calls.renew_credential(
+            run_id=run_id,
+            token=token,
+            name=fresh.name,
+            version=version,
+            key_id=key.key_id,
+            sealed=seal(fresh.encode(), key.public_key),
+            expires_at=expires_at,
+        )
+        end = time.monotonic() + KEEP_S
+        while True:
+            try:
+                stored = await self.session.database.run(call, timeout_s=DATABASE_S)
+                break
+            except DatabaseUnavailable:
+                if time.monotonic() > end:
+                    raise
+                await asyncio.sleep(PAUSE_S)
+        event(log, logging.INFO, "credential_renewed", name=fresh.name, owner=fresh.owner, run=run_id)
+        return None if stored is None else Opened(fresh, stored, expires_at)
+
+    def _stored(self, storing: asyncio.Future[Opened | None]) -> None:
+        self._storing.discard(storing)
+        # who asked for it may have gone
+        if not storing.cancelled():
+            storing.exception()
 
 
 def _asking(secret: Secret) -> asyncio.Future[_Renewed]:

@@ -921,8 +921,12 @@ CREATE TABLE fetchwork.credential (
     stored_by text NOT NULL,
     renewed_at timestamptz,                     -- last by an agent
     renewing_until timestamptz,                 -- no other agent asks its issuer before
+    renewing_run bigint,                        -- whose agent asked last, which may store the answer after it
+    renewing_token uuid,                        -- the run's
     PRIMARY KEY (owner, name)
 );
+
+CREATE INDEX credential_renewing ON fetchwork.credential (renewing_run) WHERE renewing_run IS NOT NULL;
 
 COMMENT ON TABLE fetchwork.credential IS 'credentials by owner and name, sealed to a key of the hosts';
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from fetchwork.agent.credentials import CredentialUpkeep
 from fetchwork.agent.rights import Rights
@@ -21,10 +23,10 @@ from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
 from fetchwork.db import calls
 from fetchwork.db.database import Database
-from fetchwork.errors import CredentialError
-from fetchwork.handlers import credentials
+from fetchwork.errors import CredentialError, DatabaseUnavailable
+from fetchwork.handlers import credentials, hostcredentials
 from fetchwork.handlers.context import Answer, Caller
-from fetchwork.handlers.hostcredentials import HostCredentials
+from fetchwork.handlers.hostcredentials import HostCredentials, Opened
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
@@ -52,13 +54,14 @@ def host(hooks: Hooks, key_file: KeyFile) -> HostCredentials:
 
 @pytest.fixture
 def put(database: Database, key_file: KeyFile) -> Put:
-    """Stores a credential of the jobs' owner."""
+    """Stores a credential, of the jobs' owner unless it is another's."""
 
     def put(
         content: bytes = b"token",
         name: str = "box",
         *,
-        said: str = "nobody",
+        owner: str = "nobody",
+        said: str | None = None,
         renewal: Renewal | None = None,
         expires_in: float | None = None,
         public: bytes | None = None,
@@ -66,10 +69,10 @@ def put(database: Database, key_file: KeyFile) -> Put:
         public = public or key_file.newest()
         return database.run(
             calls.put_credential(
-                owner="nobody",
+                owner=owner,
                 name=name,
                 key_id=key_id(public),
-                sealed=seal(Secret(said, name, content, renewal).encode(), public),
+                sealed=seal(Secret(said or owner, name, content, renewal).encode(), public),
                 renewable=renewal is not None,
                 expires_at=None if expires_in is None else datetime.now(UTC) + timedelta(seconds=expires_in),
             )
@@ -296,6 +299,101 @@ async def test_what_can_not_be_written_is_tried_again_and_told_once(
     assert "new" not in caplog.text
 
 
+async def test_an_owner_with_a_fault_that_nobody_thought_of_holds_up_no_other(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    submit: Submit,
+    put: Put,
+    tmp_path: Path,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owners = ("daemon", "nobody")
+    for owner in owners:
+        put(b"old", owner=owner)
+        submit(ad=NEEDS, owner=owner)
+        (tmp_path / owner / ".condor_creds").mkdir(parents=True)
+    where = {}
+    for slot in ("slot1@vm", "slot2@vm"):
+        job = await hooks.fetch(slot_ad(Name=slot))
+        owner = str(attributes_of(job)["Owner"])
+        where[owner] = tmp_path / owner
+        line = f'FetchWorkScratch = "{where[owner]}"\n'.encode()
+        assert (await hooks.start(job + line)).outcome == "started"
+    for owner in owners:
+        put(b"new", owner=owner)
+    written = Rights.put_credential
+
+    async def faulty(rights: Rights, directory: Path, name: str, content: bytes, uid: int) -> None:
+        if directory.parent.name == "daemon":
+            raise RuntimeError("nobody thought of it")
+        await written(rights, directory, name, content, uid)
+
+    monkeypatch.setattr(Rights, "put_credential", faulty)
+    await upkeep.round()
+    await upkeep.round()
+    assert (where["nobody"] / ".condor_creds/box.use").read_bytes() == b"new"
+    assert caplog.text.count("nobody thought of it") == 1
+    monkeypatch.setattr(Rights, "put_credential", written)
+    await upkeep.round()
+    assert (where["daemon"] / ".condor_creds/box.use").read_bytes() == b"new"
+
+
+async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    submit: Submit,
+    put: Put,
+    key_file: KeyFile,
+    conninfo: str,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed around each step: nothing is forgotten, nothing is written again for nothing."""
+    put(b"old")
+    submit(ad=NEEDS)
+    file = tmp_path / ".condor_creds/box.use"
+    file.parent.mkdir()
+    await starting(hooks, tmp_path)
+    put(b"while it was away")
+
+    class Killed(BaseException):
+        pass
+
+    # between the file and the database
+    with monkeypatch.context() as patched:
+
+        def killed(**_: object) -> None:
+            raise Killed
+
+        patched.setattr(calls, "note_credentials", killed)
+        with pytest.raises(Killed):
+            await upkeep.round()
+    assert file.read_bytes() == b"while it was away"
+    await hooks.context.session.close()
+
+    after = Hooks(conninfo)
+    try:
+        host = HostCredentials(after.context.session, KeyFile(key_file.path))
+        again = CredentialUpkeep(host, Rights(), os.geteuid())
+        # it has not said hello to the database yet
+        await again.round()
+        await after.context.session.hello(PATIENCE_S)
+        file.write_bytes(b"torn")
+        await again.round()
+        assert file.read_bytes() == b"while it was away"
+        file.write_bytes(b"the job's own")
+        await again.round()
+        assert file.read_bytes() == b"the job's own"
+        put(b"later")
+        await again.round()
+        assert file.read_bytes() == b"later"
+    finally:
+        await after.context.session.close()
+
+
 # ---- issuers
 
 
@@ -503,6 +601,108 @@ async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
         while (renewed := await host.renew(run_id, run_token, disk)) is None:
             await asyncio.sleep(0.05)
     assert renewed.secret.content == b"late"
+
+
+async def asked_for(hooks: Hooks, host: HostCredentials) -> tuple[int, str, Opened]:
+    """A job that was fetched, as its run's number and token, and the credential that it asks for."""
+    job = attributes_of(await hooks.fetch())
+    run_id, token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
+    (row,) = await host.session.database.run(
+        calls.run_credentials(run_id=run_id, token=token), timeout_s=10.0
+    )
+    opened = host.open(row)
+    assert opened is not None
+    return run_id, token, opened
+
+
+async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    issuer: Issuer,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The old refresh token is good no more: the new one outlives the hook, the job, and a database away."""
+    monkeypatch.setattr(hostcredentials, "PAUSE_S", 0.01)
+    put(b"", renewal=issuer.renewal)
+    submit(ad=NEEDS)
+    run_id, token, opened = await asked_for(hooks, host)
+    pool = host.session.database
+    answered, tried, away = asyncio.Event(), 0, True
+    run = pool.run
+
+    async def failing(call: calls.Call[Any], **more: Any) -> Any:
+        nonlocal tried
+        if "renew_credential" in call.statement()[0]:
+            answered.set()
+            tried += 1
+            if away:
+                raise DatabaseUnavailable
+        return await run(call, **more)
+
+    monkeypatch.setattr(pool, "run", failing)
+    asking = asyncio.ensure_future(host.renew(run_id, token, opened))
+    await answered.wait()
+    # the hook's connection has ended, and so does the job
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    # nobody else asks for this owner meanwhile
+    assert await host.renew(run_id, token, opened) is None
+    call(
+        database,
+        "finish",
+        run_id=run_id,
+        token=token,
+        hook_reason="exit",
+        report=Jsonb({"ExitCode": 0}),
+        verdict=None,
+    )
+    away = False
+    async with asyncio.timeout(PATIENCE_S):
+        while not (
+            stored := database.query("SELECT version FROM fetchwork.credential WHERE renewed_at IS NOT NULL")
+        ):
+            await asyncio.sleep(0.01)
+    assert tried > 1
+    assert stored[0]["version"] > opened.version
+    submit(ad=NEEDS)
+    _, _, fresh = await asked_for(hooks, host)
+    assert fresh.secret.renewal is not None
+    assert (fresh.secret.renewal.refresh_token, len(issuer.asked)) == (issuer.good, 1)
+
+
+async def test_an_agent_killed_between_the_answer_and_the_database_loses_a_token_that_is_good_once(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    submit: Submit,
+    put: Put,
+    issuer: Issuer,
+    tmp_path: Path,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    put(b"still good", renewal=issuer.renewal, expires_in=3600)
+    submit(ad=NEEDS)
+    file = tmp_path / ".condor_creds/box.use"
+    file.parent.mkdir()
+    assert sent(await starting(hooks, tmp_path)) == {"box": b"still good"}
+    # an agent has asked: the issuer takes what it gave last alone, which died with that agent
+    issuer.good = "died with the agent"
+    database.query("UPDATE fetchwork.credential SET expires_at = now() + interval '1 minute' RETURNING 1")
+    for _ in range(2):
+        await upkeep.round()
+        database.query("UPDATE fetchwork.credential SET renewing_until = NULL RETURNING 1")
+    # which is said, and costs the job nothing that it has
+    assert caplog.text.count("answered 400: invalid_grant") == 1
+    assert not file.exists()
+    # until its owner stores it anew
+    issuer.good = "refresh-0"
+    put(b"", renewal=issuer.renewal)
+    await upkeep.round()
+    assert json.loads(file.read_bytes())["access_token"].startswith("access-")
 
 
 def test_an_issuer_with_many_addresses_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,6 +266,37 @@ def test_a_run_renews_what_its_job_asks_for_alone(queue: DirectQueue) -> None:
     assert begin(queue, run, version) is False
 
 
+def test_what_an_issuer_answered_is_stored_though_the_run_has_ended(queue: DirectQueue) -> None:
+    version = put(queue, renewable=True)
+    for _ in range(3):
+        needing(queue)
+    asked, never, forged = (started(queue, f"slot{n}@h1") for n in (1, 2, 3))
+    assert begin(queue, asked, version)
+    for run in (asked, never):
+        queue.finish(run)
+    # who did not ask has nothing to say after its end, nor who does not know the token of the run that did
+    assert renew(queue, never, version) is None
+    assert renew(queue, asked._replace(token=forged.token), version) is None
+    assert renew(queue, asked, version, name="other") is None
+    assert needed(queue, forged) == {"box": b"sealed"}
+    assert renew(queue, asked, version) is not None
+    assert needed(queue, forged) == {"box": b"fresh"}
+    # once
+    assert renew(queue, asked, version) is None
+
+
+def test_an_answer_is_not_stored_over_what_somebody_stored_after_the_run(queue: DirectQueue) -> None:
+    version = put(queue, renewable=True)
+    needing(queue)
+    needing(queue)
+    run, other = started(queue), started(queue, "slot2@h1")
+    assert begin(queue, run, version)
+    queue.finish(run)
+    put(queue, sealed=b"newer", renewable=True)
+    assert renew(queue, run, version) is None
+    assert needed(queue, other) == {"box": b"newer"}
+
+
 def test_a_renewed_credential_is_sealed_to_a_known_key(queue: DirectQueue) -> None:
     version = put(queue, renewable=True)
     needing(queue)

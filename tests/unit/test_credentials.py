@@ -197,6 +197,13 @@ def token(claims: object) -> bytes:
         (json.dumps({"expires_at": 7}).encode(), 7),
         (json.dumps({"expires_in": 60}).encode(), NOW.timestamp() + 60),
         (json.dumps({"access_token": token({"exp": 9}).decode()}).encode(), 9),
+        # as some issuers have it
+        (json.dumps({"expires_in": "60"}).encode(), NOW.timestamp() + 60),
+        (json.dumps({"expires_at": "7.5"}).encode(), 7.5),
+        (json.dumps({"expires_in": "-60"}).encode(), None),
+        (json.dumps({"expires_in": "nan"}).encode(), None),
+        (json.dumps({"expires_in": "9" * 5000}).encode(), None),
+        (json.dumps({"expires_in": "soon", "access_token": token({"exp": 9}).decode()}).encode(), 9),
         (b"opaque", None),
         (b"a.b.c", None),
         (b"a.\xff.c", None),

@@ -13,7 +13,9 @@ SET jit = off
 AS $$
 BEGIN
     UPDATE fetchwork.credential AS c
-    SET renewing_until = clock_timestamp() + interval '1 minute'
+    SET renewing_until = clock_timestamp() + interval '1 minute',
+        renewing_run = begin_renewal.run_id,
+        renewing_token = (SELECT r.token FROM fetchwork.run AS r WHERE r.run_id = begin_renewal.run_id)
     FROM fetchwork.run_credentials(begin_renewal.run_id, begin_renewal.token) AS n
     WHERE n.name = begin_renewal.name
         AND c.owner = n.owner

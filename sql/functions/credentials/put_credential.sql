@@ -87,7 +87,9 @@ BEGIN
         stored_at = now(),
         stored_by = excluded.stored_by,
         renewed_at = NULL,
-        renewing_until = NULL
+        renewing_until = NULL,
+        renewing_run = NULL,
+        renewing_token = NULL
     RETURNING c.version
     INTO stored;
     RETURN stored;

@@ -1,5 +1,6 @@
--- What the agent of a live run has got for a credential that its job asks for, sealed anew: its new version.
--- NULL if the run is over, or the credential is not the one any more that was renewed. Locks the credential.
+-- What the agent of a run has got for a credential that its job asks for, sealed anew: its new version. NULL
+-- if the credential is not the one any more that was renewed. The run may have ended meanwhile, if it is the
+-- one that asked last (begin_renewal): the old refresh token may be good no more. Locks the credential.
 -- Errors: FWDEN (another's token), FWINV (a key that is not known).
 CREATE OR REPLACE FUNCTION fetchwork.renew_credential(
     run_id bigint,
@@ -18,6 +19,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
+    of_owner text;
     renewed bigint;
 BEGIN
     IF NOT EXISTS (SELECT FROM fetchwork.credential_key AS k WHERE k.key_id = renew_credential.key_id)
@@ -27,17 +29,29 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = 'a renewed credential is too long, or sealed to a key that is not known';
     END IF;
+    SELECT n.owner
+    INTO of_owner
+    FROM fetchwork.run_credentials(renew_credential.run_id, renew_credential.token) AS n
+    WHERE n.name = renew_credential.name;
+    IF NOT FOUND THEN
+        SELECT c.owner
+        INTO of_owner
+        FROM fetchwork.credential AS c
+        WHERE c.renewing_run = renew_credential.run_id
+            AND c.name = renew_credential.name
+            AND fetchwork.proves(renew_credential.token, c.renewing_token);
+    END IF;
     UPDATE fetchwork.credential AS c
     SET version = nextval('fetchwork.credential_version'),
         key_id = renew_credential.key_id,
         sealed = renew_credential.sealed,
         expires_at = renew_credential.expires_at,
         renewed_at = clock_timestamp(),
-        renewing_until = NULL
-    FROM fetchwork.run_credentials(renew_credential.run_id, renew_credential.token) AS n
-    WHERE n.name = renew_credential.name
-        AND c.owner = n.owner
-        AND c.name = n.name
+        renewing_until = NULL,
+        renewing_run = NULL,
+        renewing_token = NULL
+    WHERE c.owner = of_owner
+        AND c.name = renew_credential.name
         AND c.version = renew_credential.version
     RETURNING c.version
     INTO renewed;
