@@ -12,7 +12,7 @@ taken back if the answer cannot be delivered. All slots that look at one moment 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from fetchwork.classad.ads import parse_old
@@ -50,8 +50,10 @@ class Misfits:
             self._until = now + UNSURE_LIFE_S
         self._numbers.update(autoclusters)
 
-    def __contains__(self, autocluster: int) -> bool:
-        return autocluster in self._numbers and time.monotonic() < self._until
+    @property
+    def numbers(self) -> Set[int]:
+        """Those that do not fit, as far as is known now."""
+        return self._numbers if time.monotonic() < self._until else frozenset()
 
 
 class FetchAttempt:

@@ -19,7 +19,8 @@ from fetchwork.errors import ClassAdError, FetchworkError
 from fetchwork.handlers import accounts, offer
 from fetchwork.handlers.fetch import FetchAttempt, Look
 from fetchwork.handlers.session import HostSession
-from fetchwork.matching.choose import Choice, order
+from fetchwork.matching.autoclusters import Autocluster
+from fetchwork.matching.choose import Choice, Groups
 from fetchwork.matching.containers import has_all
 from fetchwork.matching.demand import Waiting
 from fetchwork.matching.rotation import Rotation, Weighed
@@ -98,8 +99,11 @@ class MatchRound:
         self._end = max(seeker.attempt.task.end for seeker in seekers)
         #: autoclusters whose ad can't be read: why
         self._problems: dict[int, str] = {}
-        #: by the queues of a keyword, in their order
-        self._rotations: dict[tuple[str, ...], Rotation] = {}
+        #: all that may be looked at
+        self._autoclusters: dict[int, Autocluster] = {}
+        #: by the queues of a keyword, in their order: of what is looked at, and of what was found
+        self._looks: dict[tuple[str, ...], Rotation] = {}
+        self._dealt: dict[tuple[str, ...], Rotation] = {}
 
     async def run(self) -> None:
         """Look, claim and print in passes, until each seeker has a result or nothing is left to try."""
@@ -140,46 +144,32 @@ class MatchRound:
             for seeker in self._seekers:
                 await session.matchmaker.expect(seeker.attempt.task.request.body)
             await session.read_demand(queues, self._left())
-        fitting: dict[Seeker, set[tuple[int, int]]] = {}
-        waiting: dict[tuple[int, int], Waiting] = {}
+        fitting: dict[Seeker, list[Waiting]] = {}
         for seeker in self._seekers:
             attempt = seeker.attempt
-            found = [
-                one
-                for one in session.demand.fitting(
-                    attempt.slot_name, attempt.resources, fresh=seeker.fresh, now=now
-                )
-                if one.autocluster_id not in attempt.misfits
-            ]
+            found = session.demand.fitting(attempt.slot_name, attempt.resources, fresh=seeker.fresh, now=now)
+            if misfits := attempt.misfits.numbers:
+                found = [one for one in found if one.autocluster_id not in misfits]
             if found:
-                fitting[seeker] = {one.pair for one in found}
-                waiting.update((one.pair, one) for one in found)
+                fitting[seeker] = found
         if not fitting:
             return
-        await self._read_autoclusters({number for number, _ in waiting})
-        for queues_in_order in {seeker.attempt.task.context.queues for seeker in fitting}:
-            ordered = order(
-                waiting.values(),
-                autoclusters=session.autoclusters,
-                positions=session.positions,
-                shares=session.shares,
-                queues=queues_in_order,
+        await self._read_autoclusters({one.autocluster_id for found in fitting.values() for one in found})
+        for seeker, found in fitting.items():
+            groups = session.orders.groups(found, session.autoclusters)
+            self._autoclusters.update(groups.autoclusters)
+            seeker.choices = self._rotation(self._looks, seeker).sort(
+                groups.sorted_by(session.positions), self._may_get(seeker, groups)
             )
-            allowed = frozenset(queues_in_order)
-            rotation = Rotation(session.shares, queues_in_order)
-            for seeker, pairs in fitting.items():
-                if seeker.attempt.task.context.queues == queues_in_order:
-                    seeker.choices = rotation.sort(ordered, self._may_get(seeker, pairs, allowed))
 
-    def _may_get(
-        self, seeker: Seeker, pairs: set[tuple[int, int]], queues: frozenset[str]
-    ) -> Callable[[Choice], bool]:
+    def _may_get(self, seeker: Seeker, groups: Groups) -> Callable[[Choice], bool] | None:
+        """What a seeker may get of the groups, its queues' alone; None: all of them."""
         now = time.monotonic()
+        if not groups.have_conditions and not self._session.unprintable.any_rest(now):
+            return None
         context = seeker.attempt.task.context
         return lambda choice: (
-            (choice.autocluster.autocluster_id, choice.prio) in pairs
-            and choice.autocluster.queue in queues
-            and may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
+            may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
             and (not choice.autocluster.credentials or context.can_open_credentials())
             and has_all(seeker.attempt.task.request.body, choice.autocluster.needs)
             and not self._rests(seeker, choice, now)
@@ -205,8 +195,9 @@ class MatchRound:
         await session.read_autoclusters(numbers, self._left())
         missing = session.autoclusters.missing(numbers)
         session.demand.drop(set(missing))
-        known = [session.autoclusters.get(number) for number in numbers]
-        if len({one.submitter for one in known if one is not None}) > 1:
+        session.autoclusters.used(numbers)
+        known = session.autoclusters.known
+        if len({known[number].submitter for number in numbers if number in known}) > 1:
             await session.read_shares(self._left())
 
     # -- what fits
@@ -224,12 +215,7 @@ class MatchRound:
             )
             for seeker in seekers
         ]
-        autoclusters = {
-            choice.autocluster.autocluster_id: choice.autocluster
-            for seeker in seekers
-            for choice in seeker.choices
-        }
-        matched = await self._session.matchmaker.look(looks, autoclusters)
+        matched = await self._session.matchmaker.look(looks, self._autoclusters)
         self._problems.update(matched.problems)
         for seeker, seen in zip(seekers, matched.seen, strict=True):
             self._take(seeker, seen)
@@ -245,7 +231,7 @@ class MatchRound:
         seeker.left_to_others |= seen.yielded
         choices = seeker.choices
         fit = {match.index for match in seen.matches}
-        rotation = self._rotation(seeker)
+        rotation = self._rotation(self._dealt, seeker)
         seeker.page = rotation.deal(
             [Weighed(choices[match.index], match.weight) for match in seen.matches],
             ranked=seeker.attempt.ranks,
@@ -262,11 +248,11 @@ class MatchRound:
             else []
         )
 
-    def _rotation(self, seeker: Seeker) -> Rotation:
+    def _rotation(self, rotations: dict[tuple[str, ...], Rotation], seeker: Seeker) -> Rotation:
         queues = seeker.attempt.task.context.queues
-        if queues not in self._rotations:
-            self._rotations[queues] = Rotation(self._session.shares, queues)
-        return self._rotations[queues]
+        if queues not in rotations:
+            rotations[queues] = Rotation(self._session.shares, queues)
+        return rotations[queues]
 
     async def _keep_known_accounts(self, seekers: Sequence[Seeker]) -> None:
         """Set aside the choices whose owners have no account on this host."""

@@ -16,6 +16,7 @@ from fetchwork.handlers.reports import RunReports
 from fetchwork.handlers.unprintable import Unprintable
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.choose import Orders
 from fetchwork.matching.demand import Demand
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
@@ -59,6 +60,7 @@ class HostSession:
         self.demand = Demand()
         self.autoclusters = Autoclusters()
         self.positions = Positions()
+        self.orders = Orders()
         self.shares = Shares()
         #: whose jobs could not be printed
         self.unprintable = Unprintable()

@@ -37,9 +37,13 @@ class Unprintable:
         jobs, _ = self._owners.get(autocluster.owner, (0, 0.0))
         self._owners[autocluster.owner] = jobs + 1, now + REST_S
 
+    def any_rest(self, now: float) -> bool:
+        """Whether anybody's jobs rest."""
+        return now < self._until
+
     def rest_s(self, autocluster: Autocluster, now: float) -> float:
         """Seconds for which nothing of this autocluster is to be claimed; 0 if it may be."""
-        if now >= self._until:
+        if not self.any_rest(now):
             return 0.0
         until = self._autoclusters.get(autocluster.autocluster_id, now)
         jobs, owners_until = self._owners.get(autocluster.owner, (0, now))

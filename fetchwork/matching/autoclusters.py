@@ -55,6 +55,11 @@ class Autocluster:
     #: what its slots have to have for a container
     needs: tuple[bytes, ...] = ()
 
+    @property
+    def has_conditions(self) -> bool:
+        """Whether there are hosts or slots that may not get its jobs, before anything is evaluated."""
+        return isinstance(self.files, str) or self.credentials or bool(self.needs)
+
 
 def as_offered(ad: ClassAd, owner: str) -> None:
     """Add to an autocluster's ad what the fetched ad will have as well: a slot's START may look at it."""
@@ -95,22 +100,20 @@ class Autoclusters:
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:
-        """The autocluster, which counts as a use of it."""
-        autocluster = self._autoclusters.get(autocluster_id)
-        if autocluster is not None:
-            self._autoclusters.move_to_end(autocluster_id)
-        return autocluster
+        """The autocluster, if it is known."""
+        return self._autoclusters.get(autocluster_id)
 
     @property
     def known(self) -> Mapping[int, Autocluster]:
         """All of them; who has used some says so."""
         return self._autoclusters
 
-    def used(self, autoclusters: Iterable[Autocluster]) -> None:
+    def used(self, ids: Iterable[int]) -> None:
         """These were used; it is noted only where some may be forgotten before long."""
         if len(self._autoclusters) > self._limit // 2:
-            for one in autoclusters:
-                self._autoclusters.move_to_end(one.autocluster_id)
+            for number in ids:
+                if number in self._autoclusters:
+                    self._autoclusters.move_to_end(number)
 
     def trim(self) -> None:
         """Forget the least recently used beyond the limit; called when no list of ids is in use."""

@@ -9,7 +9,9 @@ clock or the load average in it say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar
 
 from fetchwork.classad.expression import names
 from fetchwork.classad.values import ClassAd, format_expr
@@ -37,13 +39,26 @@ _HIDDEN = re.compile(
     r"\b(?:target|my|self|parent|root|toplevel|other)\b(?!\s*\.)|[\w)\]}\"]\s*\[|'|\bcurrenttime\b"
 )
 _PLAIN = (bool, int, float, str)
+#: texts that are remembered, and the characters that one has at most
+_TEXTS = 512
+_LENGTH = 2048
+
+_T = TypeVar("_T")
 
 
+def _remembered(function: Callable[[str], _T]) -> Callable[[str], _T]:
+    """The same function, which remembers what it said of texts that are not long: slots are much alike."""
+    known = lru_cache(_TEXTS)(function)
+    return lambda text: known(text) if len(text) <= _LENGTH else function(text)
+
+
+@_remembered
 def names_in(text: str) -> frozenset[str]:
     """The names in an expression, in lower case: attributes, and a few words that are none."""
     return frozenset(names(text.lower()))
 
 
+@_remembered
 def only_computes(text: str) -> bool:
     """Whether an expression's value depends on the attributes that its text names, and on nothing else."""
     bare = _STRING.sub('""', text.lower())

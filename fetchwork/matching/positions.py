@@ -5,14 +5,17 @@ What is kept here is bounded, and may be forgotten at any time.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 
 #: (autocluster, priority) pairs of which the last position is kept
 MAX_POSITIONS = 20_000
 #: how long a claimer trusts its hints: a row that committed late below one is found after that
 HINT_LIFE_S = 10.0
+#: pairs that are told to who keeps an order by positions; who asks later sorts all anew
+MAX_MOVES = 256
 
 
 class Positions:
@@ -23,6 +26,9 @@ class Positions:
         self._hints: dict[tuple[int, int], int] = {}
         self._forget_at = 0.0
         self._limit = limit
+        #: how often something was taken, and of what lately
+        self._moves = 0
+        self._moved: deque[tuple[int, int]] = deque(maxlen=MAX_MOVES)
 
     def hint(self, autocluster_id: int, prio: int) -> int:
         """Where a claim may begin to look: 0 from the start."""
@@ -47,8 +53,27 @@ class Positions:
         self._hints[key] = max(position, self._hints.get(key, 0))
         self._last[key] = position
         self._last.move_to_end(key)
+        self._note_move(key)
         while len(self._last) > self._limit:
-            self._hints.pop(self._last.popitem(last=False)[0], None)
+            forgotten = self._last.popitem(last=False)[0]
+            self._hints.pop(forgotten, None)
+            self._note_move(forgotten)
+
+    def _note_move(self, key: tuple[int, int]) -> None:
+        self._moves += 1
+        self._moved.append(key)
+
+    @property
+    def moves(self) -> int:
+        """How often a position has changed so far."""
+        return self._moves
+
+    def moved_since(self, moves: int) -> set[tuple[int, int]] | None:
+        """The pairs whose positions changed since there were so many ``moves``; None: they are too many."""
+        count = self._moves - moves
+        if count > len(self._moved):
+            return None
+        return set(itertools.islice(reversed(self._moved), count))
 
     def found_nothing(self, autocluster_id: int, prio: int) -> None:
         """A claim that began at the hint found nothing: the next one looks from the start."""

@@ -7,15 +7,14 @@ first; so what the slots before were given has to count already for the next, or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from fetchwork.matching.choose import Choice
+from fetchwork.matching.choose import Choice, Group
 from fetchwork.matching.shares import Shares
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(NamedTuple):
     """A choice that a slot may be given, and what a second of the slot costs the job."""
 
     choice: Choice
@@ -30,24 +29,25 @@ class Rotation:
         self._queues = {queue: number for number, queue in enumerate(queues)}
         self._dealt: Counter[str] = Counter()
 
-    def sort(self, ordered: Iterable[Choice], may: Callable[[Choice], bool]) -> list[Choice]:
-        """What the next slot may be given, of choices in the order of ``choose.order``."""
-        groups: dict[tuple[int, str], list[Choice]] = {}
-        queue = submitter = None
-        group: list[Choice] = []
-        for choice in ordered:
-            if may(choice):
-                autocluster = choice.autocluster
-                # those of one group follow each other
-                if autocluster.submitter != submitter or autocluster.queue != queue:
-                    queue, submitter = autocluster.queue, autocluster.submitter
-                    name = self._queues.get(queue, len(self._queues)), submitter
-                    group = groups.setdefault(name, [])
-                group.append(choice)
-        turns = sorted(groups, key=lambda group: (group[0], self._need(group[1]), group[1]))
-        if turns:
-            self._dealt[turns[0][1]] += 1
-        return [choice for group in turns for choice in groups[group]]
+    def sort(
+        self, groups: Mapping[Group, Sequence[Choice]], may: Callable[[Choice], bool] | None = None
+    ) -> list[Choice]:
+        """What the next slot may be given of its queues' groups: all, or what it ``may``."""
+        turns = sorted(
+            (queue_number, self._need(group[1]), group[1], group)
+            for group in groups
+            if (queue_number := self._queues.get(group[0])) is not None
+        )
+        choices: list[Choice] = []
+        first: str | None = None
+        for _, _, submitter, group in turns:
+            before = len(choices)
+            choices += groups[group] if may is None else filter(may, groups[group])
+            if first is None and len(choices) > before:
+                first = submitter
+        if first is not None:
+            self._dealt[first] += 1
+        return choices
 
     def deal(self, matched: Sequence[Weighed], *, ranked: bool) -> list[Weighed]:
         """The same for what matching has found for the next slot; ``ranked``: in the order of its Rank."""

@@ -21,7 +21,7 @@ class Look:
     limit: int = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Match:
     """An autocluster that may run on the slot; one with a problem fits each slot, to be held there."""
 

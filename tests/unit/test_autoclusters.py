@@ -105,7 +105,7 @@ def test_candidate_that_is_not_cached_is_passed_over() -> None:
 def test_cache_forgets_what_was_not_used_for_longest() -> None:
     autoclusters = Autoclusters(limit=2)
     autoclusters.add(AutoclusterAd(number, "a", "a", "q", {}) for number in (1, 2, 3))
-    autoclusters.get(1)
+    autoclusters.used([1])
     autoclusters.trim()
     assert autoclusters.missing([1, 2, 3]) == [2]
 

@@ -1,13 +1,13 @@
 """What a process keeps of the demand: what is read, what is heard, and what neither must lose."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from fetchwork.matching.autoclusters import Autocluster
-from fetchwork.matching.choose import Choice
+from fetchwork.matching.choose import Choice, Group
 from fetchwork.matching.demand import (
     DISTRUST_S,
     IN_VAIN_S,
@@ -304,13 +304,20 @@ def choices(*submitters: str) -> list[Choice]:
     ]
 
 
+def groups(*submitters: str) -> Mapping[Group, list[Choice]]:
+    found: dict[Group, list[Choice]] = {}
+    for choice in choices(*submitters):
+        found.setdefault(("default", choice.autocluster.submitter), []).append(choice)
+    return found
+
+
 def first_of(orders: Iterable[list[Choice]]) -> list[str]:
     return [order[0].autocluster.submitter for order in orders]
 
 
 def test_slots_that_are_dealt_together_go_round_the_submitters() -> None:
     rotation = Rotation(Shares(), ["default"])
-    orders = [rotation.sort(choices("alice", "alice", "bob"), lambda choice: True) for _ in range(6)]
+    orders = [rotation.sort(groups("alice", "alice", "bob")) for _ in range(6)]
     assert sorted(first_of(orders)) == ["alice"] * 3 + ["bob"] * 3
 
 
@@ -318,8 +325,23 @@ def test_share_that_one_has_had_counts_before_the_slots_are_dealt() -> None:
     shares = Shares()
     shares.claimed("alice", 4)
     rotation = Rotation(shares, ["default"])
-    orders = [rotation.sort(choices("alice", "bob"), lambda choice: True) for _ in range(6)]
+    orders = [rotation.sort(groups("alice", "bob")) for _ in range(6)]
     assert first_of(orders) == ["bob"] * 4 + ["alice", "bob"]
+
+
+def test_slot_gets_of_its_queues_in_their_order_and_of_no_other() -> None:
+    alice, bob, carol = choices("alice", "bob", "carol")
+    all_groups = {("other", "alice"): [alice], ("second", "bob"): [bob], ("first", "carol"): [carol]}
+    assert Rotation(Shares(), ["first", "second"]).sort(all_groups) == [carol, bob]
+
+
+def test_turn_counts_for_who_had_something_that_the_slot_may_get() -> None:
+    rotation = Rotation(Shares(), ["default"])
+    for _ in range(3):
+        order = rotation.sort(groups("alice", "bob"), lambda one: one.autocluster.submitter == "bob")
+        assert first_of([order]) == ["bob"]
+    # alice has had nothing: she comes first until she has had one more, for her name
+    assert first_of(rotation.sort(groups("alice", "bob")) for _ in range(5)) == ["alice"] * 4 + ["bob"]
 
 
 def test_rank_of_a_slot_goes_before_all_shares() -> None:

@@ -1,6 +1,7 @@
 """The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
 
 import itertools
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
 from fetchwork.matching.autoclusters import Autoclusters
-from fetchwork.matching.choose import CandidateRow
+from fetchwork.matching.choose import MAX_ORDERED, CandidateRow, Orders, order
+from fetchwork.matching.demand import Waiting
 from fetchwork.matching.fit import JobRequest, SlotView
-from fetchwork.matching.positions import Positions
+from fetchwork.matching.positions import MAX_MOVES, Positions
+from fetchwork.matching.rotation import Rotation
 from fetchwork.matching.shares import Shares, SlotWeights
 from tests.matchmaker.choosing import choose
 
@@ -165,6 +168,55 @@ def test_start_may_look_at_what_only_the_fetched_ad_has(queue: Queue) -> None:
     ):
         slot = slot_of(UidDomain="cs.example.org", Requirements=f"/Expr({start})/")
         assert queue.order(slot) == [number] * fits, start
+
+
+# -- what is kept of the order from look to look
+
+
+def test_order_that_is_kept_is_the_one_that_is_made_anew(queue: Queue) -> None:
+    chance = random.Random(5)
+    for number in range(60):
+        queue.wait(f"user{number % 5}", prio=number % 3, place=chance.randrange(100))
+    queue.positions = Positions(limit=50)
+    orders = Orders()
+    waiting = [Waiting(row.autocluster_id, row.job_prio) for row in queue.rows]
+    for moves in (0, 1, 3, 0, MAX_MOVES, MAX_MOVES + 1, 7):
+        for _ in range(moves):
+            one = chance.choice(waiting)
+            queue.positions.took(*one.pair, chance.randrange(1000))
+        queue.shares.claimed(f"user{chance.randrange(5)}")
+        # another slot fits less
+        for some in (waiting, waiting[::2]):
+            kept = orders.groups(some, queue.autoclusters).sorted_by(queue.positions)
+            anew = order(
+                some,
+                autoclusters=queue.autoclusters,
+                positions=queue.positions,
+                shares=queue.shares,
+                queues=["default"],
+            )
+            assert Rotation(queue.shares, ["default"]).sort(kept) == anew, moves
+
+
+def test_order_without_what_is_not_cached_yet_is_not_kept(queue: Queue) -> None:
+    number = queue.wait("alice")
+    waiting = [Waiting(number, 0), Waiting(number + 1, 0)]
+    orders = Orders()
+    assert len(orders.groups(waiting, queue.autoclusters)) == 1
+    assert queue.wait("bob") == number + 1
+    assert len(orders.groups(waiting, queue.autoclusters)) == 2
+
+
+def test_orders_are_forgotten_beyond_their_number(queue: Queue) -> None:
+    number = queue.wait("alice")
+    orders = Orders()
+    first = [Waiting(number, 0)]
+    groups = orders.groups(first, queue.autoclusters)
+    many = [Waiting(number, prio) for prio in range(MAX_ORDERED - 1)]
+    assert len(orders.groups(many, queue.autoclusters)) == len(many)
+    assert orders.groups(first, queue.autoclusters) is groups
+    orders.groups([Waiting(number, -1)], queue.autoclusters)
+    assert orders.groups(first, queue.autoclusters) is groups, "it was used last"
 
 
 # -- weight
