@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,8 +38,20 @@ class CredentialUpkeep:
         self._host = host
         self._rights = rights
         self._uid = uid
+        #: when the next round is due, of the monotonic clock
+        self._due = 0.0
         #: what was complained of; said again once it was well
         self._said: dict[tuple[int, str], str] = {}
+
+    async def look(self) -> None:
+        """A round if one is due: the first once the database has greeted this agent, each minute another.
+
+        Raises DatabaseUnavailable.
+        """
+        now = time.monotonic()
+        if self._host.session.greeting is not None and now >= self._due:
+            self._due = now + random.uniform(0.8, 1.2) * ROUND_S  # noqa: S311
+            await self.round()
 
     async def round(self) -> None:
         """Replace what is to be replaced; raises DatabaseUnavailable."""

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
-from fetchwork.agent.credentials import ROUND_S as CREDENTIALS_S
 from fetchwork.agent.credentials import CredentialUpkeep
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
@@ -355,7 +354,7 @@ class Agent:
         opening = {id(each): each for each in (one.credentials for one in self.contexts.values()) if each}
         one_account = None if jobs_change_account(self.config) else os.geteuid()
         for host in opening.values():
-            work.append(every(CREDENTIALS_S, CredentialUpkeep(host, self.rights, one_account).round))
+            work.append(every(LOOK_S, CredentialUpkeep(host, self.rights, one_account).look))
         return work
 
     def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:

@@ -272,6 +272,39 @@ async def test_a_running_job_gets_what_is_stored_anew(
     assert (directory / "box.use").read_bytes() == b"the job's own"
 
 
+async def test_an_agent_looks_as_soon_as_it_is_greeted_and_then_each_minute(
+    hooks: Hooks,
+    upkeep: CredentialUpkeep,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(b"old")
+    submit(ad=NEEDS)
+    directory = tmp_path / ".condor_creds"
+    directory.mkdir()
+    await starting(hooks, tmp_path)
+    put(b"stored while no agent ran")
+    monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 3600.0)
+    with monkeypatch.context() as before:
+        before.setattr(type(host.session), "greeting", None)
+        await upkeep.look()
+        assert list(directory.iterdir()) == []
+    await upkeep.look()
+    assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
+    put(b"later")
+    await upkeep.look()
+    assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
+    monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 0.0)
+    another = CredentialUpkeep(host, Rights(), os.geteuid())
+    for content in (b"later", b"last"):
+        put(content)
+        await another.look()
+        assert (directory / "box.use").read_bytes() == content
+
+
 async def test_what_can_not_be_written_is_tried_again_and_told_once(
     hooks: Hooks,
     upkeep: CredentialUpkeep,

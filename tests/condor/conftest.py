@@ -28,6 +28,13 @@ NEWEST = "sid"
 #: of their tests only those marked `newest` run with NEWEST each time, all with `--all`
 SELDOM_ON_NEWEST = (".test_checkpoints", ".test_containers")
 HERE = Path(__file__).parent
+#: a master that starts again at once what was killed
+RESTARTS = """
+MASTER_BACKOFF_CONSTANT = 1
+MASTER_BACKOFF_FACTOR = 1
+"""
+#: and starters that tell soon what their jobs do
+QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -121,7 +128,7 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
 @pytest.fixture(scope="session")
 def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
-    started = make_pool(agent=pool_mode != "direct", config="STARTER_UPDATE_INTERVAL = 2\n")
+    started = make_pool(agent=pool_mode != "direct", config=QUICK)
     if pool_mode == "compiled":
         compile_hooks(hook_directory(started))
     yield started

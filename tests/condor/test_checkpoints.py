@@ -15,6 +15,7 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.by_name import scalar
+from tests.condor.conftest import QUICK
 from tests.condor.test_files import FileJobs, agent_of
 from tests.sandboxes import STORE_PLUGIN, kept_files
 from tests.waiting import until
@@ -67,7 +68,7 @@ class CheckpointJobs(FileJobs):
 @pytest.fixture(scope="session")
 def checkpoint_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """A host that shares nothing."""
-    return make_pool(config="STARTER_UPDATE_INTERVAL = 2\n", host={"files": {"shared": []}})
+    return make_pool(config=QUICK, host={"files": {"shared": []}})
 
 
 @pytest.fixture

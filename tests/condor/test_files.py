@@ -25,6 +25,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
+from tests.condor.conftest import QUICK
 from tests.living import content, files
 from tests.sandboxes import kept_files, submit_with_files
 from tests.waiting import until
@@ -79,7 +80,7 @@ class FileJobs:
 @pytest.fixture(scope="session")
 def file_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """A host that shares nothing."""
-    return make_pool(config="STARTER_UPDATE_INTERVAL = 2\n", host={"files": {"shared": []}})
+    return make_pool(config=QUICK, host={"files": {"shared": []}})
 
 
 OWNER, TOKEN, LATER = "alice", "the-token-of-alice", "the-later-token"
@@ -97,7 +98,10 @@ ls -A $_CONDOR_CREDS
 
 @pytest.fixture(scope="session")
 def job_with_credentials(file_pool: PersonalPool) -> str:
-    """A job that looks at its credentials until one of them has changed, which takes the agent a minute."""
+    """A job that looks at its credentials until one of them has changed.
+
+    An agent looks for that each minute, and when it starts: another test kills it.
+    """
     with Queue(file_pool.conninfo) as queue, Database(file_pool.conninfo) as database:
         queue.add_credential("box", f"{TOKEN}\n".encode(), owner=OWNER)
         queue.add_credential("disk", b"other\n", handle="h", owner=OWNER)
@@ -564,7 +568,7 @@ def processes_of(hook: Path) -> list[int]:
 
 
 def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with_credentials: str) -> None:
-    # submitted by the first test of this file: until the agent looks again a minute passes
+    # submitted by the first test of this file
     done = jobs.completed(job_with_credentials)
     assert done["exitcode"] == 0
     outputs = jobs.outputs(job_with_credentials)

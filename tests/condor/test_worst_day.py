@@ -9,13 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fetchwork.pool import PersonalPool
+from tests.condor.conftest import RESTARTS
 from tests.condor.worst_day import Job, WorstDay
-
-# a master that starts again at once what it has lost
-CONFIG = """
-MASTER_BACKOFF_CONSTANT = 1
-MASTER_BACKOFF_FACTOR = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +19,7 @@ def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Itera
     agent = pool_mode == "agent"
     host = {"agent": {"log_level": "debug"}} if agent else {}
     # hooks of direct mode cost half a second of CPU each
-    pool = make_pool(slots=2 if agent else 1, agent=agent, config=CONFIG, host=host)
+    pool = make_pool(slots=2 if agent else 1, agent=agent, config=RESTARTS, host=host)
     yield pool
     pool.stop()
 
