@@ -58,6 +58,18 @@ class RootPart:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
         return fd
 
+    def disk_used(self, key: str, uid: int) -> int:
+        """The bytes of an account's files in a starter's ("pid:start") scratch directory; raises OSError."""
+        fd = self._ask(f"disk {key.replace(':', ' ')} {uid}".encode())
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+        try:
+            return int(os.pread(fd, 32, 0))
+        except ValueError:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO)) from None
+        finally:
+            os.close(fd)
+
     def close(self) -> None:
         """End the part that kept root."""
         with suppress(OSError):

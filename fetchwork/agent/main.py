@@ -29,6 +29,8 @@ from fetchwork import __version__, handlers
 from fetchwork.agent import identity, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentials import CredentialUpkeep
+from fetchwork.agent.disk import ROUND_S as DISK_S
+from fetchwork.agent.disk import DiskWatch
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.leader import Leader
@@ -339,6 +341,8 @@ class Agent:
             work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
             if self.config.slots.limit_memory is not False:
                 work.append(every(MEMORY_S, MemoryWatch(self.runs).round))
+            if self.config.slots.limit_disk:
+                work.append(every(DISK_S, DiskWatch(self.runs).round))
         for lease in self.leases:
             notifications = self.notifications[lease.session]
             output = self.live_outputs[lease.session]

@@ -9,27 +9,22 @@ proportional sizes asked for, which the job's account may read (``rights``).
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import time
 from collections import defaultdict
 from pathlib import Path
 
-from fetchwork.agent import orphans
+from fetchwork.agent import orphans, overuse
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers import memory, retrying
 from fetchwork.handlers.runs import LiveRun
-from fetchwork.log import event
 from fetchwork.process import Process
-
-log = logging.getLogger(__name__)
 
 #: as HTCondor's CGROUP_POLLING_INTERVAL
 ROUND_S = 5.0
-CALL_S = 5.0
 #: where cgroups of version 2 are
 CGROUPS = "/sys/fs/cgroup"
 #: processes whose proportional size is asked for; of a larger family the rest counts as nothing
@@ -37,7 +32,6 @@ MOST_PROCESSES = 500
 #: seconds of a round for one account's processes, which it may have made slow to look at
 ACCOUNT_S = 3.0
 _MOST_BYTES = 16384
-_SIGKILL = 9
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PSS = re.compile(rb"(?m)^Pss:\s+(\d+) kB$")
 
@@ -74,25 +68,14 @@ class MemoryWatch:
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
         if used_mib <= limit_mib:
             return
-        verdict = await retrying.or_with_more(run, memory.over(limit_mib, used_mib), CALL_S)
-        problem = None
-        ends = await retrying.settle(run, verdict, CALL_S)
-        if ends:
-            try:
-                await self._runs.rights.signal(job, _SIGKILL)
-            except OSError as error:
-                problem = error.strerror
-        event(
-            log,
-            logging.WARNING,
+        await overuse.end(
+            run,
+            job,
+            self._runs.rights,
+            await retrying.settle_overuse(run, memory.over(limit_mib, used_mib), overuse.CALL_S),
             "over_memory",
-            run=run.run_id,
-            job=run.job,
             used_mib=int(used_mib),
             limit_mib=limit_mib,
-            held=ends and not verdict.changes,
-            asks_for=verdict.changes if ends else None,
-            problem=problem,
         )
 
 

@@ -14,20 +14,23 @@ import os
 import pwd
 import signal
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from fetchwork.agent.asksroot import RootPart
 from fetchwork.process import Process
-from fetchwork.sandbox import credentials
+from fetchwork.sandbox import credentials, diskuse
 
 Result = TypeVar("Result")
 
 #: seconds for a file, which may be on a file system that does not answer
 WRITE_S = 10.0
+#: seconds for counting what is in a directory
+COUNT_S = 1.5
 #: accounts whose files are opened or written at once
 MOST_OPENING = 32
 #: how the agent may signal jobs
@@ -94,6 +97,14 @@ class Rights:
             raise PermissionError(errno.EPERM, "this agent has no rights to write as the job's account")
         else:
             await asyncio.to_thread(credentials.put, str(directory), name, content)
+
+    async def disk_used(self, starter: Process, uid: int) -> int:
+        """The bytes of an account's files in a starter's scratch directory, or less; raises OSError."""
+        if self._part is not None:
+            found = await self._in_turn(uid, _counted, self._part.disk_used, starter.key, uid)
+        else:
+            found = await self._in_turn(uid, _counted, _disk_used, starter)
+        return found.size
 
     async def open_output(self, process: Process, uid: int) -> dict[int, int]:
         """The descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
@@ -162,6 +173,27 @@ def _close(ended: asyncio.Future[Result]) -> None:
     fd = None if ended.cancelled() or ended.exception() else ended.result()
     if isinstance(fd, int):
         os.close(fd)
+
+
+class _Size(NamedTuple):
+    """Of a directory: no descriptor, of which _close would close one that nobody waits for."""
+
+    size: int
+
+
+def _counted(count: Callable[..., int], *arguments: object) -> _Size:
+    return _Size(count(*arguments))
+
+
+def _disk_used(starter: Process) -> int:
+    # a starter changes into its job's scratch directory, and stays there
+    directory = os.open(f"/proc/{starter.pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not starter.alive:
+            raise ProcessLookupError(errno.ESRCH, "the starter has ended")
+        return diskuse.used(directory, time.monotonic() + COUNT_S)
+    finally:
+        os.close(directory)
 
 
 async def _put_as(directory: Path, name: str, content: bytes, uid: int) -> None:

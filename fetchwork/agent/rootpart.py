@@ -1,7 +1,9 @@
-"""The small part of the agent that keeps root, where HTCondor runs as root: this file, and what writes one.
+"""The small part of the agent that keeps root, where HTCondor runs as root: this file, and what it uses.
+
+``described`` looks at processes, ``sandbox.credentials`` writes one, ``sandbox.diskuse`` counts.
 
 The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
-and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the five
+and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the six
 things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
 process inherits it. When one of the two ends, the other does.
 
@@ -18,6 +20,8 @@ What can be asked, each as one packet that begins with a number, with one answer
   (2). Only a plain file, whosever it is; what UID may not read is not opened.
 - ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
   (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
+- ``disk PID START UID``: count, as UID, what the files in the scratch directory of such a condor_starter take
+  (``fetchwork.sandbox.diskuse``): its working directory, if that is UID's. A file has the answer, in bytes.
 
 What is asked for a UID is done by a process of its own that has become UID, so that the kernel decides what
 UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not
@@ -36,13 +40,14 @@ import select
 import signal
 import socket
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from fetchwork.agent.asksroot import RootPart
-from fetchwork.sandbox import credentials
+from fetchwork.agent.described import describe, is_jobs, is_roots_starter
+from fetchwork.sandbox import credentials, diskuse
 
 #: seconds for one request: a file may be on a file system that does not answer
 TIME_S = 3.0
@@ -51,17 +56,12 @@ MAX_REQUEST = 32768
 MOST = 64
 #: seconds for a process that was killed, and may wait for a file system first
 _END_S = 0.2
-#: a job's processes are hardly nested deeper
-_MAX_DEPTH = 128
 _NOBODY = 65534
 #: by which a daemon is told to end
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
-_STARTER = "condor_starter"
 #: of a credential: what can be a file's name and nothing else
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-#: what HTCondor gives each job, and nothing else has
-_MARK = b"_CONDOR_SCRATCH_DIR="
 
 
 def split(account: str) -> RootPart:
@@ -161,6 +161,8 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return _answer_signal(*map(_number, rest.split(b" "))), None
         if verb == b"end":
             return _answer_end(*map(_number, rest.split(b" "))), None
+        if verb == b"disk":
+            return _answer_disk(*map(_number, rest.split(b" ")))
         if verb == b"output":
             return _answer_output(*map(_number, rest.split(b" ")))
         if verb == b"credential":
@@ -183,10 +185,10 @@ def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> i
     handle = os.pidfd_open(pid)
     try:
         # the descriptor holds on to whatever has the pid now: look who that is, then send
-        found = _describe(pid)
+        found = describe(pid)
         if found is None or found.began != began:
             return errno.ESRCH
-        if found.uid != uid or not _is_jobs(pid):
+        if found.uid != uid or not is_jobs(pid):
             return errno.EPERM
 
         def send() -> None:
@@ -206,11 +208,10 @@ def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> i
 def _answer_end(pid: int, began: int) -> int:
     handle = os.pidfd_open(pid)
     try:
-        found = _describe(pid)
+        found = describe(pid)
         if found is None or found.began != began:
             return errno.ESRCH
-        above = _describe(found.parent)
-        if found.uid != 0 or found.name != _STARTER or above is None or above.uid != 0:
+        if not is_roots_starter(found):
             return errno.EPERM
         if any(path.read_bytes().strip() for path in Path(f"/proc/{pid}/task").glob("*/children")):
             return errno.EBUSY
@@ -218,6 +219,32 @@ def _answer_end(pid: int, began: int) -> int:
         return 0
     finally:
         os.close(handle)
+
+
+def _answer_disk(pid: int, began: int, uid: int) -> tuple[int, int | None]:
+    found = describe(pid)
+    if found is None or found.began != began:
+        return errno.ESRCH, None
+    if not uid or not is_roots_starter(found):
+        return errno.EPERM, None
+    directory = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # now it is known whose directory that was
+        if describe(pid) != found:
+            return errno.ESRCH, None
+        if os.fstat(directory).st_uid != uid:
+            return errno.EPERM, None
+
+        def count() -> int:
+            size = diskuse.used(directory, time.monotonic() + TIME_S / 2)
+            answer = os.memfd_create("disk")
+            os.write(answer, b"%d" % size)
+            os.lseek(answer, 0, os.SEEK_SET)
+            return answer
+
+        return _by_a_process(lambda: _become_wholly(uid), count, directory)
+    finally:
+        os.close(directory)
 
 
 def _answer_open(uid: int, path: bytes) -> tuple[int, int | None]:
@@ -248,13 +275,13 @@ def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, in
         return errno.EINVAL, None
 
     def is_it() -> bool:
-        found = _describe(pid)
+        found = describe(pid)
         return found is not None and found.began == began
 
     if not is_it():
         return errno.ESRCH, None
-    found = _describe(pid)
-    if found is None or found.uid != uid or not _is_jobs(pid):
+    found = describe(pid)
+    if found is None or found.uid != uid or not is_jobs(pid):
         return errno.EPERM, None
 
     def open_it() -> int:
@@ -338,44 +365,6 @@ def _tell(channel: socket.socket, become: Callable[[], None], act: Callable[[], 
         channel.sendall(b"%d" % number)
     else:
         socket.send_fds(channel, [b"0"], [] if fd is None else [fd])
-
-
-class _Described(NamedTuple):
-    """A process as /proc has it: its parent, start, real account, name."""
-
-    parent: int
-    began: int
-    uid: int
-    name: str
-
-
-def _describe(pid: int) -> _Described | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-        uid = next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))
-        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
-        return _Described(int(fields[1]), int(fields[19]), uid, name)
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
-
-
-def _is_jobs(pid: int) -> bool:
-    """Whether a process comes from a starter that root started, or did before it was left an orphan."""
-    above: int = pid
-    for _ in range(_MAX_DEPTH):
-        found = _describe(above)
-        if found is None or found.parent <= 1:
-            break
-        above = found.parent
-        parent = _describe(above)
-        if parent is not None and parent.uid == 0 and parent.name == _STARTER:
-            return True
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return any(word.startswith(_MARK) for word in environment.split(b"\0"))
 
 
 def _number(word: bytes) -> int:

@@ -91,6 +91,7 @@ class Updates:
         for run in self._left:
             if run.run_id in known and known[run.run_id].memory_mib is None:
                 known[run.run_id].memory_mib = run.memory_mib
+                known[run.run_id].disk_kib = run.disk_kib
         self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
         await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
         if self._written != {run.run_id for run in self._running()}:
@@ -107,7 +108,7 @@ class Updates:
             starter = Process.of_key(run.starter)
             if starter is not None:
                 known = [run.run_id, run.token, run.context.keyword, run.slot, run.job]
-                rows.append([*known, str(starter), run.memory_mib])
+                rows.append([*known, str(starter), run.memory_mib, run.disk_kib])
         new = self._file.with_name(f".{self._file.name}-{os.getpid()}")
         try:
             # it holds the runs' tokens
@@ -130,6 +131,8 @@ class Updates:
             return
         ad = {"FetchWorkRunId": str(run.run_id), "FetchWorkToken": f'"{run.token}"'}
         ad |= {"FetchWorkHasPolicy": "true" if run.has_policy else "false", **usage(job)}
+        if run.disk_used_kib:
+            ad["DiskUsage"] = str(run.disk_used_kib)
         body = "".join(f"{name} = {value}\n" for name, value in ad.items())
         task = Task(
             Request("update_job_info", body.encode(), keyword=run.context.keyword, slot=run.slot),
@@ -185,13 +188,14 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
     """The runs that the agent before has written down, of starters that live; none where it left nothing."""
     try:
         rows = json.loads(file.read_text())
-        for run_id, token, keyword, slot, job, starter, memory_mib in rows:
+        for run_id, token, keyword, slot, job, starter, memory_mib, disk_kib in rows:
             process = Process.parse(starter)
             context = contexts.get(keyword.lower())
             if context is not None and process is not None and process.alive:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
                 run.starter = process.key
                 run.memory_mib = None if memory_mib is None else int(memory_mib)
+                run.disk_kib = None if disk_kib is None else int(disk_kib)
                 yield run
     except FileNotFoundError:
         return

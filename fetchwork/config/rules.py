@@ -196,6 +196,12 @@ def _named_slot_problems(config: HostConfig) -> Iterator[Problem]:
 
 
 def _size_problems(config: HostConfig) -> Iterator[Problem]:
+    if config.slots.limit_disk and not config.agent_updates:
+        yield Problem(
+            ("slots", "limit_disk"),
+            "is true, and no agent has the right to end jobs (agent.run, agent.root_part)",
+            "false",
+        )
     for setting in ("cpus", "memory_mib"):
         limit = getattr(config.host, setting)
         asked = sum(each.count * (getattr(each, setting) or 0) for each in config.slots.type)

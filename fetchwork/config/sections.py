@@ -246,6 +246,11 @@ class Slots(_Section):
         description="true (HTCondor limits the memory of jobs by cgroups, those of a schedd as well) or false"
         " (nothing does; default: true where fetched_only, elsewhere the agent watches fetched jobs)",
     )
+    limit_disk: bool = Field(
+        False,
+        description="true (the agent holds fetched jobs whose scratch directory takes more than the disk of"
+        " their slot) or false (nothing does, as with HTCondor's own default)",
+    )
     hide_gpus: bool | None = Field(
         None,
         description="true (where jobs have cgroups HTCondor hides other slots' GPUs from a schedd's jobs, and"

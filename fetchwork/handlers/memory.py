@@ -1,14 +1,9 @@
-"""How much memory a run may use, and what becomes of a job that used more.
-
-A schedd's job may use what its slot has. So may a fetched one: that is the slot's Memory, or, of a dynamic
-slot that is still to be made for it, what HTCondor will round its RequestMemory up to.
-"""
+"""How much memory a run may use, and what becomes of a job that used more."""
 
 from __future__ import annotations
 
-import re
-
 from fetchwork.codes import HoldCode
+from fetchwork.handlers import slotlimit
 from fetchwork.matchmaker.policy import Verdict
 
 #: MiB: HTCondor's MODIFY_REQUEST_EXPR_REQUESTMEMORY is quantize(RequestMemory, {128})
@@ -18,19 +13,10 @@ NEARLY = 0.9
 #: the subcode of HTCondor's hold for memory
 SUBCODE = 102
 
-_NUMBER = rb"(?mi)^%s\s*=\s*(\d{1,12})(?:\.\d*)?\s*$"
-_REQUEST = re.compile(_NUMBER % b"RequestMemory")
-_MEMORY = re.compile(_NUMBER % b"Memory")
-_PARTITIONABLE = re.compile(rb'(?mi)^SlotType\s*=\s*"Partitionable"\s*$')
-
 
 def limit_of(job: bytes, slot: bytes) -> int | None:
     """The MiB of a job's ad in a slot's, both as hooks have them; None where they do not say."""
-    if _PARTITIONABLE.search(slot):
-        asked = _REQUEST.search(job)
-        return None if asked is None else -(-int(asked[1]) // STEP_MIB) * STEP_MIB
-    has = _MEMORY.search(slot)
-    return None if has is None else int(has[1])
+    return slotlimit.limit_of(job, slot, b"Memory", STEP_MIB)
 
 
 def over(limit_mib: int, used_mib: float) -> Verdict:

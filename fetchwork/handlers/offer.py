@@ -13,9 +13,8 @@ from fetchwork.codes import HoldCode
 from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
-from fetchwork.handlers import accounts
+from fetchwork.handlers import accounts, disk, memory
 from fetchwork.handlers.context import Answer, Task
-from fetchwork.handlers.memory import limit_of
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.session import HostSession
 from fetchwork.handlers.starterad import Reader
@@ -231,7 +230,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
             with contextlib.suppress(FetchworkError):
                 await _withdraw(task, run, f"what its ad is to keep of its slot was not written: {error}")
             raise
-    run.memory_mib = limit_of(printed.text, task.request.body)
+    run.memory_mib = memory.limit_of(printed.text, task.request.body)
+    run.disk_kib = disk.limit_of(printed.text, task.request.body)
     run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
     task.runs.offered(run)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
@@ -10,6 +12,21 @@ from fetchwork.handlers.runs import LiveRun
 from fetchwork.matchmaker.messages import Job
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
+
+
+class Settled(NamedTuple):
+    """What was written down about a job that used too much."""
+
+    #: its run is to end for that
+    ends: bool
+    #: what it asks for when it runs again; None where it is held
+    asks_for: Mapping[str, int] | None
+
+
+async def settle_overuse(run: LiveRun, hold: Verdict, timeout_s: float) -> Settled:
+    """Write down that a running job is held, or runs again with more; raises DatabaseUnavailable."""
+    verdict = await or_with_more(run, hold, timeout_s)
+    return Settled(await _settle(run, verdict, timeout_s), verdict.changes or None)
 
 
 async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict:
@@ -30,7 +47,7 @@ async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict
     return dataclasses.replace(hold, action="requeue", changes=judgement.verdict.changes)
 
 
-async def settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
+async def _settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
     """Write down what becomes of a running job; whether its run is to end for that."""
     database = run.context.session.database
     if verdict.changes:

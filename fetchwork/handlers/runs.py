@@ -40,6 +40,9 @@ class LiveRun:
     #: what the job may use, None where that is not known; and the most that was seen
     memory_mib: int | None = None
     memory_used_mib: float = 0.0
+    #: the same of its scratch directory's files, in KiB
+    disk_kib: int | None = None
+    disk_used_kib: int = 0
     #: whether the kernel keeps it below a limit, and kills it there
     memory_capped: bool = False
     #: the ad of the slot that fetched the job, and what the queue keeps of the job: until it starts

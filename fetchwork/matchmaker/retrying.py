@@ -21,6 +21,7 @@ CHANGEABLE = {
     "RequestMemory": 2**31 - 1,
     "RequestDisk": 10**15,
     "RetryRequestMemoryIndex": 10**6,
+    "RetryRequestDiskIndex": 10**6,
 }
 _NAMES = {name.lower(): name for name in CHANGEABLE}
 _LINE_END = "\x1e"

@@ -1,18 +1,16 @@
-"""``retry_request_memory`` and its like: what a job asks for after it used more than it asked for.
+"""``retry_request_memory`` and its like, for disk too: what a job asks for after it used too much.
 
 HTCondor's submit reads these commands from 25.2 on; the bindings that read descriptions here do not, and
 would pass over them. So they are put into each ad by way of an attribute, in which the bindings expand
 macros, and become what HTCondor's submit makes of them (``SetBuiltInOnEvictCheck`` in submit_utils.cpp): a
 transform in the job's ad, which is applied when the job has used too much (``matchmaker/retrying.py``).
-
-``retry_request_disk`` is refused: a schedd applies its transform to a job that was held for its disk (34,
-104), and nothing holds a fetched job for that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
+from typing import NamedTuple
 
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.jsonform import from_json, to_json
@@ -23,21 +21,39 @@ from fetchwork.queue.views import Json
 __all__ = ["COMMANDS", "marked", "settled"]
 
 
-_ATTRIBUTE = "RequestMemory"
-#: bytes in one of what the attribute counts
-_UNIT = 2**20
-#: for which a job is tried again: HTCondor's subcode of 34 for one that used too much memory
-_REQUIREMENTS = "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102"
-#: the commands, and the part of the transform that each is about
-COMMANDS = {
-    "retry_request_memory": "retry",
-    "retry_request_memory_max": "max",
-    "retry_request_memory_increase": "increase",
-}
-_NO_DISK = (
-    "no fetched job is held for the disk that it uses (34, 104), so none would be tried again with more;"
-    " allowed: request_disk with one value"
+class _Resource(NamedTuple):
+    """What a job asks for, and may ask for more of."""
+
+    attribute: str
+    #: the command that asks for it first
+    request: str
+    #: bytes in one of what the attribute counts
+    unit: int
+    #: HTCondor's subcode of 21 and 34 for a job that used too much of it
+    subcode: int
+    #: the commands, and the part of the transform that each is about
+    commands: Mapping[str, str]
+
+
+_RESOURCES = (
+    _Resource(
+        "RequestMemory",
+        "request_memory",
+        2**20,
+        102,
+        {
+            "retry_request_memory": "retry",
+            "retry_request_memory_max": "max",
+            "retry_request_memory_increase": "increase",
+        },
+    ),
+    # HTCondor has the one command alone
+    _Resource("RequestDisk", "request_disk", 2**10, 104, {"retry_request_disk": "retry"}),
 )
+#: all of them, by name
+COMMANDS = tuple(command for resource in _RESOURCES for command in resource.commands)
+#: when a job is tried again, but for the subcode
+_EXCEEDED = "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode"
 #: the attribute that brings a command's value through the bindings
 _MARK = "FetchWorkCommand_"
 _QUANTITY = re.compile(r"\s*([+-]?\d+)(\.\d*)?\s*(?:([kmgt])b?)?\s*(,|$)", re.I)
@@ -47,28 +63,18 @@ _LINE_END = "\x1e"
 
 
 def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The commands to add to a description, so that its ads have what ``settled`` reads.
-
-    Raises SubmitError for what asks for more disk after a try.
-    """
+    """The commands to add to a description, so that its ads have what ``settled`` reads."""
     given = {name.lower(): commands[name] for name in commands.keys()}  # noqa: SIM118 - has no __iter__
-    _refuse_disk(given)
-    for name, part in COMMANDS.items():
-        asked = given.get("request_memory", "")
-        first = _QUANTITY.match(asked)
-        if part == "retry" and first is not None and first[4] == ",":
-            # "request_memory = 1 GB, 4 GB": what comes first, and what is asked for next
-            yield "request_memory", asked[: first.end() - 1].strip()
-            yield f"MY.{_MARK}{name}", _quoted(asked[first.end() :])
-        elif given.get(name, "").strip():
-            yield f"MY.{_MARK}{name}", _quoted(given[name])
-
-
-def _refuse_disk(given: Mapping[str, str]) -> None:
-    first = _QUANTITY.match(given.get("request_disk", ""))
-    name = "request_disk" if first is not None and first[4] == "," else "retry_request_disk"
-    if value := given.get(name, "").strip():
-        raise SubmitError(f"command '{name} = {value[:60]}' can't be honoured: {_NO_DISK}")
+    for resource in _RESOURCES:
+        for name, part in resource.commands.items():
+            asked = given.get(resource.request, "")
+            first = _QUANTITY.match(asked)
+            if part == "retry" and first is not None and first[4] == ",":
+                # "request_memory = 1 GB, 4 GB": what comes first, and what is asked for next
+                yield resource.request, asked[: first.end() - 1].strip()
+                yield f"MY.{_MARK}{name}", _quoted(asked[first.end() :])
+            elif given.get(name, "").strip():
+                yield f"MY.{_MARK}{name}", _quoted(given[name])
 
 
 def settled(ad: MutableMapping[str, object], common: Mapping[str, object] | None = None) -> Json:
@@ -80,62 +86,73 @@ def settled(ad: MutableMapping[str, object], common: Mapping[str, object] | None
     common = common or {}
     own = {name: ad.pop(name) for name in list(ad) if name.startswith(_MARK)}
     marks = {name: value for name, value in common.items() if name.startswith(_MARK)} | own
-    request = {**common, **ad}.get(_ATTRIBUTE)
-    asked = {
-        part: (name, str(marks[_MARK + name])) for name, part in COMMANDS.items() if _MARK + name in marks
-    }
-    if asked and (own or _ATTRIBUTE in ad):
-        ad.update(_transform(request, asked))
-        ad["TransformOnEvict"] = _ATTRIBUTE
-    return marks | {_ATTRIBUTE: request}
+    requests: Json = {}
+    transformed = []
+    for resource in _RESOURCES:
+        name = resource.attribute
+        request = requests[name] = {**common, **ad}.get(name)
+        asked = {
+            part: (command, str(marks[_MARK + command]))
+            for command, part in resource.commands.items()
+            if _MARK + command in marks
+        }
+        if asked:
+            transformed.append(name)
+        if asked and (own or name in ad):
+            ad.update(_transform(resource, request, asked))
+            ad["TransformOnEvict"] = ""
+    if "TransformOnEvict" in ad:
+        ad["TransformOnEvict"] = " ".join(transformed)
+    return marks | requests
 
 
-def _transform(request: object, asked: Mapping[str, tuple[str, str]]) -> Json:
+def _transform(resource: _Resource, request: object, asked: Mapping[str, tuple[str, str]]) -> Json:
     """The attributes that make a job ask for more."""
     name, line = asked.get("retry") or asked.get("max") or ("", "")
     increase_name, increase = ("", "") if "retry" in asked else asked.get("increase", ("", ""))
     if not isinstance(request, int) or isinstance(request, bool):
         raise SubmitError(
-            f"command '{name or increase_name}' asks for more than request_memory says, and that is no"
+            f"command '{name or increase_name}' asks for more than {resource.request} says, and that is no"
             " number here; allowed: with a number, such as 1 GB"
         )
-    numbers, last = _sequence(name, line)
+    attribute = resource.attribute
+    numbers, last = _sequence(resource, name, line)
     extra: Json = {}
     if len(numbers) > 1 or (numbers and last):
         listed = [*map(str, numbers), *([last] if last else [])]
-        extra["RetryRequestMemory"] = _expression(f"{{{','.join(listed)}}}")
-        index = "RetryRequestMemoryIndex"
+        extra[f"Retry{attribute}"] = _expression(f"{{{','.join(listed)}}}")
+        index = f"Retry{attribute}Index"
         steps = [
-            f"EVALSET RequestMemory RetryRequestMemory[{index}?:0]",
-            f"EVALSET {index} MIN({{size(RetryRequestMemory)-1, ({index}?:0)+1}})",
+            f"EVALSET {attribute} Retry{attribute}[{index}?:0]",
+            f"EVALSET {index} MIN({{size(Retry{attribute})-1, ({index}?:0)+1}})",
         ]
     elif increase:
-        grown = _increase(increase_name, increase)
+        grown = _increase(resource, increase_name, increase)
         limit = last or (str(numbers[0]) if numbers else "")
         if limit:
-            extra["MaxRequestMemory"] = _expression(limit)
-            extra["NextRequestMemory"] = _expression(grown)
-            steps = ["EVALSET RequestMemory MIN({NextRequestMemory, MaxRequestMemory})"]
+            extra[f"Max{attribute}"] = _expression(limit)
+            extra[f"Next{attribute}"] = _expression(grown)
+            steps = [f"EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})"]
         else:
-            value = number(evaluate(from_json({_ATTRIBUTE: request}), parse_expr(grown)))
+            value = number(evaluate(from_json({attribute: request}), parse_expr(grown)))
             if value is None:
                 raise SubmitError(
                     f"command '{increase_name} = {increase[:60]}' is no number when it is submitted;"
-                    " allowed: an expression of RequestMemory"
+                    f" allowed: an expression of {attribute}"
                 )
-            steps = [f"SET RequestMemory {int(value)}"]
+            steps = [f"SET {attribute} {int(value)}"]
     else:
-        steps = [f"EVALSET RequestMemory {last}" if last else f"SET RequestMemory {numbers[0]}"]
-    body = _LINE_END.join([f"REQUIREMENTS {_REQUIREMENTS}", *steps])
-    return {**extra, f"TransformBody_{_ATTRIBUTE}": body}
+        steps = [f"EVALSET {attribute} {last}" if last else f"SET {attribute} {numbers[0]}"]
+    body = _LINE_END.join([f"REQUIREMENTS {_EXCEEDED} == {resource.subcode}", *steps])
+    return {**extra, f"TransformBody_{attribute}": body}
 
 
-def _sequence(command: str, line: str) -> tuple[list[int], str]:
+def _sequence(resource: _Resource, command: str, line: str) -> tuple[list[int], str]:
     """Quantities by comma, the last of which may be an expression: the numbers, and that expression or ""."""
     numbers: list[int] = []
     rest = line
     while (found := _QUANTITY.match(rest)) is not None:
-        numbers.append(_quantity(found))
+        numbers.append(_quantity(resource, found))
         rest = rest[found.end() :]
         if not found[4]:
             break
@@ -148,30 +165,30 @@ def _sequence(command: str, line: str) -> tuple[list[int], str]:
     return numbers, _readable(command, rest.strip()) if rest.strip() else ""
 
 
-def _increase(command: str, text: str) -> str:
+def _increase(resource: _Resource, command: str, text: str) -> str:
     """The expression of what is asked for next, for an increase by a quantity or by an expression."""
     problem = SubmitError(
         f"command '{command} = {text[:60]}' must be a positive number or an expression that references"
-        f" {_ATTRIBUTE}"
+        f" {resource.attribute}"
     )
     found = _QUANTITY.fullmatch(text)
     if found is not None and not found[4]:
-        more = _quantity(found)
+        more = _quantity(resource, found)
         if more <= 0:
             raise problem
-        return f"{_ATTRIBUTE} + {more}"
+        return f"{resource.attribute} + {more}"
     grown = _readable(command, text)
-    if _ATTRIBUTE.lower() not in {name.lower() for name in references(parse_expr(grown))}:
+    if resource.attribute.lower() not in {name.lower() for name in references(parse_expr(grown))}:
         raise problem
     return grown
 
 
-def _quantity(found: re.Match[str]) -> int:
+def _quantity(resource: _Resource, found: re.Match[str]) -> int:
     """A number with its unit, rounded up as HTCondor does (parse_int64_bytes)."""
     # three digits behind the point count
     value = int(found[1]) + float(f"0{found[2] or '.0'}"[:5].rstrip(".") or 0)
-    factor = _FACTORS[found[3].lower()] if found[3] else _UNIT
-    return int((value * factor) + _UNIT - 1) // _UNIT
+    factor = _FACTORS[found[3].lower()] if found[3] else resource.unit
+    return int((value * factor) + resource.unit - 1) // resource.unit
 
 
 def _readable(command: str, text: str) -> str:

@@ -375,8 +375,6 @@ FROM (
             ARRAY['NextJobStartDelay']),
         ('there is no schedd that would record it', '[""]',
             ARRAY['JobMachineAttrs', 'JobAdInformationAttrs', 'UserLogExecuteEventAttrs']),
-        ('no fetched job is held for the disk that it uses (34, 104)', '[]',
-            ARRAY['TransformBody_RequestDisk', 'RetryRequestDisk', 'RetryRequestDiskIndex']),
         ('a fetched job runs in one slot', '[0, 1]',
             ARRAY['MinHosts', 'MaxHosts']),
         ('the job would run all the same', '[false]',

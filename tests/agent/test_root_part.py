@@ -160,6 +160,52 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate(timeout=PATIENCE_S)
 
 
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A directory of the account's, with a file and what it may not read."""
+    directory = tmp_path / "scratch"
+    (directory / "hidden").mkdir(parents=True)
+    for file in (directory / "file", directory / "hidden/file"):
+        file.write_bytes(os.urandom(64 * 1024))
+    (directory / "hidden").chmod(0o700)
+    os.chown(directory, UID, UID)
+    return directory
+
+
+def disk(agent: Agent, starter: Process, **other: int) -> tuple[int, str | None]:
+    """The error number of counting what is in a starter's directory, and how much that is."""
+    said = {"start": starter.start_ticks, "uid": UID, **other}
+    return agent.ask_all([f"disk {starter.pid} {said['start']} {said['uid']}"])[0]
+
+
+def test_what_is_in_a_starter_s_directory_is_counted_as_the_account(
+    agent: Agent, sleeping: Callable[..., Process], scratch: Path
+) -> None:
+    starter = sleeping("condor_starter", more=f"cd {scratch};")
+    until(lambda: Path(f"/proc/{starter.pid}/cwd").readlink() == scratch)
+    error, size = disk(agent, starter)
+    assert error == 0
+    # not what is root's
+    assert 64 * 1024 <= int(size or 0) < 128 * 1024
+
+
+def test_nothing_is_counted_but_the_account_s_own_in_a_starter_of_root_s(
+    agent: Agent, sleeping: Callable[..., Process], scratch: Path
+) -> None:
+    starter = sleeping("condor_starter", more=f"cd {scratch};")
+    elsewhere = sleeping("condor_starter", more="cd /tmp;")
+    other = sleeping("starter", more=f"cd {scratch};")
+    pretender = sleeping("condor_starter", USER, more=f"cd {scratch};")
+    for one in (starter, other, pretender):
+        until(lambda one=one: Path(f"/proc/{one.pid}/cwd").readlink() == scratch)  # type: ignore[misc]
+    until(lambda: Path(f"/proc/{elsewhere.pid}/cwd").readlink() == Path("/tmp"))
+    assert disk(agent, starter, uid=OTHER) == (errno.EPERM, None)
+    assert disk(agent, starter, uid=0) == (errno.EPERM, None)
+    assert disk(agent, starter, start=starter.start_ticks + 1) == (errno.ESRCH, None)
+    for one in (elsewhere, other, pretender):
+        assert disk(agent, one) == (errno.EPERM, None)
+
+
 def test_agent_has_given_up_root_for_good(agent: Agent) -> None:
     _, uids, groups, status, home, refused = agent.facts
     entry = pwd.getpwnam(AGENT)

@@ -334,6 +334,12 @@ BAD = {
         "200% of the disk",
         "at most 100%",
     ),
+    "a limit of disk that nobody could keep": (
+        SMALLEST + "[slots]\nlimit_disk = true\n[agent]\nroot_part = false\n",
+        "host.toml:6:slots.limit_disk",
+        "no agent has the right to end jobs",
+        "false",
+    ),
     "disk in bytes": (
         TWO + '[[slots.type]]\ndisk = "5 GB"\n',
         "host.toml:8:slots.type[1].disk",

@@ -1,4 +1,4 @@
-"""retry_request_memory: the transform that it becomes, and what a job asks for by it, again and again."""
+"""retry_request_memory and _disk: the transform that it becomes, and what a job asks for by it, each time."""
 
 from typing import Any
 
@@ -97,17 +97,40 @@ def test_a_list_is_read_wherever_it_stands(commands: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commands", "name"),
+    ("commands", "body", "values"),
     [
-        ("retry_request_disk = 20MB", "retry_request_disk"),
-        ("Retry_Request_Disk = 20MB, RequestDisk * 2", "retry_request_disk"),
-        # of a list, the bindings here would take the first without a word
-        ("request_disk = 10MB, 80 MB", "request_disk"),
+        ("request_disk = 10MB\nretry_request_disk = 20MB", "SET RequestDisk 20480", [20480]),
+        ("request_disk = 10MB\nretry_request_disk = 20480.5", "SET RequestDisk 20481", [20481]),
+        ("request_disk = 10MB, 80 MB", "SET RequestDisk 81920", [81920]),
+        ("request_disk = 10MB, 20MB, 80 MB", LISTED.format("Disk"), [20480, 81920]),
+        (
+            "request_disk = 10MB\nRetry_Request_Disk = 20MB, RequestDisk * 2",
+            LISTED.format("Disk"),
+            [20480, 40960, 81920, 163840, 327680],
+        ),
     ],
 )
-def test_more_disk_is_refused_for_no_fetched_job_is_held_for_its_disk(commands: str, name: str) -> None:
-    with pytest.raises(SubmitError, match=rf"command '{name} = .*no fetched job is held for the disk"):
-        ads(commands)
+def test_more_disk_is_asked_for_in_kib_and_for_hold_104_alone(
+    commands: str, body: str, values: list[int]
+) -> None:
+    (ad,) = ads(commands)
+    assert ad["RequestDisk"] == 10240
+    assert ad["TransformOnEvict"] == "RequestDisk"
+    assert ad["TransformBody_RequestDisk"] == f"{REQUIREMENTS.format(104)}\x1e{body}"
+    assert [one["RequestDisk"] for one in asked(ad, 104)] == values
+    assert asked(ad) == []
+
+
+def test_memory_and_disk_are_asked_for_each_by_its_own_hold() -> None:
+    found = ads(
+        "request_memory = 1GB, 2GB\nrequest_disk = $(first)\nretry_request_disk = 30MB",
+        "queue first from (\n 10MB\n 20MB\n)",
+    )
+    for ad in found:
+        assert ad["TransformOnEvict"] == "RequestMemory RequestDisk"
+        assert asked(ad, 102) == [{"RequestMemory": 2048}]
+        assert asked(ad, 104) == [{"RequestDisk": 30720}]
+    assert [ad["RequestDisk"] for ad in found] == [10240, 20480]
 
 
 @pytest.mark.parametrize("commands", ["request_disk = 10MB", "request_disk = max({5, 10})"])

@@ -1,6 +1,7 @@
--- A job that used too much asks for more when it runs again (retry_request_memory): changes are attributes of
--- its ad, as the transforms that the ad has for it make them (matchmaker/retrying.py); code and subcode are
--- those with which it would have been held. It moves to the autocluster of what it asks for now.
+-- A job that used too much asks for more when it runs again (retry_request_memory, retry_request_disk):
+-- changes are attributes of its ad, as the transforms that the ad has for it make them
+-- (matchmaker/retrying.py); code and subcode are those with which it would have been held. It moves to the
+-- autocluster of what it asks for now.
 --
 -- For retry_with_more() and settle_exit(). An agent may write nothing else into a job's ad by it.
 -- The caller has locked the job.
@@ -23,7 +24,9 @@ BEGIN
     SELECT e.key
     INTO strange
     FROM jsonb_each(changes) AS e
-    WHERE e.key NOT IN ('RequestMemory', 'RequestDisk', 'RetryRequestMemoryIndex')
+    WHERE e.key NOT IN (
+            'RequestMemory', 'RequestDisk', 'RetryRequestMemoryIndex', 'RetryRequestDiskIndex'
+        )
         OR jsonb_typeof(e.value) <> 'number'
     LIMIT 1;
     IF strange IS NOT NULL THEN
@@ -31,7 +34,8 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format(
                 'what a job asks for next has "%s"; '
-                'allowed: RequestMemory, RequestDisk and RetryRequestMemoryIndex, numbers',
+                'allowed: RequestMemory, RequestDisk, RetryRequestMemoryIndex, RetryRequestDiskIndex, '
+                'numbers',
                 left(strange, 80)
             );
     END IF;

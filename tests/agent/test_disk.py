@@ -1,0 +1,198 @@
+"""Jobs whose scratch directory takes more disk than their slot has: found, killed, Held or tried again."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fetchwork.agent.disk import DiskWatch
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.database import Database
+from fetchwork.handlers import disk
+from fetchwork.process import Process
+from tests.by_name import call
+from tests.waiting import PATIENCE_S
+
+from .conftest import Hooks, JobOf, Submit, slot_ad
+from .test_memory import killed
+from .test_updates import STARTER, job_process
+
+SLEEPER = ["sh", "-c", "echo ready; exec sleep 600"]
+LIMIT_KIB = 1024
+
+StartIn = Callable[[Path], Process]
+
+
+@pytest.fixture
+def starter_in() -> Iterator[StartIn]:
+    """Starts a job whose starter is in its scratch directory, and returns the starter."""
+    started = []
+
+    def start(directory: Path) -> Process:
+        directory.mkdir(exist_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", STARTER, *SLEEPER],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            cwd=directory,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        found = Process.find(process.pid)
+        assert found is not None
+        return found
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    async def nothing() -> None:
+        pass
+
+    runs = WatchedRuns(nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs)
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+async def started(agent: Hooks, starter: Process) -> bytes:
+    """The next job, which runs under the starter on a slot with LIMIT_KIB."""
+    job = await agent.fetch(slot_ad(Disk=LIMIT_KIB))
+    await agent.reply("accept", job)
+    assert (await agent.start(job, starter=starter.key)).outcome == "started"
+    return job
+
+
+async def look(agent: Hooks, watch: DiskWatch | None = None) -> None:
+    assert isinstance(agent.runs, WatchedRuns)
+    watch = watch or DiskWatch(agent.runs)
+    await watch.round()
+    await watch.looked()
+
+
+def fill(directory: Path, kib: int) -> None:
+    (directory / "filled").write_bytes(os.urandom(kib * 1024))
+
+
+async def test_job_that_uses_too_much_is_killed_and_held(
+    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    starter = starter_in(scratch)
+    process = job_process(starter)
+    submit(request_disk_kib=10)
+    job = await started(agent, starter)
+    fill(scratch, LIMIT_KIB - 100)
+    await look(agent)
+    assert process.alive
+    fill(scratch, LIMIT_KIB + 100)
+    await look(agent)
+    assert process.wait(PATIENCE_S)
+    answer = await agent.exit(job, starter=starter.key, **killed(process))
+    assert answer.outcome == "held"
+    held = job_of("1.0")
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 104)
+    assert held["holdreason"] == (
+        "Job has exceeded allocated disk (1.00 MB). Consider increasing the value of request_disk."
+    )
+
+
+async def test_job_that_says_so_is_tried_again_with_more(
+    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, database: Database, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    starter = starter_in(scratch)
+    process = job_process(starter)
+    submit(request_disk_kib=10)
+    job = await started(agent, starter)
+    # as retry_request_disk has it
+    changes = {"TransformOnEvict": "RequestDisk", "TransformBody_RequestDisk": "SET RequestDisk 5000"}
+    call(database, "edit", jobs=["1.0"], changes=changes)
+    fill(scratch, LIMIT_KIB + 100)
+    await look(agent)
+    assert process.wait(PATIENCE_S)
+    answer = await agent.exit(job, starter=starter.key, **killed(process))
+    assert answer.outcome == "vacated"
+    found = job_of("1.0")
+    assert (found["jobstatus"], found["ad"]["RequestDisk"]) == (1, 5000)
+    assert found["facts"]["VacateReasonSubCode"] == 104
+
+
+async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_twice(
+    agent: Hooks, submit: Submit, starter_in: StartIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(agent.runs, WatchedRuns)
+    submit(request_disk_kib=10)
+    await started(agent, starter_in(tmp_path / "scratch"))
+    looked = []
+    go_on = asyncio.Event()
+
+    async def slow(starter: Process, uid: int) -> int:
+        looked.append(uid)
+        await go_on.wait()
+        return 0
+
+    monkeypatch.setattr(agent.runs.rights, "disk_used", slow)
+    watch = DiskWatch(agent.runs)
+    for _ in range(3):
+        # returns, though no look ends
+        await watch.round()
+        await asyncio.sleep(0)
+    assert looked == [os.geteuid()]
+    go_on.set()
+    await look(agent, watch)
+    # it took a while, and rests longer
+    await look(agent, watch)
+    assert looked == [os.geteuid()]
+
+
+async def test_a_starter_that_has_gone_says_nothing_about_its_job(
+    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, tmp_path: Path
+) -> None:
+    assert isinstance(agent.runs, WatchedRuns)
+    scratch = tmp_path / "scratch"
+    starter = starter_in(scratch)
+    process = job_process(starter)
+    with pytest.raises(ProcessLookupError):
+        await agent.runs.rights.disk_used(Process(starter.pid, starter.start_ticks + 1), os.geteuid())
+    submit(request_disk_kib=10)
+    await started(agent, starter)
+    fill(scratch, LIMIT_KIB + 100)
+    process.signal(signal.SIGKILL)
+    assert process.wait(PATIENCE_S)
+    await look(agent)
+    assert job_of("1.0")["jobstatus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "slot", "limit"),
+    [
+        (b"RequestDisk = 100\n", b'Disk = 5000\nSlotType = "Static"\n', 5000),
+        (b"RequestDisk = 100\n", b'Disk = 9000000\nSlotType = "Partitionable"\n', 1024),
+        (b"RequestDisk = 1025\n", b'TotalDisk = 7\nSlotType = "Partitionable"\n', 2048),
+        (b"RequestDisk = DiskUsage\n", b'SlotType = "Partitionable"\nDisk = 9\n', None),
+        (b"", b"TotalDisk = 7\n", None),
+    ],
+)
+def test_limit_is_what_a_job_of_a_schedd_would_have(job: bytes, slot: bytes, limit: int | None) -> None:
+    assert disk.limit_of(job, slot) == limit
+
+
+@pytest.mark.parametrize(
+    ("kib", "words"), [(500, "500.00 KB"), (1536, "1.50 MB"), (3 << 20, "3.00 GB"), (5 << 40, "5120.00 TB")]
+)
+def test_the_limit_is_told_in_htcondors_words(kib: int, words: str) -> None:
+    assert f"({words})" in disk.over(kib).reason
