@@ -7,11 +7,13 @@ columns is that of their widest value.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import (
     _ATTRIBUTE,
     MISSING,
@@ -21,6 +23,7 @@ from fetchwork.condor.printedad import (
     PrintedValue,
     Unparsed,
     expression,
+    is_plain,
     truncated,
     unparse_value,
 )
@@ -148,6 +151,23 @@ class PrintMask:
         shape = tuple(ad.json)
         return [cells.cell(ad, shape) for cells in self._cells]
 
+    def rows(self, table: JobTable) -> list[Row]:
+        """The same of all jobs of a table."""
+        return list(map(list, zip(*(self._cells_of(column, table) for column in self.columns), strict=True)))
+
+    def _cells_of(self, column: Column, table: JobTable) -> Sequence[Cell]:
+        values = table.column(column.attribute)
+        types = {*map(type, values)}
+        as_it_is = {int: (Letter.INTEGER, Letter.VALUE), str: (Letter.STRING, Letter.VALUE)}
+        plain = column.conversion is not None and column.renderer is None and column.formatter is None
+        if plain and len(types) == 1 and column.letter in as_it_is.get(types.pop(), ()):
+            cells = {value: Cell(value, True) for value in values}
+            if all(type(value) is int or is_plain(str(value)) for value in cells):
+                if column.grows:
+                    column.width = max(column.width, *(_width(column, value) for value in cells))
+                return list(map(cells.__getitem__, values))
+        return RememberedCells(functools.partial(self._cell, column)).cells(table)
+
     def _cell(self, column: Column, ad: PrintedAd) -> Cell:
         plain = column.formatter is None and column.renderer is None
         if plain and column.format is not None and column.conversion is None:
@@ -208,6 +228,30 @@ class PrintMask:
             return Cell(column.renderer(_coerced(column, value), ad), True)
         except NotShown:
             return Cell(UNDEFINED, False)
+
+    def lines(self, rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
+        """Rows as lines, as ``line`` makes one after the other."""
+        parts: list[Iterable[str]] = [itertools.repeat(self.row_prefix)]
+        last = len(self.columns) - 1
+        for number, (column, cells) in enumerate(zip(self.columns, zip(*rows, strict=True), strict=False)):
+            if column.hidden:
+                continue
+            if number and column.prefix and self.column_prefix:
+                parts.append(itertools.repeat(self.column_prefix))
+            texts = []
+            for cell in cells:
+                if cell.text_width != column.width:
+                    _write(column, cell)
+                texts.append(cell.text)
+            parts.append(texts)
+            if number < last and column.suffix and self.column_suffix:
+                parts.append(itertools.repeat(self.column_suffix))
+        # as many as there are rows: the other parts have no end
+        parts.append([self.row_suffix] * len(rows) if not self.overall_width else [""] * len(rows))
+        lines = map("".join, zip(*parts, strict=False))
+        if not self.overall_width:
+            return lines
+        return (line[: self.overall_width] + self.row_suffix for line in lines)
 
     def line(self, row: Sequence[Cell]) -> str:
         """A row as a line."""

@@ -57,6 +57,11 @@ def _by_lower_case(names: tuple[str, ...]) -> Mapping[str, str]:
     return {name.lower(): name for name in names}
 
 
+def is_plain(text: str) -> bool:
+    """Is a text of the JSON form, as nearly all are, neither an expression nor to be put into octets?"""
+    return text.isascii() and text[:2] != "/E"
+
+
 class PrintedAd:
     """An ad in HTCondor's JSON form, read as HTCondor's tools read one."""
 
@@ -97,8 +102,7 @@ class PrintedAd:
     def value(self, item: object) -> PrintedValue:
         """The value of what the JSON form has."""
         if isinstance(item, str):
-            # nearly all are neither
-            if item.isascii() and item[:2] != "/E":
+            if is_plain(item):
                 return item
             text = expr_text(item)
             return octets(item) if text is None else self.value_of_expression(_json_expression(text))

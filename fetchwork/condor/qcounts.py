@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import PrintedAd
 
 if TYPE_CHECKING:
@@ -24,6 +26,18 @@ class Counts:
         status = 2 if status == 6 else status
         of = self.scheduler if ad.integer("JobUniverse") == 7 else self.jobs
         of[status] = of.get(status, 0) + 1
+
+    def add_table(self, table: JobTable) -> None:
+        """Count the jobs of a table."""
+        statuses, universes = table.integers("JobStatus"), table.integers("JobUniverse")
+        if statuses is None or universes is None:
+            for ad in table.ads():
+                self.add(PrintedAd(ad))
+            return
+        for (status, universe), number in Counter(zip(statuses, universes, strict=True)).items():
+            of = self.scheduler if universe == 7 else self.jobs
+            status = 2 if status == 6 else status  # noqa: PLW2901 - it runs
+            of[status] = of.get(status, 0) + number
 
     def summary(self) -> Json:
         """The ad of totals."""

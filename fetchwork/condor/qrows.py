@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fetchwork.condor.columns import ALTERNATIVES, Cell, PrintMask, Row
 from fetchwork.condor.printedad import PrintedAd
@@ -15,18 +16,24 @@ OWNER, BATCH_NAME, SUBMITTED, DONE, RUN, IDLE, HOLD, TOTAL, JOB_IDS = range(9)
 _IDLE, _RUNNING, _HELD, _TRANSFERRING, _SUSPENDED = 1, 2, 5, 6, 7
 
 
-@dataclass
+class Fold(NamedTuple):
+    """What folding needs of a job's ad."""
+
+    #: the cluster of its DAG
+    dag: int | None = None
+    scheduler: bool = False
+    #: the name of its batch, with its owner
+    batch: tuple[str, str] | None = None
+
+
+@dataclass(slots=True)
 class JobRow:
     """The row of a job, and what it is folded by."""
 
     cluster: int
     proc: int
     row: Row
-    ad_number: int = 0
-    dag: int | None = None
-    scheduler: bool = False
-    #: the name of its batch, with its owner
-    batch: tuple[str, str] | None = None
+    of: Fold
     next_proc: JobRow | None = None
     children: list[JobRow] = field(default_factory=list)
     siblings: list[JobRow] = field(default_factory=list)
@@ -40,19 +47,18 @@ class JobRow:
         return self.cluster, self.proc
 
 
-def job_row(ad: PrintedAd, row: Row, cluster: int, proc: int) -> JobRow:
-    """A job's row with what folding needs of its ad."""
-    made = JobRow(cluster, proc, row)
-    made.dag = _dag_of(ad)
-    made.scheduler = ad.integer("JobUniverse") == SCHEDULER
-    if made.dag is None:
+def fold_of(ad: PrintedAd) -> Fold:
+    """What folding needs of an ad."""
+    dag = _dag_of(ad)
+    batch = None
+    if dag is None:
         name = ad.string("JobBatchName")
         if name is None and "DAGManJobId" in ad:
             node = ad.string("DAGNodeName")
             name = None if node is None else f"NODE: {node}"
         if name is not None:
-            made.batch = (name, ad.string("Owner") or "")
-    return made
+            batch = (name, ad.string("Owner") or "")
+    return Fold(dag, ad.integer("JobUniverse") == SCHEDULER, batch)
 
 
 def _dag_of(ad: PrintedAd) -> int | None:
@@ -73,15 +79,15 @@ def link(jobs: dict[tuple[int, int], JobRow], *, batches: bool) -> None:
         first = previous is None or previous.cluster != job.cluster
         if previous is not None and not first:
             previous.next_proc = job
-        if previous is not None and job.dag is not None:
-            parent = jobs.get((job.dag, 0))
+        if previous is not None and job.of.dag is not None:
+            parent = jobs.get((job.of.dag, 0))
             if parent is not None:
                 job.depth = parent.depth + 1
                 if not parent.children or first:
                     parent.children.append(job)
-        elif batches and job.batch is not None and (first or previous is None):
-            oldest = first_of_batch.setdefault(job.batch, job)
-            if oldest is not job and not job.scheduler:
+        elif batches and job.of.batch is not None and (first or previous is None):
+            oldest = first_of_batch.setdefault(job.of.batch, job)
+            if oldest is not job and not job.of.scheduler:
                 oldest.siblings.append(job)
         previous = job
 
@@ -109,7 +115,7 @@ def _fold_cluster(progress: _Progress, job: JobRow, *, partial: bool) -> None:
     procs = 0
     submitted = 0
     low = high = job.proc
-    if job.scheduler:
+    if job.of.scheduler:
         progress.total += _number(job.row[TOTAL]) or 0
         progress.done += _number(job.row[HOLD]) or 0
     else:
@@ -125,14 +131,14 @@ def _fold_cluster(progress: _Progress, job: JobRow, *, partial: bool) -> None:
             other.folded = True
         procs += 1
         other = other.next_proc
-    if not job.scheduler and job.dag is None:
+    if not job.of.scheduler and job.of.dag is None:
         if submitted:
             progress.total += submitted
             if not partial:
                 progress.done += submitted - procs
         else:
             progress.unknown += 1
-    if not job.scheduler:
+    if not job.of.scheduler:
         here = (job.cluster, low)
         progress.first = here if progress.first is None else min(progress.first, here)
         progress.last = max(progress.last, (job.cluster, high))
@@ -185,7 +191,7 @@ def fold(
         owner = job.row[OWNER].value
         widest_owner = max(widest_owner, len(owner) if type(owner) is str else 0)
         name = job.row[BATCH_NAME].value
-        if not job.scheduler and not (job.row[BATCH_NAME].valid and type(name) is str):
+        if not job.of.scheduler and not (job.row[BATCH_NAME].valid and type(name) is str):
             name = f"ID: {job.cluster}"
             job.row[BATCH_NAME] = Cell(name, True)
         widest_batch = max(widest_batch, len(name) if type(name) is str else 0)

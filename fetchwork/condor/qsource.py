@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.octets import text_of
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.qoptions import QOptions, constraint_of
@@ -97,6 +98,19 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
     projection: Sequence[str] = sorted(needs) if needs else ()
     if needs and shown.footer:
         projection = sorted({*needs, "JobStatus", "JobUniverse"})
+    if projection and not (options.autoclusters or options.group_by):
+        # many jobs at once, where their attributes are literals
+        for item in session.items(
+            "job_tables",
+            constraint=constraint or "true",
+            projection=list(projection),
+            limit=options.limit,
+        ):
+            if "jobs" in item:
+                shown.add_table(JobTable(item))
+            for ad in item.get("ads", ()):
+                shown.add(PrintedAd(ad))
+        return {**shown.counts.summary(), **totals}
     opts = 0
     if options.autoclusters or options.group_by:
         # QueryOpts of HTCondor's bindings

@@ -57,7 +57,7 @@ def fit(
 
 def _indent_nodes(jobs: Iterable[JobRow], width: int) -> None:
     for job in jobs:
-        if job.dag is None:
+        if job.of.dag is None:
             continue
         name = job.row[2].value
         if type(name) is str:

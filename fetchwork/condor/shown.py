@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -13,10 +14,12 @@ from fetchwork.condor.arguments import Usage
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
 from fetchwork.condor.columns import NotShown, PrintMask
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
 from fetchwork.condor.qcounts import Counts, wall_clock_time
 from fetchwork.condor.qoptions import QOptions
+from fetchwork.condor.rememberedcells import RememberedCells
 from fetchwork.condor.renderers import PrintAs, render_dag_owner, render_memory_usage, render_owner
 
 if TYPE_CHECKING:
@@ -239,11 +242,32 @@ class Shown:
         if id in self._rows:
             self.run.complain("Error: Two results with the same ID.\n")
             return
-        job = qrows.job_row(ad, self.mask.row(ad), *id)
+        job = qrows.JobRow(*id, self.mask.row(ad), qrows.fold_of(ad))
         self._rows[job.id] = job
         if self.group_by:
             key = "".join(f"{unparse_value(ad.evaluate(expr))}\n" for expr in self.group_by)
             self._keys[f"{key}{job.cluster << 32 | job.proc & 0xFFFFFFFF:016X}"] = job.id
+
+    def add_table(self, table: JobTable) -> None:
+        """Take the jobs of a table, as one after the other."""
+        clusters, procs = table.integers("ClusterId"), table.integers("ProcId")
+        tabular = self.options.form is None and not self.options.stream and not self.group_by
+        if not table.jobs or not tabular or clusters is None or procs is None:
+            for json in table.ads():
+                self.add(PrintedAd(json))
+            return
+        if self.footer:
+            self.counts.add_table(table)
+        if self.time is None:
+            self.time = PrintedAd(table.json(0)).integer("ServerTime")
+        if not self.mask.columns:
+            return
+        folds = RememberedCells(qrows.fold_of).cells(table)
+        for cluster, proc, row, fold in zip(clusters, procs, self.mask.rows(table), folds, strict=True):
+            if (cluster, proc) in self._rows:
+                self.run.complain("Error: Two results with the same ID.\n")
+            else:
+                self._rows[cluster, proc] = qrows.JobRow(cluster, proc, row, fold)
 
     def _id(self, ad: PrintedAd) -> tuple[int, int]:
         if self.options.autoclusters or self.options.group_by:
@@ -270,11 +294,9 @@ class Shown:
         if options.form is None and not options.stream:
             self._arrange()
             self.begin(label)
-            for job in self._ordered():
-                line = self.mask.line(job.row)
-                if self.trims:
-                    line = re.sub(r"[ \t\v\f\r]+\n\Z", "\n", line)
-                self.run.write(line)
+            for line in self.mask.lines([job.row for job in self._ordered()]):
+                trimmed = self.trims and line[-1:] == "\n"
+                self.run.write(line[:-1].rstrip(" \t\v\f\r") + "\n" if trimmed else line)
         if self.footer:
             self._print_summary(PrintedAd(summary))
         if options.form is not None:
@@ -296,14 +318,16 @@ class Shown:
                 if id not in printed:
                     yield from family(self._rows[id])
         else:
-            yield from (self._rows[id] for id in sorted(self._rows) if self._rows[id].shown)
+            # they are in the order of their ids
+            yield from (job for job in self._rows.values() if job.shown)
 
     def _arrange(self) -> None:
         options = self.options
         if not self._rows:
             return
-        self._rows = {id: self._rows[id] for id in sorted(self._rows)}
-        qrows.link(self._rows, batches=bool(options.batch))
+        self._rows = dict(sorted(self._rows.items(), key=operator.itemgetter(0)))
+        if options.batch or options.dag:
+            qrows.link(self._rows, batches=bool(options.batch))
         if options.hold and options.table == "holdcodes" and not options.custom:
             qrows.fold_holds(self._rows, self._keys)
         elif options.batch and not options.custom and self.table == "batch":
@@ -351,9 +375,9 @@ NEEDED = frozenset(
     ]
 )
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?!\s*\(|[A-Za-z0-9_])")
 
 
 def names_in(text: str) -> set[str]:
-    """The names that an expression can refer to; functions and words of texts are among them."""
-    return set(_WORD.findall(text))
+    """The names that an expression can refer to; words of texts are among them."""
+    return set(_NAME.findall(text))

@@ -19,6 +19,7 @@ from fetchwork.queue.views import (
     CREDENTIALS,
     HISTORY,
     HOSTS,
+    JOBS,
     LIMITS,
     QUEUES,
     RUNS,
@@ -59,6 +60,18 @@ def jobs(
 ) -> Stream[Json]:
     """The ads of jobs in the queue, or what the options make of them."""
     return query.query(constraint, memory, projection=projection, limit=limit, opts=opts, me=me)
+
+
+def job_tables(
+    memory: Memory, *, constraint: str = "true", projection: Sequence[str], limit: int = -1
+) -> Stream[Json]:
+    """Some attributes of jobs in the queue, of many jobs at once.
+
+    An item is a table, of ``jobs`` ads: ``same`` has the attributes that they share, ``columns`` the values
+    of each other one, None where an ad does not have it. Where an attribute is more than a literal of a
+    simple type, an item has ``ads``, as ``jobs`` does.
+    """
+    return reading.tables(JOBS, constraint, memory, projection=projection, limit=limit)
 
 
 def view(
@@ -260,5 +273,5 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
     )
 }
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
-    function.__name__: function for function in (jobs, view, events, scheduler_jobs)
+    function.__name__: function for function in (jobs, job_tables, view, events, scheduler_jobs)
 }

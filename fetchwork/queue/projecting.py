@@ -58,6 +58,32 @@ class Projected:
             self.params.append(others)
         self.columns = ", ".join(columns)
 
+    def table(self, rows: Sequence[Row]) -> Json | None:
+        """The same ads as a table (``operations.job_tables``); None where one has more than literals."""
+        same: Json = dict(self._my_type)
+        columns: dict[str, list[object]] = {}
+        if self._others:
+            ads = [row["ad"] or {} for row in rows]
+            for name in set().union(*ads):
+                columns[name] = values = [ad.get(name) for ad in ads]
+                undefined = any(value is None and name in ad for value, ad in zip(values, ads, strict=True))
+                if undefined or any(map(_is_no_literal, values)):
+                    return None
+        for column, name in self._looked_up.items():
+            texts = [row[column] for row in rows]
+            read: dict[str | None, object] = {None: None}
+            for text in set(texts):
+                if text is not None:
+                    read[text] = value = _read(text)
+                    if value is None or value is _EXPRESSION or _is_no_literal(value):
+                        return None
+            _add(name, list(map(read.__getitem__, texts)), len(read) - 1, same, columns)
+        for column, name in self._names.items():
+            found = [row[column] for row in rows]
+            # of a column of one type: equal numbers are printed alike
+            _add(name, found, len(set(found) - {None}), same, columns)
+        return {"jobs": len(rows), "same": same, "columns": columns}
+
     def ads(self, rows: Sequence[Row]) -> list[Json] | None:
         """The ads of rows; None if one has an expression, which may refer to what was not asked for."""
         found = []
@@ -79,6 +105,20 @@ class Projected:
             ad |= self._my_type
             found.append(ad)
         return found
+
+
+def _is_no_literal(value: object) -> bool:
+    return isinstance(value, list | dict) or has_expression({"": value})
+
+
+def _add(
+    name: str, values: list[object], different: int, same: Json, columns: dict[str, list[object]]
+) -> None:
+    """Add an attribute to a table: ``different`` values has it, and None where an ad does not have it."""
+    if different == 1 and None not in values:
+        same[name] = values[0]
+    elif different:
+        columns[name] = values
 
 
 @functools.lru_cache(maxsize=4096)

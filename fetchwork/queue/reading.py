@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream
+from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream, mapped
 from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected, has_expression
@@ -31,6 +31,8 @@ class Stretch:
     #: the view was looked at up to here, None: to its end; and so many of its rows since the reader began
     until: Key | None
     looked_at: int
+    #: these instead, of a reader that asked for tables: where their attributes are literals
+    table: Json | None = None
 
 
 def ads(
@@ -88,8 +90,11 @@ def stretches(
     projection: Sequence[str] = (),
     after: Key | None = None,
     wanted: int | None = None,
+    tables: bool = False,
 ) -> Stream[Stretch]:
     """Read a view in its order, behind a key, until ``wanted`` ads are found (None: all).
+
+    ``tables``: ads whose attributes are literals come as a table, without their keys.
 
     Pages follow each other by key. A cursor would show one moment, but keep it alive: with a million jobs the
     database could not clean up for as long as the reader takes.
@@ -112,11 +117,12 @@ def stretches(
         if evaluation is not None:
             columns, params = evaluation.columns, evaluation.params
             size *= _NARROW_PAGES if evaluation.is_narrow else 1
-        elif left is not None:
-            size = min(size, left)
+        else:
+            size *= _NARROW_PAGES if narrow is not None and tables else 1
+            size = size if left is None else min(size, left)
         yield from position.bound(selection, size)
         behind, more = position.condition()
-        sifted = projected = None
+        sifted = projected = table = None
         if sieve.is_of_use(position.piece):
             sifted = yield from sieve.sift(behind, more, position.order, size)
         if sifted is not None:
@@ -131,30 +137,57 @@ def stretches(
                 LIMIT {size}
             """  # noqa: S608
             rows = yield Ask(page, [*params, *selection.params, *more])
-            projected = None if narrow is None else narrow.ads(rows)
-            if narrow is not None and projected is None:
+            if narrow is not None and (table := narrow.table(rows) if tables else None) is None:
+                projected = narrow.ads(rows)
+            if narrow is not None and projected is None and table is None:
                 # what a wanted expression refers to has to come with it
                 narrow, columns, params = None, view.all_columns, []
                 continue
-            if projected is not None:
+            if table is not None:
+                found = []
+            elif projected is not None:
                 found = list(zip([key_of(view, row) for row in rows], projected, strict=True))
             elif evaluation is None:
                 found = [(key_of(view, row), view.ad(row)) for row in rows]
             else:
                 found = yield from evaluation.accepted(rows)
+        number = len(found) if table is None else len(rows)
         if left is not None:
-            left -= len(found)
+            left -= number
         keys = [key for key, _ in found]
         shown = [_projected(ad, names) if names and projected is None else ad for _, ad in found]
         if left is not None and left <= 0:
-            yield Found([Stretch(shown, keys, keys[-1], position.looked_at + len(rows))])
+            last = keys[-1] if keys else key_of(view, rows[-1])
+            yield Found([Stretch(shown, keys, last, position.looked_at + len(rows), table)])
             return
         before = position.looked_at
         goes_on = yield from position.advance(rows, size)
-        sieve.learn(looked_at=position.looked_at - before, rows=len(rows), found=len(found))
-        yield Found([Stretch(shown, keys, position.reached if goes_on else None, position.looked_at)])
+        sieve.learn(looked_at=position.looked_at - before, rows=len(rows), found=number)
+        until = position.reached if goes_on else None
+        yield Found([Stretch(shown, keys, until, position.looked_at, table)])
         if not goes_on:
             return
+
+
+def tables(
+    view: View, constraint: ConstraintSpec, memory: Memory, *, projection: Sequence[str], limit: int = -1
+) -> Stream[Json]:
+    """The ads of ``ads``, many at once: as a table where all are literals, else {"ads": [...]}."""
+    left = limit
+
+    def item(stretch: Stretch) -> Json:
+        nonlocal left
+        if stretch.table is not None:
+            left -= stretch.table["jobs"]
+            return stretch.table
+        ads = stretch.ads if limit < 0 else stretch.ads[:left]
+        left -= len(ads)
+        return {"ads": ads}
+
+    wanted = limit if limit >= 0 else None
+    return mapped(
+        stretches(view, constraint, memory, projection=projection, wanted=wanted, tables=True), item
+    )
 
 
 def are_epochs(ad_type: str | Sequence[str] | None) -> bool:

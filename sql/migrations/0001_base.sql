@@ -248,7 +248,10 @@ FROM unnest(ARRAY[
     'WantFTOnCheckpoint', 'SuccessCheckpointExitCode', 'SuccessCheckpointExitBySignal',
     'SuccessCheckpointExitSignal',
     -- reports about it
-    'FetchWorkTailBytes'
+    'FetchWorkTailBytes',
+    -- what condor_q asks of each job
+    'DAG_NodesTotal', 'DAG_NodesDone', 'DAG_NodesQueued', 'JobMaterializeNextProcId', 'BytesRecvd',
+    'BytesSent'
 ]) AS a (name);
 
 -- Stay here: the starter gets an ad of limited size, and has no use for them.

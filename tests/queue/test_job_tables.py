@@ -1,0 +1,78 @@
+"""Jobs as tables: the attributes that the same jobs have as ads, and no more of them than are wanted."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue.paging import Position
+from fetchwork.queue.session import Session
+from fetchwork.queue.submission import put
+from tests.kept import kept_database
+
+ODD = """
+executable = /bin/sleep
+arguments = $(Process)
++Text = "a\\"b"
++Real = 1.0
++Own = $(Process) % 3
++Both = {}
+queue 7
+"""
+
+
+@pytest.fixture
+def session(postgres: PostgresServer) -> Iterator[Session]:
+    with Session(kept_database(postgres)) as session:
+        yield session
+
+
+def as_ads(items: list[Any]) -> Iterator[dict[str, Any]]:
+    for item in items:
+        yield from item.get("ads", [])
+        for number in range(item.get("jobs", 0)):
+            own = {name: column[number] for name, column in item["columns"].items()}
+            yield {**item["same"], **{name: value for name, value in own.items() if value is not None}}
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1, 5, 8, 100])
+@pytest.mark.parametrize(
+    ("projection", "in_tables"),
+    [
+        (["ClusterId", "ProcId", "JobStatus", "Cmd", "RemoteHost", "Args", "MyType"], True),
+        (["ProcId", "Text", "real", "DAG_NodesTotal"], True),
+        # expressions, and what they refer to
+        (["ProcId", "Own"], False),
+        (["ProcId", "Requirements"], False),
+        # lists are in no table, and of a page with some no other job is
+        (["ProcId", "Both"], None),
+    ],
+)
+def test_tables_have_what_ads_have(
+    session: Session,
+    projection: list[str],
+    in_tables: bool | None,
+    limit: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Position, "PAGE", 3)
+    for both in ('"x"', "{1, 2}", "JobPrio"):
+        put(session.database, ODD.format(both), owner="alice")
+    for constraint in ("true", 'Owner == "alice" && ProcId != 4', 'regexp("^[0-5]", Args)'):
+        asked: dict[str, object] = {"constraint": constraint, "projection": projection, "limit": limit}
+        items = list(session.items("job_tables", **asked))
+        expected = [dict(ad) for ad in session.items("jobs", **asked)]
+        assert list(as_ads(items)) == expected, constraint
+        if limit and in_tables is not None and "regexp" not in constraint:
+            assert any("jobs" in item for item in items) == in_tables
+
+
+def test_a_table_says_once_what_all_jobs_share(session: Session) -> None:
+    put(session.database, ODD.format(1), owner="alice")
+    (item,) = session.items("job_tables", projection=["ProcId", "Owner", "Args", "Cmd", "Nothing"])
+    assert item == {
+        "jobs": 7,
+        "same": {"Owner": "alice", "Cmd": "/bin/sleep"},
+        "columns": {"ProcId": list(range(7)), "Args": [str(n) for n in range(7)]},
+    }
