@@ -4,8 +4,10 @@ import itertools
 import json
 import os
 import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -222,6 +224,16 @@ class Schedd(Side):
         if not ads:
             return None
         return -1 if ads[0]["JobStatus"] == 3 else ads[0].get("ExitCode")
+
+
+Found = TypeVar("Found")
+
+
+def on_both(done: Callable[[Side], Found], queue: Queue, schedd: Schedd) -> tuple[Found, Found]:
+    """What comes of the same over the queue and over a schedd, done at once: each mostly waits."""
+    with ThreadPoolExecutor() as both:
+        ours, theirs = both.map(done, (queue, schedd))
+    return ours, theirs
 
 
 class Dag:

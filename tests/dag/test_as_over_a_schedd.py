@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.dag.cases import CASES
-from tests.dag.sides import Dag, Queue, Schedd
+from tests.dag.sides import Dag, Queue, Schedd, Side, on_both
 from tests.dag.suites import MAJOR, NEWEST, suites
 
 #: `make test` has one of each kind with the newest HTCondor
@@ -72,12 +72,14 @@ def started(
     request: pytest.FixtureRequest, suite: str, queue: Queue, schedd: Schedd
 ) -> dict[str, tuple[Dag, Dag]]:
     """Those that are asked for of this HTCondor, on both sides, at once."""
-    found = {}
-    for name, case in CASES.items():
-        if (suite, name) in _asked(request.session):
-            both = [side.start(case.text, *case.options, files=case.files) for side in (schedd, queue)]
-            found[name] = (both[0], both[1])
-    return found
+    asked = _asked(request.session)
+    cases = {name: case for name, case in CASES.items() if (suite, name) in asked}
+
+    def start(side: Side) -> list[Dag]:
+        return [side.start(case.text, *case.options, files=case.files) for case in cases.values()]
+
+    ours, theirs = on_both(start, queue, schedd)
+    return dict(zip(cases, zip(theirs, ours, strict=True), strict=True))
 
 
 def _asked(session: pytest.Session) -> set[tuple[object, object]]:

@@ -5,10 +5,7 @@ import json
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -18,7 +15,7 @@ from fetchwork.client.link import Link
 from fetchwork.process import Process, processes
 from tests.conftest import WITHOUT_COMPILER
 from tests.dag.case import FILES, SERIAL, described, nodes
-from tests.dag.sides import Dag, Point, Queue, Schedd, Side
+from tests.dag.sides import Dag, Point, Queue, Schedd, Side, on_both
 from tests.dag.suites import MAJOR
 from tests.waiting import until
 
@@ -48,16 +45,6 @@ def dagman(dag: Dag) -> Process:
 
 def go(dag: Dag) -> None:
     (dag.directory / "go").touch()
-
-
-Found = TypeVar("Found")
-
-
-def on_both(done: Callable[[Side], Found], queue: Queue, schedd: Schedd) -> tuple[Found, Found]:
-    """What comes of the same over the queue and over a schedd, done at once: each mostly waits."""
-    with ThreadPoolExecutor() as both:
-        ours, theirs = both.map(done, (queue, schedd))
-    return ours, theirs
 
 
 @pytest.mark.newest
