@@ -26,7 +26,20 @@ MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
 #: of their tests only those marked `newest` run with NEWEST each time, all with `--all`
-SELDOM_ON_NEWEST = (".test_checkpoints", ".test_containers")
+SELDOM_ON_NEWEST = (
+    *(".test_checkpoints", ".test_config_examples", ".test_containers", ".test_files", ".test_files_dav"),
+    *(".test_files_there_and_back", ".test_personal", ".test_pilot", ".test_pool", ".test_pool_condor"),
+    ".test_scheduling",
+)
+#: what says the same of direct mode as another test beside it: what a job's ad comes to is the same code
+SELDOM_DIRECT = (
+    "test_ad_of_the_largest_size_that_submit_takes_runs_whole",
+    "test_held_running_job_ends_and_runs_again_after_release",
+    "test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_over[trixie-direct-hold",
+    "test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_over[trixie-direct-remove",
+    "test_job_outlives_the_lease_that_its_ad_asks_for",
+    "test_condor_wait_follows_a_log_that_is_written_from_events",
+)
 HERE = Path(__file__).parent
 #: a master that starts again at once what was killed
 RESTARTS = """
@@ -41,8 +54,8 @@ QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Mark what is here, and let it begin first: it takes longest.
 
-    Direct mode is tried with one HTCondor each time, by ``--all`` with each: a hook of it costs half a second
-    of CPU, and none asks which HTCondor called it.
+    Direct mode is tried with one HTCondor each time, and without ``SELDOM_DIRECT``; by ``--all`` with each: a
+    hook of it costs half a second of CPU, and none asks which HTCondor called it.
     """
     for item in items:
         if HERE in item.path.parents:
@@ -52,8 +65,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
                 if isinstance(item, pytest.Function) and hasattr(item, "callspec")
                 else {}
             )
-            seldom = (params.get("suite"), params.get("pool_mode")) == (NEWEST, "direct")
-            if seldom and not config.getoption("--suites"):
+            is_direct = params.get("pool_mode") == "direct"
+            seldom = params.get("suite") == NEWEST or item.name.startswith(SELDOM_DIRECT)
+            if is_direct and seldom and not config.getoption("--suites"):
                 item.add_marker("all")
     items.sort(key=lambda item: HERE not in item.path.parents)
 

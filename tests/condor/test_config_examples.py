@@ -48,6 +48,7 @@ def read_by_htcondor(root: CondorRoot, public_directory: Callable[[], Path]) -> 
     return read
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("name", NAMES)
 def test_htcondor_reads_each_setting_of_the_example(name: str, read_by_htcondor: ReadBy) -> None:
     text = (EXAMPLES / f"{name}.conf").read_text()
@@ -60,6 +61,7 @@ def test_htcondor_reads_each_setting_of_the_example(name: str, read_by_htcondor:
             assert " ".join(actual[setting].split()) == " ".join(value.split()), setting
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("name", NAMES)
 def test_check_agrees_with_htcondor_that_reads_what_was_generated_for_it(
     name: str, read_by_htcondor: ReadBy
@@ -198,6 +200,7 @@ def test_one_queue(start: Start, suite: str) -> None:
     assert started.slots_of("FETCHWORK", jobs) <= {"slot1", "slot2", "slot3", "slot4"}
 
 
+@pytest.mark.newest
 def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -> None:
     started = start("one-slot-elsewhere")
     common = started.submit("FETCHWORK", "default", 16)
@@ -206,6 +209,7 @@ def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -
     assert "slot4" not in started.slots_of("FETCHWORK", common)
 
 
+@pytest.mark.newest
 def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Start, suite: str) -> None:
     started = start("partitionable")
     jobs = started.submit(
@@ -216,6 +220,7 @@ def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Star
     assert all(slot.startswith("slot1") for slot in slots)
 
 
+@pytest.mark.newest
 def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
     # two GPUs that nobody has: real ones would be found by condor_gpu_discovery
     played = "MACHINE_RESOURCE_INVENTORY_GPUS =\nMACHINE_RESOURCE_GPUS = GPU-a, GPU-b\n"
@@ -226,6 +231,7 @@ def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
     assert started.slots_of("CPU", common)
 
 
+@pytest.mark.newest
 def test_pilot_without_collector_runs_jobs_and_listens_on_loopback_only(start: Start, suite: str) -> None:
     started = start("pilot")
     jobs = started.submit(
@@ -269,6 +275,7 @@ def test_each_databases_jobs_run_on_the_slots_of_its_keyword(start: Start, suite
     assert started.slots_of("PHYSICS", physics) <= {"slot1", "slot2", "slot3", "slot4"}
 
 
+@pytest.mark.newest
 def test_workstation_fetches_while_nobody_uses_it(start: Start, suite: str) -> None:
     started = start("workstation", {"workstation": {"idle_s": 1, "max_load": 4096.0}})
     jobs = started.submit("FETCHWORK", "short", 2)

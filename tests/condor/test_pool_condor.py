@@ -89,6 +89,7 @@ def test_started_twice_is_one_master(condor: Condor) -> None:
     assert condor.master == first
 
 
+@pytest.mark.newest
 def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: CondorRoot) -> None:
     condor.start()
     until(lambda: sleeping_job(condor))
@@ -97,6 +98,7 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: Cond
     assert Path(f"/proc/{job.pid}").stat().st_uid == root.account_ids("alice")[0]
 
 
+@pytest.mark.newest
 def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
     """What a shell starts in the background ignores SIGINT and SIGQUIT: so may whoever starts the pool."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
@@ -114,6 +116,7 @@ def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
             assert not ignored & 1 << (number - 1), process.name
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("how", ["graceful", "fast"])
 def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     condor.start()
@@ -125,6 +128,7 @@ def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     assert condor.machine.family(master) == []
 
 
+@pytest.mark.newest
 def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> None:
     condor.start()
     until(lambda: sleeping_job(condor))
@@ -139,6 +143,7 @@ def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> N
     assert not job.alive
 
 
+@pytest.mark.newest
 def test_tools_know_the_pool_and_its_host_name(condor: Condor) -> None:
     condor.start()
     until(lambda: f"slot1@{HOST}" in condor.run(["condor_status", "-af", "Name"]).stdout)
@@ -180,6 +185,7 @@ touch /tmp/mark
 """
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("overlays", [True, False], ids=["overlay", "copies"])
 def test_root_that_writes_everywhere_leaves_the_cached_root_as_it_was(
     root: CondorRoot, public_directory: Callable[[], Path], overlays: bool
