@@ -66,15 +66,19 @@ FILES = {
 CODES = {6, 7, 8, 12, 14, 19, 20, 36}
 # no slot would be given it
 EDITS = {"too late": {"Requirements": "true"}}
-#: a schedd of 25.14 leaves a slot alone for a minute after each such job: no more than there are slots
+#: with the newest
 SOME = ("no program", "not executable", "no such checkpoint")
 SOME_CODES = {6, 36}
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
-    """A pool with both, and what the jobs of JOBS stumble over."""
-    pool = make_pool(slots=2 * len(SOME), config=CONFIG_OF_HALVES + MORE_CONFIG, host=HOST)
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool], thorough: bool) -> Iterator[Sides]:
+    """A pool with both, and what the jobs of JOBS stumble over.
+
+    Each job has a slot: a schedd leaves one alone after such a job, that of 25.14 for a minute.
+    """
+    number = len(JOBS) + len(FILES) if thorough else len(SOME)
+    pool = make_pool(slots=2 * number, config=CONFIG_OF_HALVES + MORE_CONFIG, host=HOST)
     tmp = pool.directory / "tmp"
     for name, data in (
         ("no-interpreter", b"#!/no/such/interpreter\n"),
