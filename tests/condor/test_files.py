@@ -98,10 +98,7 @@ ls -A $_CONDOR_CREDS
 
 @pytest.fixture(scope="session")
 def job_with_credentials(file_pool: PersonalPool) -> str:
-    """A job that looks at its credentials until one of them has changed.
-
-    An agent looks for that each minute, and when it starts: another test kills it.
-    """
+    """A job that looks at its credentials until one of them has changed."""
     with Queue(file_pool.conninfo) as queue, Database(file_pool.conninfo) as database:
         queue.add_credential("box", f"{TOKEN}\n".encode(), owner=OWNER)
         queue.add_credential("disk", b"other\n", handle="h", owner=OWNER)
@@ -580,7 +577,11 @@ def processes_of(hook: Path) -> list[int]:
 
 
 def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with_credentials: str) -> None:
-    # submitted by the first test of this file
+    # submitted by the first test of this file: the agent passes over what started in the last half minute
+    settled = "SELECT 1 AS x FROM fetchwork.runs WHERE jobid = %s AND started_at < now() - interval '31 s'"
+    until(lambda: jobs.row(settled, job_with_credentials), "half a minute of the job")
+    # it looks each minute, and when it starts
+    os.kill(agent_of(jobs.pool), signal.SIGKILL)
     done = jobs.completed(job_with_credentials)
     assert done["exitcode"] == 0
     outputs = jobs.outputs(job_with_credentials)
