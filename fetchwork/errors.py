@@ -86,6 +86,10 @@ class BucketUnavailable(DatabaseUnavailable):
     """The bucket that has the bytes of large files does not answer, or not as it should; come back later."""
 
 
+class BucketRefused(BucketUnavailable):
+    """The bucket answers, and does not do what it was asked with this one object."""
+
+
 class HostTaken(DatabaseUnavailable):
     """Another live agent has this host's name; this one waits until that one's lease is over."""
 

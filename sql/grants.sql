@@ -193,7 +193,9 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.preempt,
     fetchwork.maintain_tables,
     fetchwork.objects_over,
-    fetchwork.objects_deleted
+    fetchwork.objects_deleted,
+    fetchwork.postpone_objects,
+    fetchwork.bucket_probes
 TO fetchwork_agent, fetchwork_admin;
 
 -- What an access point does, for the account that asks it.

@@ -160,6 +160,8 @@
 \ir functions/files/left_part_url.sql
 \ir functions/files/objects_over.sql
 \ir functions/files/objects_deleted.sql
+\ir functions/files/postpone_objects.sql
+\ir functions/files/bucket_probes.sql
 \ir functions/files/keep_outputs.sql
 \ir functions/files/note_transfer.sql
 \ir functions/files/ready_outputs.sql

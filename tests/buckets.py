@@ -29,6 +29,8 @@ class Bucket:
         self.asked: list[tuple[str, str, int]] = []
         #: answered to everything, if it is not 0
         self.broken = 0
+        #: paths of objects that nobody may delete
+        self.locked: set[str] = set()
 
     def count(self, method: str, status: int | None = None) -> int:
         return sum(one[0] == method and status in (None, one[2]) for one in self.asked)
@@ -73,15 +75,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.bucket.broken:
             self._answer(self.bucket.broken)
         elif not self._signed():
-            self._answer(403)
+            self._answer(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
         elif self.command == "PUT":
             objects[path] = sent
             self._answer(200)
+        elif self.command == "DELETE" and path in self.bucket.locked:
+            self._answer(403)
         elif self.command == "DELETE":
             objects.pop(path, None)
             self._answer(204)
         elif path not in objects:
-            self._answer(404)
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        elif "Range" not in self.headers:
+            self._answer(200, objects[path])
         else:
             first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
             self._answer(206, objects[path][first : last + 1])

@@ -42,7 +42,7 @@ AWAY_S = 1.0
 BRING_S = 3600.0
 #: so many jobs of an owner are asked for at once
 PAGE = 50
-#: owners whose outputs are brought at the same time
+#: owners whose outputs are brought at the same time, and as many out of buckets, which may not answer
 MOST = 8
 #: pauses before a job is tried again that neither came through nor was held
 FIRST_RETRY_S = 10.0
@@ -87,6 +87,7 @@ class Outputs:
         self._account = account
         self._acts = acts
         self._room = asyncio.Semaphore(MOST)
+        self._bucket_room = asyncio.Semaphore(MOST)
         self._turns: dict[str, asyncio.Lock] = {}
         #: of those owners of whom something waits
         self._passes: dict[str, _Passes] = {}
@@ -191,7 +192,9 @@ class Outputs:
             "problem": None,
             "errno": 0,
         }
-        async with self._turns.setdefault(outputs.owner, asyncio.Lock()), self._room:
+        in_bucket = any(file.get("in_bucket") for file in outputs.files)
+        room = self._bucket_room if in_bucket else self._room
+        async with self._turns.setdefault(outputs.owner, asyncio.Lock()), room:
             acting = outputs.owner if await self._acts() else None
             try:
                 try:

@@ -22,9 +22,11 @@ from dataclasses import dataclass, replace
 from fetchwork import handlers
 from fetchwork.agent.parked import OutputSpool, Parked
 from fetchwork.agent.sending import CALL_S, RunOver, send
+from fetchwork.agent.turns import Deliveries, Delivery
 from fetchwork.db import calls
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import (
+    BucketUnavailable,
     DatabaseRefused,
     DatabaseUnavailable,
     FetchworkError,
@@ -43,10 +45,8 @@ from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output
 
 log = logging.getLogger(__name__)
 
-#: directories that are delivered at a time
-AT_ONCE = 4
-#: of one account
-AT_ONCE_EACH = 2
+#: seconds before a bucket that did not answer is asked again, at the longest
+BUCKET_RETRY_S = 60.0
 #: directories whose contents are known; the others wait unread
 MOST_KNOWN = 1000
 MOST_KNOWN_EACH = 200
@@ -99,8 +99,7 @@ class Outputs:
         self._sent: Counter[str] = Counter()
         #: why checkpoints could not be saved, the last ones
         self._refused: OrderedDict[str, str] = OrderedDict()
-        self._turn = asyncio.Semaphore(AT_ONCE)
-        self._turns: dict[int, asyncio.Semaphore] = {}
+        self._turns = Deliveries()
         self._known: Counter[int] = Counter()
         #: bytes that wait to be delivered, by account, and of which directories that are not known they are
         self._bytes: Counter[int] = Counter()
@@ -200,15 +199,19 @@ class Outputs:
     # -- one directory
 
     async def _deliver(self, one: _Waiting) -> None:
-        failures, given_up = 0, ""
+        failures, given_up, away_s = 0, "", 0.5
         for earlier in one.after:
             await self._until_delivered(earlier, one.uid)
         while True:
             try:
-                turn = self._turns.setdefault(one.uid, asyncio.Semaphore(AT_ONCE_EACH))
-                async with turn, self._turn:
-                    await self._deliver_once(one, given_up)
+                async with self._turns.of(one.uid) as turn:
+                    await self._deliver_once(one, given_up, turn)
                 break
+            except BucketUnavailable as error:
+                event(log, logging.WARNING, "outputs_wait", directory=one.name, problem=error)
+                # each try reads the file anew
+                away_s = min(BUCKET_RETRY_S, 2 * away_s)
+                pause_s = away_s
             except DatabaseUnavailable:
                 pause_s = random.uniform(0.5, 1.5)  # noqa: S311
             except (ProtocolError, DatabaseRefused, handlers.context.Denied) as error:
@@ -272,14 +275,14 @@ class Outputs:
         return "saved"
 
     async def _save(
-        self, parked: Parked, context: KeywordContext, key: RunKey, database: AsyncDatabase
+        self, parked: Parked, context: KeywordContext, key: RunKey, database: AsyncDatabase, turn: Delivery
     ) -> None:
         """Bring a checkpoint into the database, where it takes the place of the one before all at once."""
         began = time.monotonic()
         answer = "late"
         with contextlib.suppress(RunOver):
             try:
-                answer = await self._keep(database, key, parked)
+                answer = await self._keep(database, key, parked, turn)
             except OSError as error:
                 raise ProtocolError(f"reading what was parked: {error.strerror}") from None
         event(
@@ -296,14 +299,14 @@ class Outputs:
             self._runs.ended(context.session, key.run_id)
         await asyncio.to_thread(self.spool.delete, parked.name)
 
-    async def _keep(self, database: AsyncDatabase, key: RunKey, parked: Parked) -> str:
+    async def _keep(self, database: AsyncDatabase, key: RunKey, parked: Parked, turn: Delivery) -> str:
         """Bring the files into the database, and their list: "kept", or "late" if the run is over."""
         self._sent[parked.name] = 0
 
         def told(size: int) -> None:
             self._sent[parked.name] += size
 
-        manifest = await send(database, key, self.spool, parked, told)
+        manifest = await send(database, key, self.spool, parked, told, turn.aside)
         kept = await database.run(
             calls.keep_outputs(
                 run_id=key.run_id,
@@ -319,11 +322,16 @@ class Outputs:
         return kept
 
     async def _keep_or_why_not(
-        self, database: AsyncDatabase, key: RunKey, parked: Parked, failure: TransferFailure | None
+        self,
+        database: AsyncDatabase,
+        key: RunKey,
+        parked: Parked,
+        failure: TransferFailure | None,
+        turn: Delivery,
     ) -> TransferFailure | None:
         """Bring the files into the database; why the job is held if they can't be had, or for ``failure``."""
         try:
-            if await self._keep(database, key, parked) == "late":
+            if await self._keep(database, key, parked, turn) == "late":
                 raise RunOver
         except DatabaseRefused as error:
             return failure or of_output(str(error), errno.EDQUOT)
@@ -336,7 +344,7 @@ class Outputs:
             )
         return failure
 
-    async def _deliver_once(self, one: _Waiting, given_up: str) -> None:
+    async def _deliver_once(self, one: _Waiting, given_up: str, turn: Delivery) -> None:
         """Deliver a directory; ``given_up``: why without its files, which could not be had."""
         began = time.monotonic()
         parked = replace(await asyncio.to_thread(self.spool.read, one.name), after=one.after, use=one.use)
@@ -346,7 +354,7 @@ class Outputs:
         await task.own_run(key)
         database = self._databases[context.session]
         if parked.use == CHECKPOINT:
-            await self._save(parked, context, key, database)
+            await self._save(parked, context, key, database, turn)
             return
         failure = parked.failure
         try:
@@ -354,7 +362,7 @@ class Outputs:
             if given_up:
                 failure = failure or of_output(given_up, errno.EIO)
             elif parked.use != "nothing":
-                failure = await self._keep_or_why_not(database, key, parked, failure)
+                failure = await self._keep_or_why_not(database, key, parked, failure, turn)
         except RunOver:
             event(log, logging.WARNING, "outputs_late", run=key.run_id, directory=parked.name)
             await asyncio.to_thread(self.spool.delete, parked.name)

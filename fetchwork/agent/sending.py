@@ -10,6 +10,8 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TypeAlias
 
 from fetchwork.agent.contents import CHUNK_BYTES
 from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
@@ -30,8 +32,17 @@ class RunOver(Exception):
     """The run has ended: nobody wants what it leaves."""
 
 
+#: in which a bucket is waited for
+Aside: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
 async def send(
-    database: AsyncDatabase, key: RunKey, spool: OutputSpool, parked: Parked, told: Callable[[int], None]
+    database: AsyncDatabase,
+    key: RunKey,
+    spool: OutputSpool,
+    parked: Parked,
+    told: Callable[[int], None],
+    aside: Aside = nullcontext,
 ) -> list[JsonObject]:
     """Bring what is parked into the database; the list of it. ``told`` gets the bytes of each file.
 
@@ -41,7 +52,7 @@ async def send(
     manifest: list[JsonObject] = []
     small: list[bytes] = []
     for one in parked.files:
-        entry, data = await _entry(database, key, spool, parked, one)
+        entry, data = await _entry(database, key, spool, parked, one, aside)
         manifest.append(entry)
         if data is not None:
             if len(small) == MOST_TOGETHER or sum(map(len, small)) + len(data) > CHUNK_BYTES:
@@ -56,7 +67,12 @@ async def send(
 
 
 async def _entry(
-    database: AsyncDatabase, key: RunKey, spool: OutputSpool, parked: Parked, one: ParkedFile
+    database: AsyncDatabase,
+    key: RunKey,
+    spool: OutputSpool,
+    parked: Parked,
+    one: ParkedFile,
+    aside: Aside,
 ) -> tuple[JsonObject, bytes | None]:
     """A file's entry of the list, and what is in it, if that is not in the database by then."""
     if one.directory:
@@ -73,7 +89,7 @@ async def _entry(
             sha256, size = hashlib.sha256(small).hexdigest(), len(small)
         else:
             small = None
-            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes, one.name)
+            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes, one.name, aside)
     finally:
         os.close(fd)
     return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}, small
@@ -88,7 +104,9 @@ async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None
         raise RunOver
 
 
-async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, name: str) -> tuple[str, int]:
+async def _in_chunks(
+    database: AsyncDatabase, key: RunKey, fd: int, most: int, name: str, aside: Aside
+) -> tuple[str, int]:
     """Store a file chunk by chunk, those that are not there yet; its hash and size.
 
     A process that the job has left may go on writing to it. Only what was read at first is stored: a content
@@ -108,7 +126,7 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, n
                 length = min(begun.part_bytes, size - at)
                 expected = of_chunks[at // CHUNK_BYTES :][: begun.part_bytes // CHUNK_BYTES]
                 data = await asyncio.to_thread(_read_part, fd, at, length, expected, name)
-                await _put_part(database, key, begun.content_id, part, data)
+                await _put_part(database, key, begun.content_id, part, data, aside)
         return sha256, size
     for number, of_chunk in enumerate(of_chunks):
         if number in there:
@@ -128,7 +146,9 @@ async def _in_chunks(database: AsyncDatabase, key: RunKey, fd: int, most: int, n
     return sha256, size
 
 
-async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes) -> None:
+async def _put_part(
+    database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes, aside: Aside
+) -> None:
     """Put a part of a content into its bucket."""
     url = await database.run(
         calls.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
@@ -136,7 +156,8 @@ async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part:
     )
     if url is None:
         raise RunOver
-    await objects.aside(objects.put, url, data)
+    async with aside():
+        await objects.aside(objects.put, url, data)
     wanted = await database.run(
         calls.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
         timeout_s=CALL_S,

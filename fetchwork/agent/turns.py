@@ -14,6 +14,11 @@ from dataclasses import dataclass, field
 
 from fetchwork.handlers.context import Caller
 
+#: directories of what jobs left that are delivered at a time, and of these that wait for a bucket
+DELIVERED_AT_ONCE = 4
+#: of one account
+DELIVERED_AT_ONCE_EACH = 2
+
 #: requests that wait for files: no other job of their account may wait for them
 WITHOUT = frozenset(("read_input", "save_checkpoint"))
 
@@ -47,3 +52,51 @@ class Turns:
             turn.wanted -= 1
             if not turn.wanted:
                 del self._turns[caller.uid]
+
+
+class Delivery:
+    """The turn of a directory that is delivered."""
+
+    def __init__(self, turn: asyncio.Semaphore, buckets: asyncio.Semaphore) -> None:
+        self._turn = turn
+        self._buckets = buckets
+        self._has_it = False
+
+    async def begin(self) -> None:
+        """Wait for it."""
+        await self._turn.acquire()
+        self._has_it = True
+
+    def end(self) -> None:
+        """Let the next one have it."""
+        if self._has_it:
+            self._has_it = False
+            self._turn.release()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Let others have it while a bucket is waited for, which may not answer for long."""
+        self.end()
+        async with self._buckets:
+            yield
+        await self.begin()
+
+
+class Deliveries:
+    """Whose turn it is to be delivered: some at a time, fewer of one account."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(DELIVERED_AT_ONCE)
+        self._buckets = asyncio.Semaphore(DELIVERED_AT_ONCE)
+        self._accounts: dict[int, asyncio.Semaphore] = {}
+
+    @asynccontextmanager
+    async def of(self, uid: int) -> AsyncIterator[Delivery]:
+        """Wait for the turn of a directory of this account."""
+        async with self._accounts.setdefault(uid, asyncio.Semaphore(DELIVERED_AT_ONCE_EACH)):
+            delivery = Delivery(self._turn, self._buckets)
+            await delivery.begin()
+            try:
+                yield delivery
+            finally:
+                delivery.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import os
 import stat
@@ -85,6 +86,15 @@ class KeyFile:
 
         Raises CredentialError for a file that can't be read, OSError.
         """
+        # two at a time would each leave out the other's: whoever is second reads what the first has written
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            return self._add()
+        finally:
+            os.close(directory)
+
+    def _add(self) -> str:
         from nacl.public import PrivateKey
 
         try:

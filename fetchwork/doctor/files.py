@@ -1,10 +1,14 @@
-"""What the files of jobs need: HTCondor's transfer plugins, and space on the agent's disk."""
+"""What the files of jobs need: HTCondor's transfer plugins, space on the agent's disk, reachable buckets."""
 
 import shutil
 from collections.abc import Iterator
 
 from fetchwork.config import HostConfig
-from fetchwork.doctor.line import Line, ok, warned
+from fetchwork.db import calls
+from fetchwork.db.database import Database
+from fetchwork.doctor.line import Line, failed, ok, warned
+from fetchwork.errors import BucketUnavailable, FetchworkError
+from fetchwork.sandbox import objects
 from fetchwork.sandbox.plugins import find
 
 _MIB = 1 << 20
@@ -17,6 +21,19 @@ def check(config: HostConfig) -> Iterator[Line]:
     if config.agent.run == "none":
         yield ok("files", "no agent: jobs whose files have to be transferred do not come to this host")
         return
+    yield from _disk(config)
+    for name, settings in config.databases.items():
+        with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
+            try:
+                probes = database.run(calls.bucket_probes())
+            except FetchworkError:
+                # the database has lines of its own
+                continue
+        for probe in probes:
+            yield _bucket(name, probe)
+
+
+def _disk(config: HostConfig) -> Iterator[Line]:
     schemes = sorted(find())
     if not schemes:
         yield warned(
@@ -38,3 +55,23 @@ def check(config: HostConfig) -> Iterator[Line]:
         )
     elif schemes:
         yield ok("files", f"plugins for {', '.join(schemes)}; {free} MiB left")
+
+
+def _bucket(name: str, probe: calls.BucketProbe) -> Line:
+    """Does a bucket answer this host, and know its key?"""
+    try:
+        told = objects.refusal(probe.url)
+    except BucketUnavailable as error:
+        return failed(
+            "bucket",
+            f"{name}: {probe.bucket}: {error}; large files neither come to this host nor leave it",
+            "open the way from this host to the bucket's server",
+        )
+    if told in ("NoSuchKey", "AccessDenied"):
+        # a key that may read and write, and not list, is refused what is not there
+        return ok("bucket", f"{name}: {probe.bucket} answers and knows its key")
+    return failed(
+        "bucket",
+        f"{name}: {probe.bucket} refuses its key: {told}",
+        "name the bucket's key anew: fetchwork db bucket URL, by the database's administrator",
+    )

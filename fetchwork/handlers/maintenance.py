@@ -6,12 +6,12 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from fetchwork.codes import JobStatus
 from fetchwork.db import calls
-from fetchwork.errors import BucketUnavailable, FetchworkError
+from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
 from fetchwork.matchmaker.messages import Job, Judgement
@@ -30,6 +30,8 @@ OBJECTS_S = 60.0
 DELETE_S = 10.0
 #: objects that are deleted before that is noted
 OBJECTS = 100
+#: objects that a bucket may refuse to delete before it is left alone for a while
+REFUSALS = 10
 #: jobs of one page of the policy pass
 PAGE = 500
 CALL_S = 10.0
@@ -75,46 +77,68 @@ async def do_leader_tasks(session: HostSession) -> None:
 async def delete_objects(session: HostSession) -> int:
     """Delete what contents that are no more have in buckets; how many objects."""
     deleted = 0
-    end = time.monotonic() + DELETE_S
-    while time.monotonic() < end:
+    deleting = _Deleting(time.monotonic() + DELETE_S)
+    while time.monotonic() < deleting.end:
         over = await session.database.run(calls.objects_over(most=OBJECTS), timeout_s=CALL_S)
-        if not over:
+        gone, refused = await asyncio.to_thread(deleting.delete, over)
+        if gone:
+            deleted += await session.database.run(
+                calls.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
+                timeout_s=CALL_S,
+            )
+        if refused:
+            # behind all others: of these none waits for one that is never deleted
+            await session.database.run(
+                calls.postpone_objects(
+                    objects=[one.object for one in refused], ns=[one.n for one in refused]
+                ),
+                timeout_s=CALL_S,
+            )
+        if not gone and not refused:
             break
-        gone, problem = await asyncio.to_thread(_delete, over, end)
-        deleted += await session.database.run(
-            calls.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
-            timeout_s=CALL_S,
-        )
-        if problem is not None:
-            event(log, logging.WARNING, "objects", problem=problem)
-        if not gone:
-            break
+    if deleting.problem is not None:
+        event(log, logging.WARNING, "objects", problem=deleting.problem)
     if deleted:
         event(log, logging.INFO, "objects", deleted=deleted)
     return deleted
 
 
-def _delete(
-    over: Sequence[calls.ObjectOver], end: float
-) -> tuple[list[calls.ObjectOver], FetchworkError | None]:
-    """Those that were deleted in time, and why some were not; a bucket that fails is asked no more."""
-    gone: list[calls.ObjectOver] = []
-    failed: set[str] = set()
-    problem: FetchworkError | None = None
-    for one in over:
-        host = urlsplit(one.url).netloc
-        if host in failed:
-            continue
-        if time.monotonic() > end:
-            break
-        try:
-            objects.delete(one.url)
-        except BucketUnavailable as error:
-            problem = error
-            failed.add(host)
-            continue
-        gone.append(one)
-    return gone, problem
+class _Deleting:
+    """Deletes objects until the monotonic time ``end``: a server that does not answer is asked once.
+
+    A bucket that does not delete some of its objects (one is locked, the key may not) is asked for others.
+    """
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+        #: why some were not deleted
+        self.problem: FetchworkError | None = None
+        self._away: set[str] = set()
+        self._refusals: Counter[int] = Counter()
+
+    def delete(
+        self, over: Sequence[calls.ObjectOver]
+    ) -> tuple[list[calls.ObjectOver], list[calls.ObjectOver]]:
+        """Those that were deleted in time, and those that their bucket refused to delete."""
+        gone: list[calls.ObjectOver] = []
+        refused: list[calls.ObjectOver] = []
+        for one in over:
+            if objects.host_of(one.url) in self._away or self._refusals[one.bucket_id] >= REFUSALS:
+                continue
+            if time.monotonic() > self.end:
+                break
+            try:
+                objects.delete(one.url)
+            except BucketRefused as error:
+                self.problem = error
+                self._refusals[one.bucket_id] += 1
+                refused.append(one)
+            except BucketUnavailable as error:
+                self.problem = error
+                self._away.add(objects.host_of(one.url))
+            else:
+                gone.append(one)
+        return gone, refused
 
 
 async def _take(session: HostSession, name: str, every_s: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
-from fetchwork.errors import FetchworkError, NotFound
+from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError, NotFound
 from fetchwork.queue.ahead import ahead
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.contents import Progress
@@ -32,10 +32,12 @@ def retrieve(
     """Bring what jobs left, and acknowledge it: a report for each job (``report``).
 
     ``jobs`` are ids, "42.0" or "42"; None: all that there are. Who does it twice, or was killed in between,
-    gets the same result. Root writes each job's files as the job's owner.
+    gets the same result. Root writes each job's files as the job's owner. What is in a bucket that does not
+    answer stays there, and is in no other job's way.
     """
     after = (-1, -1)
     told = Told(progress)
+    away = Away()
     while True:
         page = database.run(
             calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
@@ -46,9 +48,9 @@ def retrieve(
             brought = 0
             try:
                 with _acting_for(one.owner):
-                    brought = bring_outputs(database, one, told.moved)
+                    brought = bring_outputs(database, one, told.moved, away)
                 database.run(calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id))
-            except TransferFailed as error:
+            except (TransferFailed, BucketUnavailable) as error:
                 problem = error
             yield report(one, brought, problem)
             after = (one.cluster_id, one.proc_id)
@@ -67,14 +69,42 @@ def report(outputs: JobOutputs, brought: int, problem: FetchworkError | None) ->
     }
 
 
+class Away:
+    """The servers of buckets that did not answer: each keeps who asks for STALL_S, so none is asked twice."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+
+    def part(self, url: str, first: int, size: int) -> bytes:
+        """Bytes of an object, as ``part_of_output`` gets them."""
+        host = objects.host_of(url)
+        if host in self._problems:
+            raise BucketUnavailable(self._problems[host])
+        try:
+            return part_of_output(url, first, size)
+        except BucketRefused:
+            raise
+        except BucketUnavailable as error:
+            self._problems[host] = str(error)
+            raise
+
+
 def bring_outputs(
-    database: Database, outputs: JobOutputs, told: Callable[[int], None] = lambda size: None
+    database: Database,
+    outputs: JobOutputs,
+    told: Callable[[int], None] = lambda size: None,
+    away: Away | None = None,
 ) -> int:
-    """Bring what a job left to its destinations; the number of bytes. Raises TransferFailed."""
+    """Bring what a job left to its destinations; the number of bytes.
+
+    Raises TransferFailed, and BucketUnavailable; a server that is ``away`` is not asked.
+    """
+    servers = away or Away()
     files = {file["content_id"]: file for file in outputs.files if file["source"] == "content"}
     steps = bring(dict(outputs.ad), outputs.run_id, outputs.files)
     data: bytes | None = None
-    with contextlib.ExitStack() as stack:
+    # its locks go with it, though an error that somebody keeps may keep it too
+    with contextlib.closing(steps), contextlib.ExitStack() as stack:
         while True:
             try:
                 want = steps.send(data)
@@ -84,13 +114,13 @@ def bring_outputs(
                 # the chunks of a file are asked for one after the other
                 stack.close()
                 chunks = stack.enter_context(
-                    contextlib.closing(ahead(_chunks(database, files[want.content_id])))
+                    contextlib.closing(ahead(_chunks(database, files[want.content_id], servers)))
                 )
             data = next(chunks)
             told(len(data or b""))
 
 
-def _chunks(database: Database, file: Mapping[str, Any]) -> Iterator[bytes | None]:
+def _chunks(database: Database, file: Mapping[str, Any], away: Away) -> Iterator[bytes | None]:
     for n in range(-(-file["size"] // CHUNK_BYTES)):
         if not file.get("in_bucket"):
             yield database.carry(calls.read_output_chunk(content_id=file["content_id"], n=n))
@@ -98,7 +128,7 @@ def _chunks(database: Database, file: Mapping[str, Any]) -> Iterator[bytes | Non
         part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
         url = database.run(calls.left_part_url(content_id=file["content_id"], n=part))
         size = min(CHUNK_BYTES, file["size"] - n * CHUNK_BYTES)
-        yield None if url is None else part_of_output(url, at, size)
+        yield None if url is None else away.part(url, at, size)
 
 
 def part_of_output(url: str, first: int, size: int) -> bytes:

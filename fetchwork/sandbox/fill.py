@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from fetchwork.sandbox import plugins
+
     #: asks the agent: the request's name and argument to the reply's body. Raises FetchworkError.
     Ask = Callable[[str, str], bytes]
 
 _CHUNK = 1 << 20
 _MB = 1 << 20
+#: seconds after which a presigned URL may have ended, which lives an hour; by any clock
+_SIGNED_S = 3000.0
 
 
 class Filled:
@@ -86,6 +90,7 @@ class _Filling:
         self._plugins: Mapping[str, list[object]] = plan["plugins"]  # type: ignore[assignment]
         self._plugin_limit_s = float(plan["plugin_limit_s"])  # type: ignore[arg-type]
         self.saved = {str(one["name"]) for one in self._files if one["direction"] == "spool"}
+        self._signed_at = time.monotonic()
         self.size = 0
         self.unused = ""
 
@@ -274,18 +279,40 @@ class _Filling:
         from fetchwork.sandbox import plugins
 
         moves = [plugins.Move(url, path, shown) for url, path, shown in urls]
+        runner = plugins.runner(self._plugins, self._ad, self._sandbox, self._plugin_limit_s)
+        late = self._move(runner, moves, try_again=True)
+        if late:
+            self._move(runner, self._signed_anew(late), try_again=False)
+
+    def _move(
+        self, runner: plugins.Runner, moves: list[plugins.Move], *, try_again: bool
+    ) -> list[plugins.Move]:
+        """Fetch files by plugins; those whose presigned URLs may have ended, if they may be tried again."""
+        from fetchwork.sandbox.plugins import TIMED_OUT
+
         for move in moves:
             # for what HTCondor has left of an earlier file of that name
             if os.path.lexists(move.path):
                 os.unlink(move.path)
         # it can't be seen whether a plugin goes on: each may take its time
         self._progress(self._plugin_limit_s * len(moves))
-        runner = plugins.runner(self._plugins, self._ad, self._sandbox, self._plugin_limit_s)
+        late = []
         for moved in runner.move(moves, upload=False):
             self._progress(0.0)
-            if moved.failure is not None:
+            if moved.failure is None:
+                self.size += moved.bytes
+                continue
+            is_old = bool(moved.move.known) and time.monotonic() - self._signed_at > _SIGNED_S
+            if not is_old or not try_again or moved.failure.subcode == TIMED_OUT:
                 raise of_input(moved.failure.details, moved.failure.subcode)
-            self.size += moved.bytes
+            late.append(moved.move)
+        return late
+
+    def _signed_anew(self, moves: list[plugins.Move]) -> list[plugins.Move]:
+        """The same files by URLs that live for another hour."""
+        plan: Any = from_json(self._ask("input_plan", "").decode())
+        signed = {str(one["shown"]): str(one["url"]) for one in plan["files"] if one.get("shown")}
+        return [move._replace(url=signed.get(move.known, move.url)) for move in moves]
 
 
 def _is_elsewhere(one: Mapping[str, object], listed: list[dict[str, object]]) -> bool:

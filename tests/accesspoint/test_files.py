@@ -12,7 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.accesspoint.children import Account, Children
-from fetchwork.accesspoint.outputs import Outputs
+from fetchwork.accesspoint.outputs import MOST, Outputs
 from fetchwork.client.link import Link
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, Call
@@ -369,6 +369,43 @@ async def test_a_child_gets_what_its_job_left_and_nothing_else() -> None:
     asked = [1, 2]
     (report,) = await outputs.retrieve("nobody", None)
     assert report["problem"] == "a child of 'nobody' asks for what the job has not left"
+
+
+async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() -> None:
+    asked: list[str] = []
+    never = asyncio.Event()
+
+    class Has:
+        async def run(self, call: Call[Any], **_: Any) -> Any:
+            if "jobs" in call.arguments:
+                owner = str(call.arguments["of_owner"])
+                file = {"content_id": 1, "name": "out", "size": 4, "source": "content"}
+                return [calls.JobOutputs(1, 0, 1, owner, {}, [file | {"in_bucket": owner != "other"}])]
+            return True
+
+    class Asks(Children):
+        async def answers(self, account: Account, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+            asked.append(account.name)
+            if account.name != "other":
+                await never.wait()
+            yield {"bytes": 4}
+
+    async def account(name: str) -> Account:
+        return Account(name, 65534, 65534, ())
+
+    async def acts() -> bool:
+        return False
+
+    outputs = Outputs(cast(Any, Has()), Asks(1), "point", account, acts)
+    hanging = [asyncio.ensure_future(outputs.retrieve(f"owner{n}", None)) for n in range(2 * MOST)]
+    await until_async(lambda: len(asked) == MOST)
+    async with asyncio.timeout(PATIENCE_S):
+        (report,) = await outputs.retrieve("other", None)
+    assert (report["bytes"], report["problem"]) == (4, None)
+    for one in hanging:
+        one.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    assert len(asked) == MOST + 1
 
 
 async def test_what_failed_waits_for_its_next_try_though_the_database_was_away() -> None:

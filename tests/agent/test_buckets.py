@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from fetchwork.agent import sending
 from fetchwork.agent.contents import Content, Contents, Reader
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.agent.sending import RunOver
@@ -25,6 +26,7 @@ from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, FetchworkError, NotFound, SubmitError
 from fetchwork.handlers import maintenance
+from fetchwork.handlers.runad import RunKey
 from fetchwork.queue import contents as stored
 from fetchwork.queue import retrieving
 from fetchwork.sandbox import fill, objects
@@ -432,3 +434,110 @@ async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
         assert await maintenance.delete_objects(session) == 3
     assert bucket.objects == {}
     assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
+
+
+def over(slots: DirectQueue, bucket: Bucket) -> list[str]:
+    """Objects that nobody needs any more, and whose time has come: their paths, the first one first."""
+    slots.connection.execute("DELETE FROM fetchwork.content_chunk")
+    slots.connection.execute("SELECT fetchwork.delete_contents(array_agg(content_id)) FROM fetchwork.content")
+    slots.connection.execute(
+        "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes' + n * interval '1 ms'"
+    )
+    objects = {path.rpartition("/")[2]: path for path in bucket.objects}
+    return [objects[str(n)] for (n,) in slots.rows("SELECT n FROM fetchwork.object_over ORDER BY over_at")]
+
+
+async def test_an_object_that_is_never_deleted_stops_none_behind_it(
+    conninfo: str,
+    slots: DirectQueue,
+    bucket: Bucket,
+    large: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await asyncio.to_thread(send, conninfo, large)
+    first, *others = over(slots, bucket)
+    bucket.locked = {first}
+    # of so many that are asked for at once the first one is all
+    monkeypatch.setattr(maintenance, "OBJECTS", 1)
+    async with AsyncDatabase(conninfo) as database:
+        session = cast(Any, SimpleNamespace(database=database))
+        assert await maintenance.delete_objects(session) == len(others) == 2
+        assert set(bucket.objects) == {first}
+        # not again at once, and not forgotten
+        assert await maintenance.delete_objects(session) == 0
+        assert bucket.count("DELETE", 403) == 1
+        bucket.locked.clear()
+        slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
+        assert await maintenance.delete_objects(session) == 1
+    assert bucket.objects == {}
+
+
+async def test_a_bucket_that_deletes_nothing_is_left_alone_after_a_few_refusals(
+    conninfo: str,
+    slots: DirectQueue,
+    bucket: Bucket,
+    large: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await asyncio.to_thread(send, conninfo, large)
+    over(slots, bucket)
+    bucket.broken = 403
+    monkeypatch.setattr(maintenance, "REFUSALS", 2)
+    async with AsyncDatabase(conninfo) as database:
+        session = cast(Any, SimpleNamespace(database=database))
+        assert await maintenance.delete_objects(session) == 0
+    assert bucket.count("DELETE") == 2
+    assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
+
+
+async def test_outputs_in_a_bucket_that_does_not_answer_keep_no_other_job_s(
+    conninfo: str,
+    slots: DirectQueue,
+    spool: OutputSpool,
+    bucket: Bucket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
+    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
+    async with AsyncDatabase(conninfo) as database:
+        for name, data in (("one", LARGE), ("two", LARGE), ("fine", b"1")):
+            slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path))
+            run = slots.started()
+            await deliver(database, spool, park(spool, tmp_path, {name: data}), run)
+            slots.finish(run)
+    bucket.broken = 503
+    with Database(conninfo) as queue:
+        one, two, fine = retrieving.retrieve(queue, None)
+        assert [told["files"] for told in (one, two, fine)] == [0, 0, 1]
+        assert "answers 503" in one["problem"] and "answers 503" in two["problem"]
+        # each might keep who asks for half a minute
+        assert bucket.count("GET") == 1
+        bucket.broken = 0
+        assert [told["files"] for told in retrieving.retrieve(queue, None)] == [1, 1]
+    assert (tmp_path / "one").read_bytes() == LARGE
+
+
+async def test_who_waits_for_a_bucket_has_given_its_turn_to_others(
+    conninfo: str,
+    slots: DirectQueue,
+    spool: OutputSpool,
+    bucket: Bucket,
+    tmp_path: Path,
+) -> None:
+    slots.submit(FetchWorkFiles="sandbox")
+    run = slots.started()
+    name = park(spool, tmp_path, {"left": LARGE})
+    asides: list[int] = []
+
+    @contextlib.asynccontextmanager
+    async def aside() -> AsyncIterator[None]:
+        before = bucket.count("PUT")
+        yield
+        asides.append(bucket.count("PUT") - before)
+
+    async with AsyncDatabase(conninfo) as database:
+        key = RunKey(run.run_id, str(run.token))
+        await sending.send(database, key, spool, spool.read(name), lambda size: None, aside)
+    # one object each, and none without
+    assert asides == [1, 1, 1] and bucket.count("PUT") == 3

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from fetchwork import config
@@ -18,6 +19,7 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, daemons, database, files, hooks
 from fetchwork.process import Process
+from tests.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
 from tests.conftest import WITHOUT_COMPILER
 from tests.doctor.conftest import TestHost, serve
 from tests.waiting import until
@@ -670,3 +672,33 @@ def test_a_host_without_transfer_plugins_or_space_for_files_is_warned_about(
     assert (
         "MiB left: the files of jobs pass through it" in only(list(files.check(config.load(host.file)))).text
     )
+
+
+@pytest.mark.parametrize(
+    ("happens", "verdict", "text"),
+    [
+        ("all is well", "ok", "answers and knows its key"),
+        ("another key", "FAIL", "refuses its key: SignatureDoesNotMatch"),
+        ("an error", "FAIL", "answers 503 Service Unavailable; large files neither come to this host nor"),
+        ("nobody there", "FAIL", "does not answer: "),
+        ("another server", "FAIL", "refuses its key: status 307"),
+    ],
+)
+def test_a_bucket_that_a_host_cannot_use_is_told(
+    host: TestHost, connection: psycopg.Connection, happens: str, verdict: str, text: str
+) -> None:
+    with serve_bucket() as bucket:
+        secret = "another" if happens == "another key" else SECRET
+        connection.execute("SELECT fetchwork.set_bucket(%s, %s, %s)", [bucket.url, ACCESS_KEY_ID, secret])
+        bucket.broken = {"an error": 503, "another server": 307}.get(happens, 0)
+        if happens != "nobody there":
+            lines = list(files.check(config.load(host.file)))
+    if happens == "nobody there":
+        lines = list(files.check(config.load(host.file)))
+    (line,) = [line for line in lines if line.subject == "bucket"]
+    assert line.verdict == verdict
+    assert f"{bucket.url} " in line.text or f"{bucket.url}: " in line.text
+    assert text in line.text
+    assert "X-Amz" not in line.text
+    # it was read, and nothing else
+    assert {method for method, _, _ in bucket.asked} <= {"GET"}

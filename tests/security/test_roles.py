@@ -228,7 +228,7 @@ OF_AGENTS = {
     "note_significant", "report_faults", "maintain_queue", "lead", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
-    "run_files", "output_url", "input_part_url", "output_part_url", "objects_over", "objects_deleted", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
+    "run_files", "output_url", "input_part_url", "output_part_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
 OF_ACCESS_POINTS = {"act_for"}
 OF_ADMINISTRATORS = {

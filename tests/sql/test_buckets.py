@@ -215,3 +215,29 @@ def test_a_limit_counts_what_is_in_a_bucket(bucket: DirectQueue) -> None:
     assert refused(bucket, "begin_content", owner="alice", sha256=sha256(b"2"), size=LARGE)[0] == "FWDEN"
     bucket.set("max_file_bytes", LARGE - 1)
     assert refused(bucket, "begin_content", owner="bob", sha256=sha256(b"2"), size=LARGE)[0] == "FWDEN"
+
+
+def test_an_object_that_can_t_be_deleted_comes_behind_the_others(bucket: DirectQueue) -> None:
+    put_all(bucket, begin(bucket))
+    bucket.connection.execute(
+        "SELECT fetchwork.delete_contents(array_agg(content_id)) FROM fetchwork.content"
+    )
+    bucket.connection.execute(
+        "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes' + n * interval '1 ms'"
+    )
+    first, *others = bucket.call("objects_over")
+    bucket.call("postpone_objects", objects=[first["object"]], ns=[first["n"]])
+    assert [row["n"] for row in bucket.call("objects_over")] == [row["n"] for row in others]
+    assert over(bucket) == [0, 1, 2]
+    bucket.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
+    assert [row["n"] for row in bucket.call("objects_over")] == [1, 2, 0]
+
+
+def test_a_host_may_try_each_bucket_that_is_in_use(bucket: DirectQueue) -> None:
+    begin(bucket)
+    bucket.call("set_bucket", url="https://unused.example/q", above=CHUNK_BYTES, **KEY)
+    bucket.call("set_bucket", url="https://new.example/q/r", above=CHUNK_BYTES, **KEY)
+    probes = bucket.call("bucket_probes")
+    assert [probe["bucket"] for probe in probes] == ["s3://b/p", "https://new.example/q/r"]
+    assert probes[1]["url"].startswith("https://new.example/q/r/doctor?X-Amz-")
+    assert all(KEY["secret"] not in probe["url"] for probe in probes)

@@ -175,6 +175,9 @@ def test_small_contents_are_stored_in_one_call(queue: DirectQueue) -> None:
     files = plan(queue, run)
     assert [read(queue, run, files[name]) for name in "abc"] == [datas[4], b"new", b""]
     assert refused(queue, "put_whole_contents", owner="alice", datas=[b"x" * (CHUNK_BYTES + 1)])[0] == "FWINV"
+    many = [b"%d" % n for n in range(1001)]
+    state, message = refused(queue, "put_whole_contents", owner="alice", datas=many)
+    assert (state, message) == ("FWINV", "1001 contents in one call; allowed: 1000")
     assert queue.of(run, "put_whole_outputs", datas=datas) is True
     manifest = [described(str(n), data) for n, data in enumerate(datas)]
     assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"

@@ -247,6 +247,15 @@ def test_a_key_is_added_where_the_cluster_is_made_only(queue: DirectQueue) -> No
     assert state == "FWINV"
 
 
+def test_a_cluster_has_one_key(queue: DirectQueue) -> None:
+    with queue.connection.transaction():
+        (job,) = queue.submit_many([{}], {"Cmd": "/bin/true", "Owner": "alice"})
+        cluster = int(job.split(".")[0])
+        queue.call("add_job_key", cluster=cluster, **KEY)
+        state, message = refused(queue, "add_job_key", cluster=cluster, **KEY)
+        assert (state, message) == ("FWINV", f"cluster {cluster} has a key; allowed: one for all of its jobs")
+
+
 def test_a_key_goes_with_the_last_job_of_its_cluster(queue: DirectQueue) -> None:
     with queue.connection.transaction():
         first, _ = queue.submit_many(

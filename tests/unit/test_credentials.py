@@ -1,10 +1,13 @@
 """Credentials before they are stored and after they were opened: keys, seals, contents, expiry, files."""
 
 import base64
+import contextlib
 import errno
 import json
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,24 @@ def test_a_new_key_leaves_the_old_one(key_file: KeyFile) -> None:
     assert reading.key_ids() == [key_id(old), added]
     assert key_id(reading.newest()) == added
     assert reading.open(sealed, key_id(old)) == b"token"
+
+
+def test_two_who_add_a_key_at_a_time_both_have_it(key_file: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, both = KeyFile._text, threading.Barrier(2)
+
+    def text(keys: KeyFile) -> str:
+        found = read(keys)
+        # where both may read before one has written, they do
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return found
+
+    monkeypatch.setattr(KeyFile, "_text", text)
+    with ThreadPoolExecutor(2) as threads:
+        added = list(threads.map(lambda _: KeyFile(key_file.path).add(), range(2)))
+    monkeypatch.undo()
+    assert set(KeyFile(key_file.path).key_ids()) > set(added)
+    assert len(KeyFile(key_file.path).key_ids()) == 3
 
 
 def test_a_new_key_has_a_line_of_its_own(key_file: KeyFile) -> None:

@@ -17,9 +17,10 @@ from uuid import UUID
 import pytest
 
 from fetchwork.agent.files import AgentFiles
-from fetchwork.agent.outputs import AT_ONCE, Outputs
+from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool, ParkedFile
 from fetchwork.agent.sending import _hash
+from fetchwork.agent.turns import DELIVERED_AT_ONCE
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, ProtocolError
 from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request, encode_request
@@ -418,7 +419,7 @@ async def test_what_waits_is_read_when_its_turn_comes(spool: OutputSpool, tmp_pa
     assert outputs.waiting == 20
     gc.collect()
     known = sum(isinstance(one, ParkedFile) for one in gc.get_objects())
-    assert known <= AT_ONCE * 50
+    assert known <= DELIVERED_AT_ONCE * 50
     await outputs.close()
 
 

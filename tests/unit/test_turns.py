@@ -1,12 +1,14 @@
 """Accounts take turns at the agent: what waits for a file is no reason for another job's hook to wait."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from fetchwork.agent.turns import Turns
+from fetchwork.agent.turns import DELIVERED_AT_ONCE, Deliveries, Turns
+from fetchwork.errors import BucketUnavailable
 from fetchwork.handlers.context import Caller
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_async
 
 PERSON = Caller(1000, False)
 
@@ -37,3 +39,44 @@ async def test_other_requests_of_an_account_come_one_after_the_other() -> None:
         order.append("prepare_job")
     await waiting
     assert order == ["others", "prepare_job", "job_exit"]
+
+
+async def test_deliveries_that_wait_for_a_bucket_are_in_no_other_account_s_way() -> None:
+    deliveries = Deliveries()
+    hanging: list[int] = []
+    gone_on = asyncio.Event()
+    ended: list[int] = []
+
+    async def deliver(uid: int) -> None:
+        async with deliveries.of(uid) as turn:
+            async with turn.aside():
+                hanging.append(uid)
+                await gone_on.wait()
+            ended.append(uid)
+
+    # of each account two, of all as many as there are turns
+    tasks = [asyncio.ensure_future(deliver(uid)) for uid in (1, 1, 1, 2, 2, 2)]
+    await until_async(lambda: len(hanging) == DELIVERED_AT_ONCE == 4)
+    assert sorted(hanging) == [1, 1, 2, 2]
+    async with asyncio.timeout(PATIENCE_S), contextlib.AsyncExitStack() as stack:
+        for uid in range(3, 3 + DELIVERED_AT_ONCE):
+            await stack.enter_async_context(deliveries.of(uid))
+    gone_on.set()
+    await asyncio.gather(*tasks)
+    assert sorted(ended) == [1, 1, 1, 2, 2, 2]
+
+
+async def test_a_delivery_whose_bucket_fails_leaves_its_turn_to_the_next() -> None:
+    deliveries = Deliveries()
+    for _ in range(2 * DELIVERED_AT_ONCE):
+        with pytest.raises(BucketUnavailable):
+            async with asyncio.timeout(PATIENCE_S), deliveries.of(1) as turn, turn.aside():
+                raise BucketUnavailable("away")
+    # and it is no more than it was
+    taken = [deliveries.of(uid) for uid in range(DELIVERED_AT_ONCE + 1)]
+    async with contextlib.AsyncExitStack() as stack:
+        for one in taken[:-1]:
+            await stack.enter_async_context(one)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01), taken[-1]:
+                pass

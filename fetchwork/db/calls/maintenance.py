@@ -25,8 +25,17 @@ class QueueMaintenance(Record):
 class ObjectOver(Record):
     """An object in a bucket that nobody needs any more: its name and number, and the URL to delete it."""
 
+    bucket_id: int
     object: UUID
     n: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class BucketProbe(Record):
+    """A bucket as the administrator named it, and a URL to see whether it answers and knows the key."""
+
+    bucket: str
     url: str
 
 
@@ -111,3 +120,13 @@ def objects_over(*, most: int = 200) -> Call[list[ObjectOver]]:
 def objects_deleted(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[int]:
     """Note that objects are deleted."""
     return value_of("objects_deleted", {"objects": list(objects), "ns": list(ns)})
+
+
+def postpone_objects(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[None]:
+    """Note that a bucket refused to delete objects: they come behind the others."""
+    return done("postpone_objects", {"objects": list(objects), "ns": list(ns)})
+
+
+def bucket_probes() -> Call[list[BucketProbe]]:
+    """A URL for each bucket that is in use, with which it can be asked for an object that it never has."""
+    return records_of(BucketProbe, "bucket_probes")

@@ -1,6 +1,6 @@
 -- Keeps the key with which s3:// and gs:// URLs of a cluster's jobs are presigned, in the transaction that
 -- submits it. No function and no view gives it away again; it goes with the cluster's last job (drop_files).
--- Errors: FWINV (a cluster of another transaction, what is no key).
+-- Errors: FWINV (a cluster of another transaction or with a key, what is no key).
 CREATE OR REPLACE FUNCTION fetchwork.add_job_key(
     cluster integer,
     access_key_id text,
@@ -40,6 +40,12 @@ BEGIN
     INSERT INTO fetchwork.job_key (cluster_id, access_key_id, secret, session_token)
     VALUES (
         add_job_key.cluster, add_job_key.access_key_id, add_job_key.secret, add_job_key.session_token
-    );
+    )
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('cluster %s has a key; allowed: one for all of its jobs', cluster);
+    END IF;
 END
 $$;

@@ -1,6 +1,7 @@
 -- Adds contents of at most one chunk each that are not there yet: of an owner, or with run_id of this run of
 -- his. Each is hashed once, whatever it comes with: a call costs what its bytes are many.
--- Errors: FWINV (one that is larger than a chunk), FWDEN (check_file_room).
+-- Errors: FWINV (more than 1000, as each is looked for among those that are lacking; one that is larger than
+-- a chunk), FWDEN (check_file_room).
 CREATE OR REPLACE FUNCTION fetchwork.add_whole_contents(owner text, run_id bigint, datas bytea [])
 RETURNS void
 LANGUAGE plpgsql
@@ -17,6 +18,11 @@ DECLARE
     bytes bigint;
     added bigint;
 BEGIN
+    IF cardinality(datas) > 1000 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('%s contents in one call; allowed: 1000', cardinality(datas));
+    END IF;
     FOREACH given IN ARRAY datas LOOP
         hashes := hashes || sha256(given);
         sizes := sizes || octet_length(given)::bigint;

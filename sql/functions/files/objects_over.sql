@@ -1,14 +1,14 @@
 -- Objects in buckets of contents that are no more, with URLs to delete them: of those that have waited until
 -- no URL is left with which one could be made again, the oldest of each bucket.
 CREATE OR REPLACE FUNCTION fetchwork.objects_over(most integer DEFAULT 200)
-RETURNS TABLE (object uuid, n integer, url text)
+RETURNS TABLE (bucket_id integer, object uuid, n integer, url text)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT
-        o.object, o.n,
+        b.bucket_id, o.object, o.n,
         fetchwork.presigned_url(
             'DELETE', b.origin, format('%s/%s/%s', b.path, o.object, o.n), b.region,
             b.access_key_id, b.secret, lifetime_s => 900
