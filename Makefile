@@ -9,7 +9,8 @@
 #   make lint       formatting, rules, types, of Python and of SQL
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py, with ARGS; its last line is `name: figure`
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
-#   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour
+#   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour;
+#                   ARGS=--short: a few minutes
 #   make man        write the manual page anew
 #   make lock       choose the newest allowed versions of all dependencies anew
 
@@ -62,7 +63,7 @@ fuzz-hooks:
 	@SECONDS=$(or $(SECONDS),600) tests/hooks/fuzz/run
 
 soak: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/soak.py
+	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

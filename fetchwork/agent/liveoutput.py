@@ -88,7 +88,7 @@ class LiveOutputs:
         """Ship what is new, if somebody watches."""
         greeting = self._session.greeting
         now = time.monotonic()
-        if greeting is None or not (self._readers or self._look_at <= now):
+        if greeting is None or not (self._readers or (self._look_at <= now and self._has_runs)):
             return
         self._look_at = now + LOOK_S
         watched = {
@@ -100,6 +100,11 @@ class LiveOutputs:
         for run_id in [run_id for run_id in self._readers if run_id not in watched]:
             await self._forget(run_id)
         await asyncio.gather(*(self._serve(row) for row in watched.values()))
+
+    @property
+    def _has_runs(self) -> bool:
+        """Whether there is anything that could be watched."""
+        return any(run.context.session is self._session for run in self._runs)
 
     async def close(self) -> None:
         """End every reader."""

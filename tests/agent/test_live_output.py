@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -108,6 +108,28 @@ def seen(database: Database) -> dict[int, str]:
 def problem(database: Database) -> str | None:
     rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
     return rows[0].problem
+
+
+async def test_agent_without_runs_does_not_ask_who_watches(
+    outputs: LiveOutputs, running: StartRun, agent: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    database = agent.context.session.database
+    run = database.run
+
+    async def counted(call: calls.Call[object], **options: Any) -> object:
+        asked.append(call)
+        return await run(call, **options)
+
+    await agent.context.session.hello(PATIENCE_S)
+    monkeypatch.setattr(database, "run", counted)
+    for _ in range(3):
+        await outputs.round()
+    assert not asked
+    await running()
+    asked.clear()
+    await outputs.round()
+    assert len(asked) == 1
 
 
 async def test_nothing_is_read_until_somebody_watches(

@@ -10,8 +10,9 @@ Counted is what pg_stat_database has for the database (commits and rollbacks), w
 last two phases without what the idle phase had. A start's own are its claim, its start and its end: three.
 
 PostgreSQL's own vacuum is off. Its servers report what they did with a delay of up to ten seconds, which is
-waited for. The last lines are the figures; those before them say what the same agents would be to a pool of
-1 000, each with the calls that it makes by itself and those that a job brings.
+waited for. Counts don't depend on how busy the machine is; with the defaults it takes four minutes at most.
+The last lines are the figures; those before them say what the same agents would be to a pool of 1 000, each
+with the calls that it makes by itself and those that a job brings.
 """
 
 import argparse
@@ -36,6 +37,9 @@ KEYWORD = "FETCHWORK"
 SETTINGS = {"autovacuum": "off", "max_connections": "400", "shared_buffers": "256MB"}
 #: PostgreSQL's servers tell what they did at least this often
 REPORT_S = 11.0
+SETTLED_S = 10.0
+#: at most, until all agents are there, all slots wait, or the jobs of a phase have ended
+PATIENCE_S = 60.0
 #: a start's claim, start and end
 OWN = 3
 #: by the calculation for a larger pool
@@ -125,7 +129,9 @@ class Bench:
 
     async def until_all_wait(self) -> None:
         """Wait until no slot does anything else."""
+        end = time.monotonic() + PATIENCE_S
         while True:
+            assert time.monotonic() < end, "not all slots wait for work"
             self.raise_failures()
             states = [await agent.process.status() for agent in self.agents]
             if all(
@@ -134,6 +140,14 @@ class Bench:
             ):
                 return
             await asyncio.sleep(0.5)
+
+    async def until_ended(self, jobs: int) -> None:
+        """Wait until so many jobs have run."""
+        end = time.monotonic() + PATIENCE_S
+        while (ended := sum(self.ended.values())) < jobs:
+            assert time.monotonic() < end, f"{ended} of {jobs} jobs ran"
+            self.raise_failures()
+            await asyncio.sleep(0.1)
 
     def raise_failures(self) -> None:
         """Fail if a slot did."""
@@ -149,7 +163,7 @@ class Bench:
         self.submits += 1
 
     async def transactions(self) -> int:
-        """All so far but the submits."""
+        """All so far but the submits, once every server has reported its own."""
         await asyncio.sleep(REPORT_S)
         row = self.reader.execute(
             "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'"
@@ -157,23 +171,29 @@ class Bench:
         assert row is not None
         return int(row[0]) - self.submits
 
-    async def phase(self, seconds: int, ad: dict[str, object] | None) -> tuple[int, float]:
-        """Transactions within the time, with one submit a second if there is an ad; and how long it was."""
-        began, before = time.monotonic(), await self.transactions()
+    async def phase(self, seconds: int, ad: dict[str, object] | None, *, ended: int = 0) -> tuple[int, float]:
+        """Transactions within the time, with one submit a second if there is an ad; and how long it was.
+
+        It lasts until so many jobs have ended.
+        """
+        before, began = await self.transactions(), time.monotonic()
         for second in range(seconds):
             if ad is not None:
                 await asyncio.to_thread(self.submit, ad)
-            await asyncio.sleep(max(0.0, began + REPORT_S + second + 1 - time.monotonic()))
+            await asyncio.sleep(max(0.0, began + second + 1 - time.monotonic()))
             self.raise_failures()
+        await self.until_ended(ended)
+        # what comes while the servers report is counted, too
         after = await self.transactions()
-        return after - before, time.monotonic() - began - REPORT_S
+        return after - before, time.monotonic() - began
 
 
 async def measure(bench: Bench, seconds: int) -> None:
     await bench.start()
-    await asyncio.sleep(20.0)
     agents = len(bench.agents)
     print(f"{agents} agents of {bench.slots} slots wait", flush=True)
+    # what they say of their slots at first
+    await asyncio.sleep(SETTLED_S)
     count, length = await bench.phase(seconds, None)
     idle_a_second = count / length
     idle = idle_a_second / agents * 5
@@ -181,19 +201,15 @@ async def measure(bench: Bench, seconds: int) -> None:
 
     nobody: dict[str, object] = {"Requirements": '/Expr(TARGET.Machine == "none")/'}
     await asyncio.to_thread(bench.submit, nobody)
-    await asyncio.sleep(5.0)
     count, length = await bench.phase(seconds, nobody)
     unmatched = max(0.0, count - idle_a_second * length) / seconds
     print(f"unmatched: {count} transactions in {length:.0f} s", flush=True)
 
     await asyncio.to_thread(bench.submit, {})
-    await asyncio.sleep(5.0)
-    before = sum(bench.ended.values())
-    count, length = await bench.phase(seconds, {})
-    starts = sum(bench.ended.values()) - before
-    assert starts == seconds, f"{starts} of {seconds} jobs ran"
-    start = max(0.0, count - idle_a_second * length) / starts - OWN
-    print(f"starts: {count} transactions for {starts} starts in {length:.0f} s", flush=True)
+    await bench.until_ended(1)
+    count, length = await bench.phase(seconds, {}, ended=1 + seconds)
+    start = max(0.0, count - idle_a_second * length) / seconds - OWN
+    print(f"starts: {count} transactions for {seconds} starts in {length:.0f} s", flush=True)
     print(
         f"by calculation {MANY} agents of {bench.slots}: idle {idle / 5 * MANY:.0f} transactions/s at most;"
         " what a job brings is bounded by the time over which they come (fetchwork/matching/demand.py)"
@@ -218,7 +234,7 @@ def main() -> None:
     )
     parser.add_argument("--agents", type=int, default=16)
     parser.add_argument("--slots", type=int, default=64)
-    parser.add_argument("--seconds", type=int, default=60, help="length of each phase")
+    parser.add_argument("--seconds", type=int, default=30, help="length of each phase")
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -29,10 +29,12 @@ AUTOCLUSTERS = 501
 SITES = 60
 PLATFORMS = 67
 SUBMITTERS = 20
-CLUSTER = 10_000  # jobs in a cluster
+CLUSTER = 100  # jobs in a cluster
+CLUSTERS = 5_000  # written at a time
 SETTINGS = {
     "shared_buffers": "2GB",
-    "max_wal_size": "16GB",
+    "max_wal_size": "4GB",
+    "wal_compression": "on",
     "checkpoint_timeout": "30min",
     "max_connections": "500",
 }
@@ -70,30 +72,31 @@ FROM generate_series(0, {autoclusters} - 1) AS n;
 INSERT INTO fetchwork.demand (autocluster_id, job_prio)
 SELECT autocluster_id, 0 FROM fetchwork.autocluster;
 """
-# clusters from {first} to {last}; their jobs go round the autoclusters
+# clusters from {first} to {last}, each of one autocluster, which they go round
 JOBS = """
+CREATE TEMPORARY TABLE placed ON COMMIT DROP AS
+SELECT c AS cluster_id, a.ids[c % {autoclusters} + 1] AS autocluster_id
+FROM (SELECT array_agg(autocluster_id ORDER BY autocluster_id) AS ids FROM fetchwork.autocluster) AS a
+CROSS JOIN generate_series({first}, {last}) AS c;
+
 INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
-SELECT n, jsonb_build_object('Cmd', '/bin/true', 'Iwd', '/tmp', 'Out', '/dev/null', 'Err', '/dev/null'),
+SELECT
+    p.cluster_id, a.ad || '{{"Cmd": "/bin/true", "Iwd": "/tmp", "Out": "/dev/null", "Err": "/dev/null"}}',
     {cluster}, 'bench'
-FROM generate_series({first}, {last}) AS n;
+FROM placed AS p JOIN fetchwork.autocluster AS a ON a.autocluster_id = p.autocluster_id;
 
-WITH placed AS (
-    SELECT c AS cluster_id, p AS proc_id, a.ids[(c * {cluster} + p) % {autoclusters} + 1] AS autocluster_id,
-        nextval('fetchwork.position') AS position
-    FROM (SELECT array_agg(autocluster_id ORDER BY autocluster_id) AS ids FROM fetchwork.autocluster) AS a
-    CROSS JOIN generate_series({first}, {last}) AS c
-    CROSS JOIN generate_series(0, {cluster} - 1) AS p
-),
-jobs AS (
-    INSERT INTO fetchwork.job (cluster_id, proc_id, autocluster_id, position, owner, queue, ad)
-    SELECT p.cluster_id, p.proc_id, p.autocluster_id, p.position, 'nobody', 'default',
-        a.ad || jsonb_build_object('Args', p.proc_id::text)
-    FROM placed AS p JOIN fetchwork.autocluster AS a ON a.autocluster_id = p.autocluster_id
-)
+INSERT INTO fetchwork.job (cluster_id, proc_id, autocluster_id, position, owner, queue, ad)
+SELECT
+    p.cluster_id, n, p.autocluster_id, p.cluster_id::bigint * {cluster} + n, 'nobody', 'default',
+    jsonb_build_object('Args', n::text)
+FROM placed AS p CROSS JOIN generate_series(0, {cluster} - 1) AS n;
+
 INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
-SELECT autocluster_id, 0, position, cluster_id, proc_id FROM placed;
+SELECT p.autocluster_id, 0, p.cluster_id::bigint * {cluster} + n, p.cluster_id, n
+FROM (SELECT * FROM placed ORDER BY autocluster_id, cluster_id) AS p
+CROSS JOIN generate_series(0, {cluster} - 1) AS n;
 
-SELECT setval('fetchwork.cluster_id', {last});
+SELECT setval('fetchwork.cluster_id', {last}), setval('fetchwork.position', ({last} + 1) * {cluster}::bigint);
 """
 # what was claimed waits again, at the end; no news, for there is more of each autocluster all the time
 PUT_BACK = """
@@ -125,11 +128,14 @@ class DiracQueue:
     def grow(self, jobs: int) -> None:
         """Write rows until so many jobs wait."""
         while self._clusters * CLUSTER < jobs:
-            last = min(self._clusters + 20, jobs // CLUSTER)
+            last = min(self._clusters + CLUSTERS, jobs // CLUSTER)
             numbers = {"first": self._clusters + 1, "last": last}
-            for statement in JOBS.format(cluster=CLUSTER, autoclusters=AUTOCLUSTERS, **numbers).split(";\n"):
-                if statement.strip():
-                    self.connection.execute(statement)
+            with self.connection.transaction():
+                for statement in JOBS.format(cluster=CLUSTER, autoclusters=AUTOCLUSTERS, **numbers).split(
+                    ";\n"
+                ):
+                    if statement.strip():
+                        self.connection.execute(statement)
             self._clusters = last
         self.connection.execute("VACUUM ANALYZE")
 

@@ -1,7 +1,9 @@
 """Seeded fault runs by the hundred, a long outage, a thousand agents: what takes too long for ``make test``.
 
-Usage: soak.py [--runs N] [--jobs N] [--faults N] [--first-seed N] [--workers N] [--agents N]
+Usage: soak.py [--short] [--runs N] [--jobs N] [--faults N] [--first-seed N] [--workers N] [--agents N]
                [--outage-minutes N]
+
+``--short`` is all of it in a few minutes: of each as much as shows that it holds, and no figures.
 
 Each run is a database of its own with two or three simulated hosts, on whose agents, hooks, network and
 PostgreSQL come that many faults (tests/faults/seeded.py). A run that finds something is told with its seed
@@ -38,9 +40,12 @@ from tests.faults.harness import Site
 from tests.faults.reconnect import lose_and_regain
 from tests.faults.seeded import play
 
+SHORT = ("--runs", "6", "--jobs", "100", "--agents", "50", "--outage-minutes", "0.5")
+
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--short", action="store_true", help=f"the same as {' '.join(SHORT)}")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--faults", type=int, default=8)
@@ -51,7 +56,9 @@ def _options() -> argparse.Namespace:
     # what a worker process is told: to play these seeds, each with an answer of one line, or the outage
     parser.add_argument("--seeds", help=argparse.SUPPRESS)
     parser.add_argument("--outage", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    words = sys.argv[1:]
+    # what else is said has the last word
+    return parser.parse_args([*SHORT, *words] if "--short" in words else words)
 
 
 _T = TypeVar("_T")
