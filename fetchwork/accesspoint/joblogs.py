@@ -15,14 +15,18 @@ from fetchwork.queue.events import JobEvent
 #: clusters of others that are remembered not to be looked up again
 FOREIGN = 100_000
 
+# each job is looked up by its key, whatever the planner believes of how many there are
 _LOGS = """
-SELECT
-    clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
-    ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
-FROM fetchwork.{}
-WHERE clusterid = ANY(%s)
-    AND (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
-    AND ad ->> 'FetchWorkAccessPoint' = %s
+SELECT j.*
+FROM unnest(%s::integer[], %s::integer[]) AS k (cluster_id, proc_id)
+CROSS JOIN LATERAL (
+    SELECT
+        clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
+        ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
+    FROM fetchwork.{}
+    WHERE clusterid = k.cluster_id AND procid = k.proc_id AND ad ->> 'FetchWorkAccessPoint' = %s
+    OFFSET 0
+) AS j
 """
 _LOGS_OF_JOBS = f"{_LOGS.format('jobs')} UNION ALL {_LOGS.format('history')}"
 
@@ -84,7 +88,8 @@ class JobLogs:
         if not unknown:
             return
         clusters, procs = (list(column) for column in zip(*unknown, strict=True))
-        rows = await self._database.query(_LOGS_OF_JOBS, [clusters, clusters, procs, self._name] * 2)
+        told = [clusters, procs, self._name] * 2
+        rows = await self._database.query(_LOGS_OF_JOBS, told)
         for cluster in set(clusters) - {row["clusterid"] for row in rows}:
             self._foreign[cluster] = None
         while len(self._foreign) > FOREIGN:

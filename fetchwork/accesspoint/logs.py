@@ -278,7 +278,7 @@ class LogKeeper:
 
         ``again``: the cluster was there before, so its logs may have them.
         """
-        rows = await self._database.query(_SUBMITTED, [cluster])
+        rows = await self._database.query(_SUBMITTED, [cluster], kept=True)
         events = [JobEvent(row["line"]) for row in rows]
         await self._logs.find(events)
         logs: dict[Log, list[JobEvent]] = {}

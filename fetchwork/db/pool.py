@@ -136,11 +136,14 @@ class AsyncDatabase:
                 await self.query(sql, params, timeout_s=timeout_s, again=again, acting_for=acting_for)
             )
 
+        return call.read(await self._answer(self._by_kept(sql, params), timeout_s, again=again))
+
+    def _by_kept(self, sql: str, params: Sequence[object]) -> _Answered:
         async def answered(connection: psycopg.AsyncConnection[Row], left_s: float) -> list[Row]:
             rows = await self._kept[connection].rows(sql, params, left_s)
             return await _execute(connection, *timed(sql, params, left_s)) if rows is None else rows
 
-        return call.read(await self._answer(answered, timeout_s, again=again))
+        return answered
 
     async def query(
         self,
@@ -150,8 +153,14 @@ class AsyncDatabase:
         timeout_s: float | None = None,
         again: bool = True,
         acting_for: str | None = None,
+        kept: bool = False,
     ) -> list[Row]:
-        """The rows of one statement, whose ``%s`` are params."""
+        """The rows of one statement, whose ``%s`` are params.
+
+        ``kept``: for one that is asked often, in the same words; each is kept for as long as its connection.
+        """
+        if kept and acting_for is None:
+            return await self._answer(self._by_kept(sql, params), timeout_s, again=again)
         acted, given = acting(sql, params, acting_for)
 
         def answered(connection: psycopg.AsyncConnection[Row], left_s: float) -> Awaitable[list[Row]]:

@@ -26,6 +26,8 @@ class Ask:
 
     sql: str
     params: Sequence[object] = ()
+    #: it is asked often, in the same words, and the server may keep it
+    often: bool = False
 
 
 @dataclass(frozen=True)

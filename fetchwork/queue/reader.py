@@ -86,9 +86,10 @@ class Reader:
             self._from_now = False
         start = self.position or Cursor(0, 0)
         # those of single jobs are few, and looked up by job
-        most = PAGE if self._condition == eventpages.all_events() else None
+        whole = self._condition == eventpages.all_events()
+        most = PAGE if whole else None
         statement = eventpages.page(self._condition, after_xid=start.xid, after_id=start.event_id, most=most)
-        (row,) = yield Ask(statement.sql, statement.params)
+        (row,) = yield Ask(statement.sql, statement.params, often=whole)
         page = eventpages.EventPage.from_row(row)
         kept = Cursor(int(page.kept_xid), page.kept_id)
         if self.position is not None and self.position < kept:

@@ -200,7 +200,7 @@ class AsyncSession:
 
     async def answer(self, step: Question) -> object:
         if isinstance(step, Ask):
-            return await self.database.query(step.sql, step.params)
+            return await self.database.query(step.sql, step.params, kept=step.often)
         if isinstance(step, Call):
             return await self.database.run(step)
         if isinstance(step, Evaluate):

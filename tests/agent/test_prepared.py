@@ -24,6 +24,9 @@ from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue.reader import Reader
+from fetchwork.queue.session import AsyncSession
+from tests.by_name import scalar
 from tests.pgbouncer import PgBouncer, later_program, program
 from tests.waiting import PATIENCE_S, until_async
 
@@ -62,6 +65,33 @@ async def test_second_call_of_a_connection_prepares_and_all_others_use_that(pool
         assert rows == [{"n": n * 10_000}]
         # one for the time limit
         assert await kept(pool) == (0 if n == 0 else 2)
+
+
+async def test_a_statement_that_is_asked_often_is_kept_and_others_are_not(pool: AsyncDatabase) -> None:
+    for n in range(3):
+        assert await pool.query("SELECT %s::int AS n", [n], kept=True) == [{"n": n}]
+        assert await pool.query("SELECT %s::bigint AS n", [n]) == [{"n": n}]
+    assert await kept(pool, "%::int AS n") == 1
+    assert await kept(pool, "%::bigint AS n") == 0
+
+
+async def test_readers_of_all_events_keep_their_statement_and_see_the_same(
+    pool: AsyncDatabase, database: Database
+) -> None:
+    session = AsyncSession(pool)
+    reader = Reader()
+    seen: list[str] = []
+    for n in range(5):
+        scalar(database, "submit", cmd="/bin/true", owner="alice")
+        async for event in session.each(reader.events(0)):
+            seen.append(f"{event.cluster}.{event.proc} {event.type_number}")
+        assert seen[-1:] == [f"{n + 1}.0 0"]
+    assert len(seen) == 5
+    assert await kept(pool, "%event_window%") == 1
+    # of some jobs the words differ
+    async for _ in session.each(Reader(job="1").events(0)):
+        pass
+    assert await kept(pool, "%event_window%") == 1
 
 
 async def test_values_arrive_as_their_types(pool: AsyncDatabase) -> None:

@@ -3,11 +3,16 @@
 What they cost with a million jobs is measured by the benchmarks; here only that no plan reads a whole table.
 """
 
+import itertools
 import json
 import re
+from collections.abc import Sequence
 
+import psycopg
 import pytest
 
+from fetchwork.accesspoint import joblogs, logs
+from fetchwork.db import eventpages
 from tests.conftest import Connect
 from tests.direct_queue import DirectQueue
 
@@ -38,6 +43,7 @@ HOT = {
     "the last ended jobs": "SELECT * FROM fetchwork.history_edge('infinity', 1, 1, 20)",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
+    "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "'here'") * 2),
 }
 
 BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")
@@ -48,6 +54,30 @@ def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
         plan = "\n".join(row[0] for row in full.rows(f"EXPLAIN {statement}"))
         for table in BIG:
             assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), f"{name}:\n{plan}"
+
+
+_PAGE = eventpages.page(eventpages.all_events(), after_xid=0, after_id=0, most=5000)
+#: what an access point asks for the logs, by statements that the server keeps
+KEPT: dict[str, tuple[str, Sequence[object]]] = {
+    "a page of all events": (_PAGE.sql, _PAGE.params),
+    "the submit events of a cluster": (logs._SUBMITTED, [5]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_no_plan_that_is_kept_for_all_values_reads_a_whole_table(full: DirectQueue, name: str) -> None:
+    sql, values = KEPT[name]
+    full.connection.execute("SET plan_cache_mode = force_generic_plan")
+    numbers = itertools.count(1)
+    words = re.sub("%s", lambda _: f"${next(numbers)}", sql)
+    full.connection.execute(f"PREPARE kept AS {words}".encode())
+    given = ", ".join(psycopg.sql.Literal(value).as_string(full.connection) for value in values)
+    plan = [row[0] for row in full.rows(f"EXPLAIN ANALYZE EXECUTE kept ({given})")]
+    assert full.rows("SELECT generic_plans FROM pg_prepared_statements WHERE name = 'kept'") == [(1,)]
+    for line in plan:
+        # what an owner may see is looked up for those who don't see all
+        if "never executed" not in line:
+            assert not re.search(rf"Seq Scan on (fetchwork\.)?({'|'.join(BIG)})", line), "\n".join(plan)
 
 
 def test_a_way_that_is_turned_off_calls_in_no_jit_compiler(connect: Connect) -> None:
