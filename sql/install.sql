@@ -60,6 +60,7 @@
 \ir functions/timing/deferral.sql
 
 -- functions/credentials: What jobs show to services: storing it sealed, who needs it, renewing it, its keys.
+\ir functions/credentials/words_of.sql
 \ir functions/credentials/needed_credentials.sql
 \ir functions/credentials/check_credentials.sql
 \ir functions/credentials/sealing_key.sql

@@ -41,8 +41,10 @@ def cli() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
 @handle_option
 @owner_option
-@click.option("--permissions", help="What the token permits; for your own eyes.")
-@click.option("--resource", help="Whom the token is for; for your own eyes.")
+@click.option(
+    "--permissions", help="What the token permits: compared with SERVICE_oauth_permissions of jobs."
+)
+@click.option("--resource", help="Whom the token is for: compared with SERVICE_oauth_resource of jobs.")
 @click.option("--expires", type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]), help="When, in UTC.")
 @click.option("--refresh", is_flag=True, help="FILE says how hosts get new tokens from the issuer.")
 @options.performing

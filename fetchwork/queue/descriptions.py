@@ -24,7 +24,7 @@ from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
-from fetchwork.queue import retries
+from fetchwork.queue import oauth, retries
 from fetchwork.queue.jobads import Jobs, without_domain
 from fetchwork.queue.statements import Statement, assignments, queue_statement
 from fetchwork.queue.views import Json
@@ -125,8 +125,12 @@ _DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
 def warnings_about(text: str) -> list[str]:
     """A line for each command that means nothing, as condor_submit warns of them."""
     problems = []
-    for name, line in assignments(text):
+    given = list(assignments(text))
+    has_credentials = any(name.lower() == "use_oauth_services" for name, _ in given)
+    for name, line in given:
         key = name.lower()
+        if has_credentials and oauth.is_command(key):
+            continue
         if key in {*_NO_MARK, *UNHONOURED, *retries.COMMANDS} or re.match(r"(?:\+|my\.|request_|@)", key):
             continue
         # the user's own macros are used somewhere; every other command that HTCondor knows changes the ad
@@ -186,7 +190,7 @@ def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
             warnings.simplefilter("ignore")
             submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
-            for name, value in list(retries.marked(submit)):
+            for name, value in [*retries.marked(submit), *oauth.marked(submit)]:
                 submit[name] = value
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
                 # of "queue 0" the bindings make one job

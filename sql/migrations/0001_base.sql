@@ -281,7 +281,7 @@ FROM unnest(ARRAY[
     'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'CheckpointDestination',
     'EC2AccessKeyId', 'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
     -- the credentials that PREPARE_JOB brings
-    'OAuthServicesNeeded',
+    'OAuthServicesNeeded', 'FetchWorkCredentials',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
     'UserLog', 'UserLogUseXML', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName',
@@ -914,7 +914,7 @@ CREATE TABLE fetchwork.credential (
     version bigint NOT NULL DEFAULT nextval('fetchwork.credential_version'),  -- of what is sealed
     key_id text NOT NULL REFERENCES fetchwork.credential_key (key_id),
     sealed bytea NOT NULL CONSTRAINT credential_is_short CHECK (octet_length(sealed) <= 65536),
-    permissions text,                           -- for people: what it was asked for with
+    permissions text,                           -- what it was asked for with; jobs may ask for the same
     resource text,
     renewable boolean NOT NULL DEFAULT false,   -- agents ask its issuer for a new token before it expires
     expires_at timestamptz,                     -- null: nobody knows

@@ -20,6 +20,9 @@ should_transfer_files = IF_NEEDED
 """
 
 
+HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+
+
 def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
     """What is known of each job once it is Held, or has left the queue."""
     given = json.load(sys.stdin)
@@ -43,10 +46,27 @@ def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
         ads = {ad["ClusterId"]: ad for ad in schedd.query("JobStatus == 5 && HoldReasonCode != 15")}
         for name, cluster in clusters.items():
             if name not in found and (ad := ads.get(cluster)) is not None:
-                found[name] = {
-                    attribute: ad.get(attribute)
-                    for attribute in ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "NumJobStarts")
-                }
+                found[name] = {attribute: ad.get(attribute) for attribute in (*HOLD, "NumJobStarts")}
+    schedd.act(bindings.JobAction.Remove, "true")
+    return found
+
+
+def tries(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
+    """What is known of each job once it is Held, or has been tried twice."""
+    given = json.load(sys.stdin)
+    clusters = {
+        name: schedd.submit(bindings.Submit(f"{ALL}{description}\n")).cluster()
+        for name, description in given["jobs"].items()
+    }
+    found: dict[str, dict[str, object]] = {}
+    end = time.monotonic() + PATIENCE_S
+    while len(found) < len(clusters) and time.monotonic() < end:
+        time.sleep(0.3)
+        ads = {ad["ClusterId"]: ad for ad in schedd.query()}
+        for name, cluster in clusters.items():
+            ad = ads[cluster]
+            if name not in found and (ad["JobStatus"] == 5 or ad.get("NumShadowStarts", 0) >= 2):
+                found[name] = {attribute: ad.get(attribute) for attribute in ("NumShadowStarts", *HOLD)}
     schedd.act(bindings.JobAction.Remove, "true")
     return found
 

@@ -3,10 +3,12 @@
 Where a shadow moves files, its reason names both hosts: there the numbers alone are compared. What HTCondor
 does for a job that used too much memory (34, 102) needs a cgroup, which these pools have not: there the agent
 gives its code and subcode, and its words (vanilla_proc.cpp) but for one: HTCondor says "cgroup memory limit",
-and the agent's own is none of a cgroup. tests/agent/test_memory.py provokes it.
+and the agent's own is none of a cgroup. tests/agent/test_memory.py provokes it. Of disk (34, 104) HTCondor
+by itself says nothing at all, and of an image that does not work (45) neither: that is shown here.
 """
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pytest
 
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import CondorRoot
+from tests.condor import container_runtime
 from tests.condor.sides import CONFIG_OF_HALVES, HOST, Sides
+from tests.waiting import until
 
 PROGRAM = Path(__file__).parent / "start_faults.py"
 HOOKS = "/usr/local/site-hooks"
@@ -24,6 +28,9 @@ MORE_CONFIG = f"""
 SITE_HOOK_PREPARE_JOB = {HOOKS}/prepare
 FETCHWORK_HOOK_PREPARE_JOB = {HOOKS}/prepare
 """
+# 50 MiB for each slot
+DISK_KIB = 50 * 1024
+RUNTIME = "SINGULARITY = $(LOCAL_DIR)/../runtime/apptainer\nALLOW_ADMINISTRATOR = *\n"
 PREPARE = """#!/bin/sh
 ad=$(cat)
 case "$ad" in
@@ -57,18 +64,30 @@ JOBS = {
     "hook with a message": "+FailsAloud = true",
 }
 FILES = {
+    "no such URL": "should_transfer_files = YES\ntransfer_input_files = file:///no/such/file",
+    "no such place for an output": (
+        "should_transfer_files = YES\nexecutable = /bin/sh\narguments = \"-c 'echo > x'\"\n"
+        'transfer_output_files = x\ntransfer_output_remaps = "x = file:///no/such/directory/x"'
+    ),
     "no listed output": "should_transfer_files = YES\ntransfer_output_files = nosuch",
     "no such checkpoint": (
         "should_transfer_files = YES\nexecutable = /bin/sh\narguments = \"-c 'exit 85'\"\n"
         "checkpoint_exit_code = 85\ntransfer_checkpoint_files = nosuch"
     ),
 }
-CODES = {6, 7, 8, 12, 14, 19, 20, 36}
+CODES = {6, 7, 8, 12, 13, 14, 19, 20, 36}
 # no slot would be given it
 EDITS = {"too late": {"Requirements": "true"}}
 #: with the newest
-SOME = ("no program", "not executable", "no such checkpoint")
-SOME_CODES = {6, 36}
+SOME = ("no program", "not executable", "no such URL", "no such checkpoint")
+SOME_CODES = {6, 13, 36}
+BROKEN = {"image": "container_image = /tmp/broken.sif\ntransfer_container = false"}
+FILLING = {
+    "disk": (
+        "executable = /bin/sh\nshould_transfer_files = YES\n"
+        f"arguments = \"-c 'head -c {2 * DISK_KIB * 1024} /dev/zero > x; sleep 900'\""
+    )
+}
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +96,24 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool], thorough: bo
 
     Each job has a slot: a schedd leaves one alone after such a job, that of 25.14 for a minute.
     """
-    number = len(JOBS) + len(FILES) if thorough else len(SOME)
-    pool = make_pool(slots=2 * number, config=CONFIG_OF_HALVES + MORE_CONFIG, host=HOST)
+    number = (len(JOBS) + len(FILES) if thorough else len(SOME)) + len(BROKEN) + len(FILLING)
+    slots = 2 * number
+    config = f"{CONFIG_OF_HALVES}{MORE_CONFIG}{RUNTIME}DISK = {slots * DISK_KIB}\n"
+    host = {"slots": {**HOST["slots"], "limit_disk": True}}
+    pool = make_pool(slots=slots, config=config, host=host)
+    if shutil.which("cc") is not None:
+        container_runtime.make(pool.directory / "runtime")
+        # a startd looks for it once
+        assert pool.run_command(["condor_restart", "-fast", "-startd"]).returncode == 0
+        until(
+            lambda: pool.run_command(["condor_status", "-af", "HasSIF"]).stdout.split() == ["true"] * slots,
+            "slots with containers",
+        )
     tmp = pool.directory / "tmp"
     for name, data in (
         ("no-interpreter", b"#!/no/such/interpreter\n"),
         ("no-format", b"\x7fELFx\0x"),
+        ("broken.sif", b"no image"),
     ):
         (tmp / name).write_bytes(data)
         (tmp / name).chmod(0o755)
@@ -108,6 +139,27 @@ def test_each_fault_holds_the_job_as_a_shadow_does(sides: Sides, thorough: bool)
     assert {held["HoldReasonCode"] for held in theirs.values()} == (CODES if thorough else SOME_CODES)
     found, expected = ({name: _held(side.get(name), name) for name in jobs} for side in (ours, theirs))
     assert found == expected
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_an_image_that_does_not_work_holds_a_job_that_a_schedd_would_try_for_ever(sides: Sides) -> None:
+    theirs, ours = sides.ask("tries", {"jobs": BROKEN})
+    assert theirs["image"]["HoldReasonCode"] is None
+    assert theirs["image"]["NumShadowStarts"] >= 2
+    held = ours["image"]
+    assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (45, -1000)
+    assert "Singularity test failed:FATAL:   could not open image" in held["HoldReason"]
+
+
+def test_a_job_that_takes_more_disk_than_its_slot_has_is_held_where_the_host_says_so(sides: Sides) -> None:
+    told = sides.pool.run_command(["condor_status", "-af", "Disk"]).stdout.split()
+    assert max(map(int, told)) <= DISK_KIB
+    held = sides.ours("faults", {"gone": [], "edits": {}, "jobs": FILLING})["disk"]
+    assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (34, 104)
+    assert re.fullmatch(
+        r"Job has exceeded allocated disk \([\d.]+ MB\). Consider increasing the value of request_disk.",
+        held["HoldReason"],
+    )
 
 
 def _with_hook(jobs: dict[str, str]) -> dict[str, str]:

@@ -54,6 +54,50 @@ def test_a_job_is_refused_whose_credential_is_not_stored(queue: DirectQueue) -> 
             needing(queue, services)
 
 
+@pytest.mark.parametrize(
+    ("stored", "asked", "problem"),
+    [
+        ({}, ["", ""], None),
+        ({"permissions": "read:/ write:/x"}, ["write:/x, read:/", ""], None),
+        ({"permissions": "read:/", "resource": "https://a"}, ["read:/", "https://a"], None),
+        ({"permissions": "read:/"}, ["", ""], None),
+        ({}, ["read:/", ""], "permissions 'read:/', it has ''"),
+        (
+            {"permissions": "read:/ write:/x"},
+            ["read:/", ""],
+            "permissions 'read:/', it has 'read:/ write:/x'",
+        ),
+        ({"permissions": "read:/"}, ["read:/", "https://a"], "resource 'https://a', it has ''"),
+        ({"resource": "https://b"}, ["", "https://a"], "resource 'https://a', it has 'https://b'"),
+    ],
+)
+def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
+    queue: DirectQueue, stored: dict[str, str], asked: list[str], problem: str | None
+) -> None:
+    put(queue, "box_h", **stored)
+    # another's is no help, nor in the way
+    put(queue, "box_h", owner="bob", permissions="all", resource="everything")
+    put(queue, "disk")
+    said = ["disk", "", "", "box_h", *asked]
+    if problem is None:
+        needing(queue, "disk,box*h", FetchWorkCredentials=said)
+        return
+    with pytest.raises(psycopg.Error) as refused:
+        needing(queue, "disk,box*h", FetchWorkCredentials=said)
+    assert f"credential 'box_h' of Owner 'alice' was found, but did not match the requested {problem}" in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize("strange", ["box", 7, {"box": 1}, ["box"], [["box", "x", "y"]], [None, None, None]])
+def test_what_is_said_of_credentials_may_be_anything(queue: DirectQueue, strange: object) -> None:
+    put(queue)
+    try:
+        needing(queue, FetchWorkCredentials=strange)
+    except psycopg.Error as refused:
+        assert refused.sqlstate == "FWINV"
+
+
 def test_each_job_of_a_cluster_is_looked_at(queue: DirectQueue) -> None:
     put(queue)
     common = {"Cmd": "/bin/true", "Owner": "alice"}

@@ -1,0 +1,11 @@
+-- The different words of a list by comma or blank, sorted: two such lists that say the same are equal.
+CREATE OR REPLACE FUNCTION fetchwork.words_of(list text)
+RETURNS text[]
+LANGUAGE sql
+IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT coalesce(array_agg(DISTINCT w.word ORDER BY w.word), '{}')
+    FROM regexp_split_to_table(words_of.list, '[\s,]+') AS w (word)
+    WHERE w.word <> '';
+END;
