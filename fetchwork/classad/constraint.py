@@ -28,44 +28,20 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
-from typing import Literal as OneOf
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from fetchwork.classad.arithmetic import compared
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Unreadable, Value, read
+from fetchwork.classad.folding import MIRRORED, fold, pinned
 from fetchwork.classad.patterns import like_of
 from fetchwork.classad.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
+from fetchwork.classad.source import Column, Source
 from fetchwork.errors import ClassAdError
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd, ExprTree
-
-ColumnType: TypeAlias = OneOf["integer", "real", "string", "boolean"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a view: ``sql`` is its name there; its values are of one type, or NULL for undefined."""
-
-    sql: str
-    type: ColumnType
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a constraint is asked of: a view with columns (keys in lower case) and, for other names, an ad.
-
-    ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
-    ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
-    ``owners`` are all values of the column Owner: named in the condition, they make its index of use.
-    """
-
-    columns: Mapping[str, Column]
-    ad: str = "ad"
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    owners: Collection[str] | None = None
-    layers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -132,14 +108,16 @@ def compile_constraint(text: str, source: Source) -> Constraint:
 
         text = format_expr(parse_expr(text))
     try:
-        rails = _translate(tree or read(text), source)
+        tree = tree or read(text)
+        now = int(time.time())
+        text = pinned(text, tree, now)
+        rails = _translate(fold(tree, now, source), source)
     except (Unreadable, RecursionError):
         # the latter: longer, or in deeper brackets, than Python goes
         rails = UNKNOWN
     return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
 
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SQL_OPERATORS = {"==": "=", "!=": "<>", "is": "=", "isnt": "<>"}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "isnt", "isnt": "is"}
 
@@ -190,7 +168,7 @@ def _found(call: Call, source: Source) -> Rails:
     column = source.columns.get(name.lower())
     if like is None or (column is not None and column.type != "string"):
         return UNKNOWN
-    text = _text(name, source) if column is None else Sql(f"({column.sql})")
+    text = source.text(name) if column is None else Sql(f"({column.sql})")
     folded = f'lower({text.text} COLLATE "C")' if options else text.text
     found = Sql(f"{folded} LIKE %s", (*text.params, like))
     if column is None:
@@ -198,49 +176,11 @@ def _found(call: Call, source: Source) -> Rails:
     return Rails(found, ALWAYS, False)
 
 
-def _moment(node: Node) -> float | None:
-    """The value of ``time()``, or of it and a number more or less; None of anything else."""
-    match node:
-        case Call("time", ()):
-            return int(time.time())
-        case Operation("+" | "-" as sign, (Call("time", ()), Literal(int() | float() as seconds))) if (
-            type(seconds) is not bool
-        ):
-            return int(time.time()) + (seconds if sign == "+" else -seconds)
-    return None
-
-
-def _since(operator: str, left: Node, right: Node, source: Source) -> Rails | None:
-    """The comparison of an attribute with a moment, or of how long it is ago; None: it is none."""
-    if operator not in _MIRRORED:
-        return None
-    if _moment(left) is not None or isinstance(left, Literal):
-        left, right, operator = right, left, _MIRRORED[operator]
-    match left, right:
-        case Operation("-", (began, Attribute() as attribute)), Literal(int() | float() as seconds) if (
-            type(seconds) is not bool
-        ):
-            now = _moment(began)
-            # the longer ago, the smaller
-            operator, moment = _MIRRORED[operator], None if now is None else now - seconds
-        case Attribute() as attribute, _:
-            moment = _moment(right)
-        case _:
-            return None
-    if moment is None:
-        return None
-    rails = _comparison(operator, attribute, Literal(moment, right.span), source)
-    return Rails(rails.true, rails.false, False)
-
-
 def _comparison(operator: str, left: Node, right: Node, source: Source) -> Rails:
-    since = _since(operator, left, right, source)
-    if since is not None:
-        return since
     if isinstance(left, Literal):
-        left, right, operator = right, left, _MIRRORED.get(operator, operator)
+        left, right, operator = right, left, MIRRORED.get(operator, operator)
     if not isinstance(left, Attribute) or not isinstance(right, Literal):
-        return UNKNOWN
+        return compared(operator, left, right, source) or UNKNOWN
     value = right.value
     column = source.columns.get(left.name.lower())
     if value is None:
@@ -258,7 +198,7 @@ def _against_undefined(operator: str, name: str, column: Column | None, source: 
         absent, present = Sql(f"{column.sql} IS NULL"), Sql(f"{column.sql} IS NOT NULL")
         exact = True
     else:
-        value = _lookup(name, source)
+        value = source.held(name)
         # what an expression comes to, HTCondor knows
         absent = Sql(f"fetchwork.can_be_undefined({value.text})", value.params)
         present = Sql(f"coalesce({value.text}, 'null') <> 'null'", value.params)
@@ -305,7 +245,7 @@ def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> Ra
 
 def _can_hold(operator: str, name: str, value: Value, source: Source) -> Sql:
     """When an attribute inside the ad may compare so with a value; written out, as each row pays for it."""
-    held, text = _lookup(name, source), _text(name, source)
+    held, text = source.held(name), source.text(name)
     # what an expression comes to, HTCondor knows
     expression = f"starts_with({text.text}, '/Expr(')"
     if isinstance(value, str):
@@ -329,34 +269,6 @@ def _is_exact(value: Value) -> bool:
     return isinstance(value, int | float) and -(2**53) <= value <= 2**53
 
 
-def lookup(name: str, source: Source) -> tuple[str, tuple[object, ...]]:
-    """The SQL of an attribute that is no column, as jsonb, and its parameters."""
-    found = _lookup(name, source)
-    return found.text, found.params
-
-
-def _lookup(name: str, source: Source) -> Sql:
-    spelling = source.spellings.get(name.lower())
-    if spelling is not None:
-        layers = [*reversed(source.layers)] or [source.ad]
-        found = ", ".join(f"{layer} -> %s" for layer in layers)
-        # cheaper than to put the ad together
-        return Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
-    return Sql(f"fetchwork.attribute_of({source.ad}, %s)", (name.lower(),))
-
-
-def _text(name: str, source: Source) -> Sql:
-    """The text of an attribute that is no column, whatever its type; NULL where it is undefined.
-
-    One that is null in its layer has the text of a lower one: HTCondor sorts it out.
-    """
-    spelling = source.spellings.get(name.lower())
-    if spelling is None:
-        return Sql(f"(fetchwork.attribute_of({source.ad}, %s) #>> '{{}}')", (name.lower(),))
-    layers = [*reversed(source.layers)] or [source.ad]
-    return Sql(f"coalesce({', '.join(f'{each} ->> %s' for each in layers)})", (spelling,) * len(layers))
-
-
 def _plain(sql: str, operator: str, value: object) -> Sql:
     return Sql(f"{sql} {_SQL_OPERATORS.get(operator, operator)} %s", (value,))
 
@@ -375,12 +287,9 @@ def joined(texts: Sequence[str]) -> str:
 
 __all__ = [
     "ClassAdError",
-    "Column",
     "Constraint",
-    "Source",
     "compile_constraint",
     "joined",
-    "lookup",
     "names_in",
     "text_of",
 ]

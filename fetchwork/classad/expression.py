@@ -222,6 +222,8 @@ class _Reader:
                 value = operand.value
                 if type(value) is int or type(value) is float:
                     return Literal(-value if sign == "-" else value, self._span(first))
+            if sign == "-":
+                return Operation("-", (operand,), self._span(first))
             return Opaque(self._span(first))
         return self._postfix()
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from fetchwork.classad.constraint import Constraint, lookup, names_in
+from fetchwork.classad.constraint import Constraint, names_in
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Steps
 from fetchwork.queue.selecting import source_of
@@ -87,8 +87,9 @@ class Evaluation:
         for number, name in enumerate(names):
             sql = columns[name].sql if name in columns else ""
             if not sql:
-                sql, more = lookup(name, source)
-                params += more
+                held = source.held(name)
+                sql = held.text
+                params += held.params
             selected.append(f"{sql} AS value_{number}")
             values.append(sql)
             self._names[f"value_{number}"] = name

@@ -6,8 +6,8 @@ import functools
 import json
 from collections.abc import Sequence
 
-from fetchwork.classad.constraint import Source, lookup
 from fetchwork.classad.exprform import expr_text
+from fetchwork.classad.source import Source
 from fetchwork.queue.views import Json, Row, View
 
 #: characters of a value that is not remembered
@@ -47,11 +47,11 @@ class Projected:
             if spelling is None or len(inner) > MOST_LOOKED_UP:
                 others.append(key)
                 continue
-            sql, params = lookup(key, source)
+            held = source.held(key)
             column = f"value_{len(self._looked_up)}"
             self._looked_up[column] = spelling
-            columns[f"{sql}::text AS {column}"] = None
-            self.params += params
+            columns[f"{held.text}::text AS {column}"] = None
+            self.params += held.params
         self._others = bool(others)
         if others:
             columns[_part_of_ad(view)] = None

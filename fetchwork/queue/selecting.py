@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from fetchwork.classad.constraint import Constraint, Source, compile_constraint, names_in, text_of
+from fetchwork.classad.constraint import Constraint, compile_constraint, names_in, text_of
+from fetchwork.classad.source import Source
 from fetchwork.queue.ask import Ask, Memory, Steps
 from fetchwork.queue.views import View
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from fetchwork.classad.constraint import Column, ColumnType
+from fetchwork.classad.source import Column, ColumnType
 from fetchwork.db import calls
 from fetchwork.db.calls import Call, Record
 
@@ -54,7 +54,9 @@ class View:
     def columns(self) -> dict[str, Column]:
         """The columns by the lower-case name of their attribute, for constraints."""
         return {
-            name.lower(): Column(self.expressions.get(name, name.lower()), attribute_type)
+            name.lower(): Column(
+                self.expressions.get(name, name.lower()), attribute_type, 45 if name in _SMALL else 63
+            )
             for name, attribute_type in self.attributes.items()
         }
 
@@ -79,6 +81,18 @@ class View:
         ad["MyType"] = self.my_type
         return ad
 
+
+# integers of four bytes, and seconds of a PostgreSQL timestamp and between two
+_SMALL = frozenset(
+    (
+        *("ClusterId", "ProcId", "JobStatus", "JobPrio", "QDate", "EnteredCurrentStatus", "JobStartDate"),
+        *("JobCurrentStartDate", "NumJobStarts", "NumJobCompletions", "NumHolds", "NumNotStarted"),
+        *("NumEvicted", "NumLost", "AutoClusterId", "TotalSubmitProcs", "CurrentHosts", "NumRestarts"),
+        *("NumShadowStarts", "NumJobMatches", "JobRunCount", "JobCurrentStartExecutingDate"),
+        *("FirstJobMatchDate", "InitialWaitDuration", "HoldReasonCode", "HoldReasonSubCode", "ServerTime"),
+        *("CompletionDate", "ExitCode", "ExitSignal", "ExitStatus", "JobFinishedHookDone", "EpochWriteDate"),
+    )
+)
 
 _COMMON: dict[str, ColumnType] = {
     "ClusterId": "integer",

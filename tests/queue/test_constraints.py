@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fetchwork.classad.constraint import Source, compile_constraint
+from fetchwork.classad.constraint import compile_constraint
 from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.source import Source
 from fetchwork.queue import Queue
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
@@ -40,6 +41,22 @@ VALUES: list[Any] = [
     {"a": 1},
     9007199254740993,
     "/Expr(Other)/",
+]
+
+# what divides, wraps, or is too large or too small for PostgreSQL's doubles
+NUMBERS: list[Any] = [
+    7,
+    8,
+    -9,
+    1000,
+    0.1,
+    2.0,
+    1e-300,
+    123456789012,
+    2**52 + 1,
+    2**63 - 1,
+    -(2**63),
+    3.3333333333333335,
 ]
 
 names = st.sampled_from(
@@ -95,6 +112,15 @@ typical = st.one_of(
         st.sampled_from(["Owner", "Colour", "HoldReason"]), st.sampled_from(['"alice"', '"X"', '"bob"'])
     ),
 )
+# numbers that are computed, of both types, divided by what may be nothing
+sums = st.recursive(
+    st.one_of(names, st.integers(-8, 8).map(str), st.sampled_from(["2.5", "-0.5", "0.1", "1000", "true"])),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*", "/", "%"]), inner),
+        st.builds("(-({}))".format, inner),
+    ),
+    max_leaves=4,
+)
 comparisons = st.one_of(
     st.builds(lambda pair, sign: f"{pair[0]} {sign} {pair[1]}", typical, operators),
     st.builds(lambda pair, sign: f"{pair[1]} {sign} {pair[0]}", typical, operators),
@@ -105,6 +131,7 @@ comparisons = st.one_of(
     names,
     literals,
     st.builds("{} + 1 > {}".format, names, st.integers(-3, 3)),
+    st.builds("{} {} {}".format, sums, operators, sums),
     st.builds("isUndefined({})".format, names),
     st.builds('stringListMember({}, "x,alice")'.format, names),
     st.builds("regexp({}, {})".format, patterns, names),
@@ -139,6 +166,7 @@ def some_jobs(slots: DirectQueue) -> None:
         ads.append({**ad, "JobPrio": number % 5 - 2})
     ads.append({"RequestMemory": "/Expr(4 * RequestCpus)/", "RequestCpus": 2})
     ads.append({"RequestMemory": "/Expr(undefined)/"})
+    ads += [{"Colour": value, "Other": 3} for value in NUMBERS]
     slots.submit_many(ads)
 
 
@@ -197,6 +225,45 @@ def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list
                 )
                 assert expected <= found, constraint
                 assert found == expected or not selection.exact, constraint
+
+
+def test_every_sum_is_htcondors(queue: Queue, whole_ads: list[tuple[str, Any]]) -> None:
+    """Each operation on each two types, around the values where C and PostgreSQL round."""
+    parts = (
+        "JobPrio",
+        "ProcId",
+        "RemoteWallClockTime",
+        "Colour",
+        "Other",
+        "RequestMemory",
+        "Nowhere",
+        "Owner",
+    )
+    numbers = ("3", "-2", "0", "2.5", "9007199254740992")
+    sums = [
+        f"{one} {sign} {other}"
+        for sign in "+-*/%"
+        for one, other in (
+            *itertools.product(parts, numbers),
+            *itertools.product(numbers, parts),
+            *itertools.product(parts[:4], parts),
+        )
+    ]
+    told = 0
+    for text in [*sums, *(f"-{part}" for part in parts), "(Colour + 1) / 2 % 3", "7 % (Colour / Other)"]:
+        for sign, value in (("==", "1"), (">=", "0"), ("<", "2.5"), ("!=", "-3")):
+            constraint = f"{text} {sign} {value}"
+            selection = session_of(queue).run(compiled(JOBS, constraint, session_of(queue).memory))
+            rows = session_of(queue).database.query(
+                f"SELECT jobid FROM fetchwork.jobs WHERE {selection.sql}", selection.params
+            )
+            found = {row["jobid"] for row in rows}
+            expected = {job for job, ad in whole_ads if selection.accepts(ad)}
+            assert expected <= found, constraint
+            assert found == expected or not selection.exact, constraint
+            told += selection.sql != "true"
+    # else it would say little
+    assert told > 4 * len(sums) // 2
 
 
 @pytest.mark.parametrize("name", ["Colour", "Other", "Nowhere", "RequestMemory", "HoldReason", "NumHolds"])

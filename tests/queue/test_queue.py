@@ -10,7 +10,8 @@ import pytest
 
 import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
-from fetchwork.classad.constraint import Constraint, Source
+from fetchwork.classad.constraint import Constraint
+from fetchwork.classad.source import Source
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission

@@ -1,17 +1,19 @@
 """What of a constraint goes to SQL, and what is left to HTCondor."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from fetchwork.classad.constraint import Column, Source, compile_constraint, joined
+from fetchwork.classad.constraint import compile_constraint, joined
 from fetchwork.classad.jsonform import from_json
+from fetchwork.classad.source import Column, Source
 from fetchwork.errors import ClassAdError
 
 SOURCE = Source(
     {
-        "clusterid": Column("clusterid", "integer"),
-        "jobstatus": Column("jobstatus", "integer"),
+        "clusterid": Column("clusterid", "integer", 31),
+        "jobstatus": Column("jobstatus", "integer", 31),
         "owner": Column("owner", "string"),
         "holdreason": Column("holdreason", "string"),
         "remotewallclocktime": Column("remotewallclocktime", "real"),
@@ -54,7 +56,6 @@ def test_comparisons_of_columns_become_sql_and_nothing_is_left(
         'regexp("a|b", Owner)',
         'regexp("a", Owner, "m")',
         'regexp("1", JobStatus)',
-        "ClusterId + 1 == 43",
         "ClusterId == ProcId",
         "JobStatus",
         'JobStatus == "1"',
@@ -78,21 +79,66 @@ def test_what_sql_can_t_tell_is_left_to_htcondor(constraint: str) -> None:
     [
         ('regexp("^a.*b_$", Owner)', "(owner) LIKE %s", ("a%b\\_%",)),
         ('regexp("Sub kit", HoldReason, "i")', 'lower((holdreason) COLLATE "C") LIKE %s', ("%ub %it%",)),
-        ("time() - JobStatus > 60", "jobstatus < %s", (940,)),
-        ("60 >= time() - JobStatus", "jobstatus >= %s", (940,)),
-        ("JobStatus < time() - 60", "jobstatus < %s", (940,)),
-        ("!(time() + 5 < RemoteWallClockTime)", "remotewallclocktime <= %s", (1005,)),
-        ("time() == JobStatus", "true", ()),
         ("time() - JobStatus > true", "true", ()),
         ("time(1) - JobStatus > 60", "true", ()),
     ],
 )
 def test_what_can_t_be_selected_is_not_left_to_htcondor(
+    constraint: str, sql: str, params: tuple[Any, ...]
+) -> None:
+    compiled = compile_constraint(constraint, SOURCE)
+    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, False)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "sql", "params"),
+    [
+        ("time() - JobStatus > 60", "jobstatus < %s", (940,)),
+        ("60 >= time() - JobStatus", "jobstatus >= %s", (940,)),
+        ("JobStatus < time() - 60", "jobstatus < %s", (940,)),
+        ("!(time() + 5 < RemoteWallClockTime)", "remotewallclocktime <= %s", (1005,)),
+        ("time() == JobStatus", "jobstatus = %s", (1000,)),
+        ("ClusterId + 1 == 43", "clusterid = %s", (42,)),
+        ("2 * 3 <= 10 - ClusterId", "clusterid <= %s", (4,)),
+        ("ClusterId == -7 / 2", "clusterid = %s", (-3,)),
+        ("ClusterId == JobStatus", "(clusterid)::bigint = (jobstatus)::bigint", ()),
+        ("ClusterId % 10 != -7 % 3", "mod((clusterid)::bigint, %s::bigint) <> %s::bigint", (10, -1)),
+    ],
+)
+def test_what_numbers_come_to_is_known_exactly(
     constraint: str, sql: str, params: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.7)
     compiled = compile_constraint(constraint, SOURCE)
-    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, False)
+    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, True)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        "ClusterId % 2.5 == 1",
+        "ClusterId * ClusterId == 4",
+        "ClusterId + 9007199254740993 > 4",
+        "RequestMemory * RequestMemory * RequestMemory * RequestMemory * RequestMemory > 1",
+        "ClusterId + true > 4",
+        "Owner + 1 > 4",
+        "Colour == Shade",
+    ],
+)
+def test_what_may_come_to_another_number_in_sql_is_left_to_htcondor(constraint: str) -> None:
+    source = dataclasses.replace(SOURCE, columns={**SOURCE.columns, "clusterid": Column("c", "integer", 31)})
+    compiled = compile_constraint(constraint, source)
+    assert (compiled.sql, compiled.exact) == ("true", False)
+
+
+def test_an_answer_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What SQL left out because it was not so yet, HTCondor can't find to be so a while later."""
+    monkeypatch.setattr("time.time", lambda: 1000.7)
+    compiled = compile_constraint('time() - Began > 60 && "time()" == Text && time() > Began', SOURCE)
+    assert compiled.text == '1000 - Began > 60 && "time()" == Text && 1000 > Began'
+    monkeypatch.setattr("time.time", lambda: 2000.0)
+    assert compiled.accepts(from_json({"Began": 939, "Text": "time()"}))
+    assert not compiled.accepts(from_json({"Began": 940, "Text": "time()"}))
 
 
 def test_a_conjunction_is_narrowed_by_the_part_that_translates() -> None:

@@ -1,0 +1,232 @@
+"""Numbers that a constraint compares, as SQL, with the results that HTCondor has.
+
+HTCondor computes with integers of 64 bits, which wrap, and with C's doubles; PostgreSQL stops a statement at
+what is too large, and at what is too small. So nothing is translated that could come there, and the integers
+stay below 2**53, where a double is the same number. Of columns that is known before. Of an attribute inside
+the ad it is not, nor whether it is an integer, or a number at all: where HTCondor alone can tell, its value
+is NaN, which every operation hands on and every comparison takes for "may be".
+
+Division of integers, and ``%``, round towards zero on both sides; by zero HTCondor has an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from fetchwork.classad.expression import Attribute, Literal, Node, Operation
+from fetchwork.classad.rails import Rails, Sql
+from fetchwork.classad.source import Column, Source
+
+__all__ = ["compared"]
+
+_OPPOSITE = {"==": "<>", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_SQL = {"==": "=", "!=": "<>"}
+#: integers are computed below 2**53; a quotient of such is rounded as in HTCondor below 2**52
+_BITS = 52
+#: an attribute's number has so many digits before the point, the most that lets a product stay small enough
+_DIGITS = (15, 9, 6, 4)
+#: and is so long; with so many numbers in an expression no real is too large or too small for PostgreSQL
+_LENGTH, _LEAVES = 30, 6
+_LEAST, _MOST = "1e-29", "1e15"
+_NAN = "'NaN'::float8"
+
+
+class _Large(Exception):
+    """An integer could have too many bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number in SQL, of type bigint (``whole``) or float8; NULL for undefined and for an error."""
+
+    sql: Sql
+    #: None: one or the other
+    type: OneOf["integer", "real"] | None
+    #: an integer is below 2**bits, of either sign
+    bits: int
+    whole: bool
+    #: NULL means undefined, and it is never NaN
+    sure: bool
+
+    def real(self) -> Sql:
+        """Its SQL as float8."""
+        return _sql("({}::float8)", self.sql) if self.whole else self.sql
+
+
+def compared(operator: str, left: Node, right: Node, source: Source) -> Rails | None:
+    """When a comparison of two numbers can be true and when false; None: it is none, or can't be told."""
+    if operator not in _OPPOSITE or _leaves(left) + _leaves(right) > _LEAVES:
+        return None
+    names = [side.name for side in (left, right) if isinstance(side, Attribute)]
+    if len(names) == 2 and None in map(source.column, names):
+        # they might be texts
+        return None
+    for digits in _DIGITS:
+        try:
+            one, other = _Reader(source, digits).number(left), _Reader(source, digits).number(right)
+        except _Large:
+            continue
+        return None if one is None or other is None else _rails(operator, one, other)
+    return None
+
+
+def _rails(operator: str, one: _Number, other: _Number) -> Rails:
+    # what may be NaN comes to no other conclusion than "may be"
+    unsure = [
+        _sql("{} = " + _NAN, number.sql) for number in (one, other) if not (number.whole or number.sure)
+    ]
+    sides = []
+    for sign in (_SQL.get(operator, operator), _OPPOSITE[operator]):
+        side = _sql(f"{{}} {sign} {{}}", *(_alike(one, other)))
+        for each in unsure:
+            side = side | each
+        sides.append(side)
+    return Rails(sides[0], sides[1], one.sure and other.sure)
+
+
+def _alike(one: _Number, other: _Number) -> tuple[Sql, Sql]:
+    """The SQL of two numbers, of one type."""
+    return (one.sql, other.sql) if one.whole and other.whole else (one.real(), other.real())
+
+
+def _leaves(node: Node) -> int:
+    return sum(map(_leaves, node.operands)) if isinstance(node, Operation) else 1
+
+
+def _sql(form: str, *parts: Sql) -> Sql:
+    """SQL of parts, in the places of ``{}``."""
+    return Sql(form.format(*(part.text for part in parts)), sum((part.params for part in parts), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads a tree as a number, where attributes inside the ad have so many digits at most."""
+
+    source: Source
+    digits: int
+    #: of an attribute inside the ad a real is not taken
+    of_integers: bool = False
+
+    def number(self, node: Node) -> _Number | None:
+        """The SQL of a number; None for what is none, or unknown here; raises _Large."""
+        match node:
+            case Literal(value):
+                return _literal(value)
+            case Attribute(name):
+                column = self.source.column(name)
+                return self._held(name) if column is None else _column(column)
+            case Operation("-", (operand,)):
+                inner = self.number(operand)
+                if inner is None:
+                    return None
+                # of a boolean it is an error, which NULL and NaN are right for
+                return _Number(_sql("(- {})", inner.sql), inner.type, inner.bits, inner.whole, inner.sure)
+            case Operation("+" | "-" | "*" as sign, (left, right)):
+                one, other = self.number(left), self.number(right)
+                return None if one is None or other is None else _of_ring(sign, one, other)
+            case Operation("/" | "%" as sign, (left, right)):
+                return self._divided(sign, left, right)
+        return None
+
+    def _held(self, name: str) -> _Number:
+        """An attribute inside the ad: a text, a list or a record can't be computed with, and is an error."""
+        held, text = self.source.held(name), self.source.text(name)
+        short = _sql(f"length({{}}) <= {_LENGTH}", text) & _sql(
+            f"length(split_part({{}}, '.', 1)) <= {self.digits}", text
+        )
+        if self.of_integers:
+            short = short & _sql("strpos({}, '.') = 0", text)
+        # CASE, because only there is the order of evaluation promised: a cast must not meet another type
+        sql = _sql(
+            f"(CASE jsonb_typeof({{}}) WHEN 'number' THEN CASE WHEN {{}} THEN {{}}::float8 ELSE {_NAN} END"
+            f" WHEN 'string' THEN CASE WHEN starts_with({{}}, '/Expr(') THEN {_NAN} END"
+            f" WHEN 'boolean' THEN {_NAN} END)",
+            held,
+            short,
+            text,
+            text,
+        )
+        bits = (10**self.digits).bit_length()
+        return _Number(sql, "integer" if self.of_integers else None, bits, whole=False, sure=False)
+
+    def _divided(self, sign: str, left: Node, right: Node) -> _Number | None:
+        one, other = self.number(left), self.number(right)
+        if one is None or other is None:
+            return None
+        by_literal = isinstance(right, Literal) and bool(right.value)
+        if "real" in (one.type, other.type):
+            if sign == "%":
+                return None
+            # 0.0 / 0.0 is NaN for HTCondor, too, and not equal to anything
+            form = (
+                "({0} / {1})" if by_literal else f"(CASE WHEN {{1}} = 0 THEN {_NAN} ELSE {{0}} / {{1}} END)"
+            )
+            sql = _sql_by_number(form, one.real(), other.real())
+            return _Number(sql, "real", 0, whole=False, sure=by_literal and one.sure and other.sure)
+        integers = _Reader(self.source, self.digits, of_integers=True)
+        one, other = integers.number(left), integers.number(right)
+        if one is None or other is None:
+            return None
+        whole = one.whole and other.whole
+        divisor = "{1}" if by_literal else "nullif({1}, 0)"
+        quotient = f"{{0}} / {divisor}" if whole else f"trunc({{0}} / {divisor})"
+        if sign == "/":
+            form = f"({quotient})"
+        else:
+            form = f"mod({{0}}, {divisor})" if whole else f"({{0}} - {{1}} * {quotient})"
+        sql = _sql_by_number(form, *_alike(one, other))
+        bits = one.bits if sign == "/" else min(one.bits, other.bits)
+        return _Number(sql, "integer", bits, whole, sure=by_literal and one.sure and other.sure)
+
+
+def _literal(value: object) -> _Number | None:
+    if type(value) is int:
+        bits = value.bit_length()
+        if bits > _BITS:
+            return None
+        return _Number(Sql("%s::bigint", (value,)), "integer", bits, whole=True, sure=True)
+    if type(value) is float and (value == 0 or float(_LEAST) <= abs(value) <= float(_MOST)):
+        return _Number(Sql("%s::float8", (value,)), "real", 0, whole=False, sure=True)
+    return None
+
+
+def _column(column: Column) -> _Number | None:
+    sql = Sql(f"({column.sql})")
+    if column.type == "integer":
+        if column.bits <= _BITS:
+            return _Number(_sql("{}::bigint", sql), "integer", column.bits, whole=True, sure=True)
+        bound = 1 << _BITS
+        guarded = (
+            f"(CASE WHEN {{}} BETWEEN -{bound} AND {bound} THEN {{}}::float8"
+            f" WHEN {{}} IS NOT NULL THEN {_NAN} END)"
+        )
+        return _Number(_sql(guarded, sql, sql, sql), "integer", _BITS, whole=False, sure=False)
+    if column.type == "real":
+        guarded = (
+            f"(CASE WHEN {{}} = 0 OR abs({{}}) BETWEEN {_LEAST} AND {_MOST} THEN {{}}::float8"
+            f" WHEN {{}} IS NOT NULL THEN {_NAN} END)"
+        )
+        return _Number(_sql(guarded, sql, sql, sql, sql), "real", 0, whole=False, sure=False)
+    return None
+
+
+def _of_ring(sign: str, one: _Number, other: _Number) -> _Number:
+    type_: OneOf["integer", "real"] | None
+    if "real" in (one.type, other.type):
+        type_, bits = "real", 0
+    else:
+        type_ = "integer" if one.type == other.type == "integer" else None
+        bits = one.bits + other.bits if sign == "*" else max(one.bits, other.bits) + 1
+        if bits > _BITS:
+            raise _Large
+    sql = _sql(f"({{}} {sign} {{}})", *_alike(one, other))
+    return _Number(sql, type_, bits, one.whole and other.whole, one.sure and other.sure)
+
+
+def _sql_by_number(form: str, *parts: Sql) -> Sql:
+    """SQL of parts, in the places of ``{0}`` and ``{1}``, each as often as it is named."""
+    params: tuple[object, ...] = ()
+    for piece in form.split("{")[1:]:
+        params += parts[int(piece[0])].params
+    return Sql(form.format(*(part.text for part in parts)), params)

@@ -1,0 +1,67 @@
+"""What a constraint is asked of: a view's columns, and the ads beside them, in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from fetchwork.classad.rails import Sql
+
+ColumnType: TypeAlias = Literal["integer", "real", "string", "boolean"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a view: ``sql`` is its name there; its values are of one type, or NULL for undefined.
+
+    An integer is below 2**``bits``, of either sign.
+    """
+
+    sql: str
+    type: ColumnType
+    bits: int = 63
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a constraint is asked of: a view with columns (keys in lower case) and, for other names, an ad.
+
+    ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
+    ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
+    ``owners`` are all values of the column Owner: named in the condition, they make its index of use.
+    """
+
+    columns: Mapping[str, Column]
+    ad: str = "ad"
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    owners: Collection[str] | None = None
+    layers: Sequence[str] = ()
+
+    def column(self, name: str) -> Column | None:
+        """The column of an attribute, in any spelling; None for one inside the ad."""
+        return self.columns.get(name.lower())
+
+    def held(self, name: str) -> Sql:
+        """An attribute that is no column, as jsonb."""
+        spelling = self.spellings.get(name.lower())
+        if spelling is None:
+            return Sql(f"fetchwork.attribute_of({self.ad}, %s)", (name.lower(),))
+        layers = self._layers()
+        found = ", ".join(f"{layer} -> %s" for layer in layers)
+        # cheaper than to put the ad together
+        return Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
+
+    def text(self, name: str) -> Sql:
+        """The text of an attribute that is no column, whatever its type; NULL where it is undefined.
+
+        One that is null in its layer has the text of a lower one: HTCondor sorts it out.
+        """
+        spelling = self.spellings.get(name.lower())
+        if spelling is None:
+            return Sql(f"(fetchwork.attribute_of({self.ad}, %s) #>> '{{}}')", (name.lower(),))
+        layers = self._layers()
+        return Sql(f"coalesce({', '.join(f'{each} ->> %s' for each in layers)})", (spelling,) * len(layers))
+
+    def _layers(self) -> Sequence[str]:
+        return [*reversed(self.layers)] or [self.ad]
