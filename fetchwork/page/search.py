@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from fetchwork.queue.ask import Ask, Found, Memory, Steps
+from fetchwork.queue.ask import Found, Memory, Steps
+from fetchwork.queue.paging import about
 from fetchwork.queue.reading import stretches
 from fetchwork.queue.selecting import MAX_ID
 from fetchwork.queue.session import Session
@@ -22,14 +23,6 @@ from fetchwork.queue.views import Json, Key, View
 BUDGET_S = 0.7
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
-
-_ROWS = """
-SELECT coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0)::bigint AS number
-FROM unnest(%s::text[]) AS t (name)
-CROSS JOIN LATERAL pg_partition_tree(t.name::regclass) AS p
-JOIN pg_class AS c ON c.oid = p.relid
-WHERE p.isleaf
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +83,8 @@ def _search(
             return Page(ads, None, looked_at, None, False)
         if time.monotonic() > deadline:
             stream.close()
-            (row,) = yield Ask(_ROWS, [list(view.tables)])
-            about = max(row["number"], looked_at)
-            return Page(ads, _written(stretch.until, looked_at), looked_at, about, True)
+            number = max((yield from about(view)), looked_at)
+            return Page(ads, _written(stretch.until, looked_at), looked_at, number, True)
 
 
 # -- cursors: the key's numbers, a time in microseconds, and behind a "~" how much was looked at

@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from fetchwork.classad.constraint import Constraint
 from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.evaluating import Evaluation, key_of, rows_of
+from fetchwork.queue.paging import FEW
 from fetchwork.queue.views import Json, Key, Row, View
-
-#: of so many rows one or less is wanted
-FEW = 20
 
 
 class Sieve:

@@ -12,6 +12,7 @@ from fetchwork.page import search as searching
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.search import search
 from fetchwork.queue import Queue
+from fetchwork.queue.ask import Steps
 from fetchwork.queue.paging import Position
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import HISTORY, JOBS, RUNS, View
@@ -89,6 +90,40 @@ def test_a_search_finds_everything_and_says_how_far_it_has_come(
     # how long the last piece is nobody asks
     assert 85 <= looked_at[-1] <= 93
     assert all(page.unfinished and page.about and page.about >= page.looked_at for page in before)
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS[:5])
+@pytest.mark.parametrize("view", [JOBS, HISTORY], ids=["jobs", "history"])
+def test_what_is_left_is_read_at_once_where_that_does_not_take_long(
+    session: ActingSession, queue: Queue, monkeypatch: pytest.MonkeyPatch, view: View, constraint: str
+) -> None:
+    wanted = jobs_among_others(queue)
+    # what is left has many, so that it does not fit on a page, nor on two
+    for _ in range(9):
+        ad = {"Cmd": "/bin/true", "Args": "x", "Owner": "bob", "JobPrio": 7, "Twice": "/Expr(JobPrio * 2)/"}
+        wanted.append(f"{queue.submit({**ad, 'Info': {'Name': 'x'}}).cluster()}.0")
+    if view is HISTORY:
+        # in the order in which history is read
+        for cluster in reversed(range(1, 16)):
+            queue.act(JobAction.Remove, [str(cluster)])
+    session.database.query("ANALYZE")
+    monkeypatch.setattr(Position, "TELLING", 4)
+    monkeypatch.setattr(Position, "REST_S", 1e9)
+    monkeypatch.setattr(searching, "BUDGET_S", 60.0)
+    pieces = 0
+    next_piece = Position._next_piece
+
+    def counted(self: Position) -> Steps[None]:
+        nonlocal pieces
+        pieces += 1
+        return next_piece(self)
+
+    monkeypatch.setattr(Position, "_next_piece", counted)
+    assert jobs_of(pages(session, view, constraint)) == wanted
+    with_rest, pieces = pieces, 0
+    monkeypatch.setattr(Position, "REST_S", -1.0)
+    assert jobs_of(pages(session, view, constraint)) == wanted
+    assert pieces > with_rest
 
 
 def test_a_page_that_is_full_leads_to_the_next_without_a_repetition(

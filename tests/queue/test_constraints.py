@@ -190,6 +190,9 @@ def test_sql_and_htcondor_select_the_same(
     with hasty, mock.patch.object(Sieve, "LEAST", 1):
         # in pieces, of which the next is read by what the one before it had
         ads = queue.query(constraint, ["ClusterId", "ProcId"])
+        with mock.patch.multiple(Position, TELLING=4, REST_S=1e9):
+            again = queue.query(constraint, ["ClusterId", "ProcId"])
+    assert again == ads
     assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in ads] == expected
     rows = session_of(queue).database.query(
         f"SELECT jobid FROM fetchwork.jobs WHERE {selection.sql} ORDER BY clusterid, procid", selection.params
