@@ -70,9 +70,18 @@ class PrintFormat:
 
 
 def read(
-    lines: Iterable[str], mask: PrintMask, summary: PrintMask, local: dict[str, PrintAs] | None = None
+    lines: Iterable[str],
+    mask: PrintMask,
+    summary: PrintMask,
+    local: dict[str, PrintAs] | None = None,
+    *,
+    texts_alone: bool = False,
 ) -> PrintFormat:
-    """Fill the masks with what the lines say; ``local`` are further functions for PRINTAS."""
+    """Fill the masks with what the lines say; ``local`` are further functions for PRINTAS.
+
+    ``texts_alone``: as condor_status reads it, which shows texts alone, and uncut, where a WIDTH stands
+    without a PRINTF.
+    """
     found = PrintFormat()
     functions = {**PRINT_AS, **(local or {})}
     separators = {"RECORDPREFIX": "", "FIELDPREFIX": " ", "FIELDSUFFIX": "", "RECORDSUFFIX": "\n"}
@@ -143,7 +152,9 @@ def read(
                 continue
             start = words[0].start - words[0].quoted
         if section in ("SELECT", "SUMMARY"):
-            _add_column(columns_of, line, words, label, functions, number, found.messages)
+            _add_column(
+                columns_of, line, words, label, functions, number, found.messages, texts_alone=texts_alone
+            )
         elif section == "WHERE":
             found.where = line[start:].strip()
         elif section == "GROUP":
@@ -174,6 +185,8 @@ def _add_column(
     functions: dict[str, PrintAs],
     number: int,
     messages: list[str],
+    *,
+    texts_alone: bool,
 ) -> None:
     attribute: str | None = None
     name = ""
@@ -247,7 +260,7 @@ def _add_column(
                     from fetchwork.condor.arguments import leading_number
 
                     width, own_width = leading_number(value.text), True
-                    grows_by_itself = whole = False
+                    grows_by_itself, whole = False, texts_alone
                     if format == "%v":
                         format = None
             case _:
@@ -267,7 +280,7 @@ def _add_column(
         if not own_width:
             width = -len(heading)
         mask.headings.append(heading)
-        if print_as is None and format is None:
+        if print_as is None and format is None and not texts_alone:
             format = f"%{width}{'' if whole else f'.{abs(width)}'}v" if width else "%v"
     column = Column(
         attribute,

@@ -11,6 +11,7 @@ from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
 from fetchwork.condor.selection import Selection
+from fetchwork.condor.slotformat import SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 _CONDITIONS = {
@@ -35,13 +36,9 @@ _REFUSED = {
     "diagnose": "there is no collector that would get the query",
     "healthy": "'fetchwork doctor' checks a host",
     "merge": "compare the output of two calls",
-    "statistics": "there are no daemons with statistics; 'fetchwork exporter' has the pool's",
     "target": "'fetchwork match' shows which waiting jobs a slot would get",
     "aaf": "use -af",
-    "print-format": "use -af, -format or -attributes",
     "compact": "each slot has a line of its own; leave it out, or use -af Machine",
-    "state": "use -af Name State EnteredCurrentState Activity EnteredCurrentActivity",
-    "snapshot": "the database has one state of the slots, which is shown",
 }
 
 
@@ -56,6 +53,7 @@ def main(run: Invocation) -> int:
     file: str | None = None
     ads_form = "auto"
     sort_by: list[str] = []
+    format = SlotFormat()
     try:
         for word in words:
             if selection.take(word, words):
@@ -88,6 +86,12 @@ def main(run: Invocation) -> int:
                 which = "submitters"
             elif is_option(word, "server", 3):
                 table = "server"
+            elif is_option(word, "state", 4):
+                table = "state"
+            elif is_option(word, "print-format", 2):
+                format.read(run, words.take(), selection.mask)
+            elif is_option(word, "statistics", 4) and words.take() is None:
+                raise Usage(f"{run.name}: -statistics requires another argument{selection.help}")
             elif condition := next((c for c, _ in _CONDITIONS.items() if is_option(word, c, 2)), None):
                 selection.constraints.append(f"({_CONDITIONS[condition]})")
                 table = "claimed" if condition in ("claimed", "run") else table
@@ -100,6 +104,9 @@ def main(run: Invocation) -> int:
                     "natural",
                     "debug",
                     "expert",
+                    # the state that the hosts reported last is all that there is
+                    "snapshot",
+                    "statistics",
                 )
             ):
                 continue
@@ -130,7 +137,9 @@ def main(run: Invocation) -> int:
             return _of_queue(run, selection, which)
         slots = _of_file(run, file, ads_form) if file is not None else None
         found = _slots(run, selection, names, slots, sort_by)
-        if selection.prints():
+        if format.given and selection.form is None:
+            format.print(run, found, selection.mask, headings=not totals)
+        elif selection.prints():
             selection.print(run, found)
         elif found:
             slottables.show(run, found, table, only_totals=totals, totals=wants_totals)

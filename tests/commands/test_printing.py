@@ -22,7 +22,7 @@ SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 #: what is compared: more than this many command lines, and not by accident fewer
-LEAST_CASES = 750
+LEAST_CASES = 800
 
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
@@ -41,7 +41,8 @@ def _differs_in_23_9(line: str, command: str) -> bool:
     if command == "condor_status":
         # another table, and options that are new
         printed = ("-long", "-xml", "-json", "-af", "-format", "-attributes")
-        return not any(word.startswith(printed) for word in line.split()) or "-annex" in line
+        own_form = any(word.startswith(printed) for word in line.split())
+        return not own_form or "-annex" in line or "-print-format" in line
     if command == "condor_q":
         return any(
             line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
