@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from fetchwork.classad.bindings import JobAction
 from fetchwork.db import schema
+from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue, summaries
+from fetchwork.queue.synchronous import session_of
 from tests.faults.conftest import SETTINGS
 from tests.faults.harness import Site
 from tests.faults.standby import Standby
@@ -31,10 +35,14 @@ class Pair:
         """Wait until the standby receives what the primary writes."""
         await self.site.until(lambda: self.standby.follows)
 
-    async def until_cut_off(self) -> None:
-        """From now on the standby receives nothing; it has all until now."""
+    async def until_replayed(self) -> None:
+        """Wait until the standby shows all that the primary has until now."""
         at = self.site.value("SELECT pg_current_wal_lsn()::text")
         await self.site.until(lambda: self.standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{at}'") == "t")
+
+    async def until_cut_off(self) -> None:
+        """From now on the standby receives nothing; it has all until now."""
+        await self.until_replayed()
         await asyncio.to_thread(self.standby.cut_off)
         await self.site.until(lambda: not self.standby.follows)
 
@@ -125,3 +133,36 @@ async def test_host_that_is_silent_is_waited_for(pair: Pair) -> None:
     silent.agent.signal(signal.SIGCONT)
     await site.until(lambda: site.value("SELECT count(*) = 4 FROM fetchwork.job_history"))
     assert site.overlaps() == []
+
+
+async def test_standby_answers_what_people_read_and_changes_nothing(pair: Pair) -> None:
+    site = pair.site
+    await site.add_host(slots=2, family=True, through_proxy=False)
+    site.submit([0.1] * 4)
+    await site.until_done()
+    site.submit([60.0] * 3)
+    await site.until_running(2)
+    await site.until(lambda: site.value("SELECT count(*) = 2 FROM fetchwork.slot"))
+    await pair.until_replayed()
+    questions: dict[str, Callable[[Queue], object]] = {
+        "q": lambda queue: {ad["ProcId"] for ad in queue.query("ClusterId >= 1")},
+        "history": lambda queue: {(ad["ClusterId"], ad["ProcId"], ad["ExitCode"]) for ad in queue.history()},
+        "runs": lambda queue: {(ad["ClusterId"], ad["ProcId"]) for ad in queue.runs()},
+        "events": lambda queue: [event.type for event in queue.events(job="1.0", stop_after=0)],
+        "slots": lambda queue: {ad["Name"] for ad in queue.slots()},
+        "submitters": lambda queue: [ad["Name"] for ad in queue.submitters()],
+        "totals": lambda queue: session_of(queue).run(summaries.totals()),
+        "totals by owner": lambda queue: session_of(queue).run(summaries.totals("owner")),
+        "batches": lambda queue: session_of(queue).run(summaries.batches(None, session_of(queue).memory)),
+    }
+
+    def compared() -> None:
+        with Queue(pair.standby.conninfo("site")) as there, Queue(pair.primary.conninfo("site")) as here:
+            for what, question in questions.items():
+                answer = question(here)
+                assert answer, what
+                assert question(there) == answer, what
+            with pytest.raises(FetchworkError, match="read-only"):
+                there.act(JobAction.Remove, "2.0")
+
+    await asyncio.to_thread(compared)

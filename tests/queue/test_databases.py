@@ -90,6 +90,14 @@ def test_all_are_one_queue_to_read(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("two")
+def test_wait_is_for_jobs_of_the_one_that_is_named(run: Run) -> None:
+    run("rm", "-name", "physics", "1")
+    # removed there: it failed; of the same number here, it waits
+    assert run("wait", "-name", "physics", "-q", "1").status == 1
+    assert run("wait", "-q", "-t", "0", "1").status == 124
+
+
+@pytest.mark.usefixtures("two")
 def test_queue_in_python_is_one_of_them_or_all() -> None:
     with Queue(name="physics") as queue, pickle.loads(pickle.dumps(queue)) as again:
         assert len(queue.query()) == len(again.query()) == 4
