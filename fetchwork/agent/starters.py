@@ -1,4 +1,8 @@
-"""The starters of this host that run jobs of ours: known by pid and start time, watched for their end."""
+"""The starters of this host that run jobs of ours: known by pid and start time, watched for their end.
+
+PREPARE_JOB says which slot a starter is on, and it runs as the job's user, who may say anything. So a starter
+that is alive keeps its slot, whoever names that slot: another one is watched beside it, for itself.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +39,36 @@ class Starters:
     def __init__(self, on_gone: Callable[[Starter], None]) -> None:
         self._on_gone = on_gone
         self._starters: dict[tuple[HostSession, str], Starter] = {}
+        #: those that have no slot, by identity
+        self._beside: dict[str, Starter] = {}
 
     def on_slot(self, session: HostSession, slot: str) -> Starter | None:
         """The last one that was seen on a slot; it may be gone."""
         return self._starters.get((session, slot))
 
     def watch(self, identity: str, session: HostSession, slot: str) -> None:
-        """Watch a starter; the one before it on the slot is over."""
+        """Watch a starter, which has the slot unless another one that is on it lives."""
+        self.look_at(session, slot)
         before = self._starters.get((session, slot))
-        if before is not None:
-            if before.identity == identity:
-                return
-            self._gone(before)
+        if before is not None and before.identity == identity:
+            return
         if len(self._starters) >= MAX_STARTERS:
             self._forget()
         starter = Starter(identity, session, slot)
+        if before is not None and not before.gone.is_set():
+            self.watch_beside(starter)
+            return
         self._starters[session, slot] = starter
+        self._open(starter)
+
+    def watch_beside(self, starter: Starter) -> None:
+        """Watch a starter for its end alone."""
+        if starter.identity not in self._beside:
+            self._beside[starter.identity] = starter
+            self._open(starter)
+
+    def _open(self, starter: Starter) -> None:
+        identity = starter.identity
         process = Process.of_key(identity)
         if process is None:
             self._gone(starter)
@@ -71,13 +89,19 @@ class Starters:
 
     def look(self) -> None:
         """Look for the end of those without a pidfd."""
-        for starter in list(self._starters.values()):
+        for starter in [*self._starters.values(), *self._beside.values()]:
             if starter.pidfd is None and not starter.gone.is_set() and not _is_alive(starter.identity):
                 self._gone(starter)
 
+    def look_at(self, session: HostSession, slot: str) -> None:
+        """Look for the end of a slot's starter now: its pidfd may not have been heard yet."""
+        starter = self.on_slot(session, slot)
+        if starter is not None and not starter.gone.is_set() and not _is_alive(starter.identity):
+            self._gone(starter)
+
     def close(self) -> None:
         """Stop watching."""
-        for starter in self._starters.values():
+        for starter in [*self._starters.values(), *self._beside.values()]:
             self._close(starter)
 
     def _gone(self, starter: Starter) -> None:
@@ -86,6 +110,8 @@ class Starters:
         starter.gone_at = time.monotonic()
         starter.gone.set()
         self._close(starter)
+        if self._beside.get(starter.identity) is starter:
+            del self._beside[starter.identity]
         self._on_gone(starter)
 
     def _forget(self) -> None:

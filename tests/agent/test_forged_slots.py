@@ -1,0 +1,65 @@
+"""PREPARE_JOB runs as the job's user, who may name any slot: what runs on that slot is not touched."""
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.process import Process
+from tests.agent.conftest import Hooks, JobOf, Submit, slot_ad
+from tests.waiting import until_async as until
+
+
+async def _nothing() -> None: ...
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    hooks = Hooks(conninfo, runs=WatchedRuns(_nothing, lambda session, slot: None))
+    yield hooks
+    await hooks.runs.close()  # type: ignore[attr-defined]
+    await hooks.context.session.close()
+
+
+@pytest.fixture
+def starters() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def key_of(process: subprocess.Popen[bytes]) -> str:
+    found = Process.find(process.pid)
+    assert found is not None
+    return found.key
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["at its start", "while it runs"])
+async def test_starter_that_names_another_ones_slot_ends_nothing_there(
+    agent: Hooks, submit: Submit, job_of: JobOf, starters: list[subprocess.Popen[bytes]], running: bool
+) -> None:
+    victims, rogues = (key_of(process) for process in starters)
+    ads = []
+    for slot in ("slot1@vm", "slot2@vm"):
+        submit()
+        ads.append(await agent.fetch(slot_ad(Name=slot)))
+        await agent.reply("accept", ads[-1], slot_ad(Name=slot))
+    mine, theirs = ads
+
+    async def start(ad: bytes, slot: str, starter: str) -> str:
+        return (await agent.ask("prepare_job", ad, slot=slot, starter=starter)).outcome
+
+    assert await start(mine, "slot1", victims) == "started"
+    if running:
+        assert await start(theirs, "slot2", rogues) == "started"
+    assert await start(theirs, "slot1", rogues) == "started"
+    # what was given up would be ended by now, or a little later
+    starters[1].kill()
+    await until(lambda: job_of("2.0")["jobstatus"] == 1)
+    assert job_of("1.0")["jobstatus"] == 2
+    runs = agent.runs
+    assert isinstance(runs, WatchedRuns)
+    assert runs.alive(agent.context.session) == [1]
