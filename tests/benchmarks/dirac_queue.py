@@ -69,6 +69,9 @@ SELECT md5(n::text)::uuid, 'default', 'nobody', 'group' || n % {submitters} || '
     )
 FROM generate_series(0, {autoclusters} - 1) AS n;
 
+-- what is put back comes behind all that will be written
+SELECT setval('fetchwork.position', 1000000000000);
+
 INSERT INTO fetchwork.demand (autocluster_id, job_prio)
 SELECT autocluster_id, 0 FROM fetchwork.autocluster;
 """
@@ -96,7 +99,7 @@ SELECT p.autocluster_id, 0, p.cluster_id::bigint * {cluster} + n, p.cluster_id, 
 FROM (SELECT * FROM placed ORDER BY autocluster_id, cluster_id) AS p
 CROSS JOIN generate_series(0, {cluster} - 1) AS n;
 
-SELECT setval('fetchwork.cluster_id', {last}), setval('fetchwork.position', ({last} + 1) * {cluster}::bigint);
+SELECT setval('fetchwork.cluster_id', {last});
 """
 # what was claimed waits again, at the end; no news, for there is more of each autocluster all the time
 PUT_BACK = """
