@@ -1,10 +1,12 @@
 """claim_many: many slots in one call, each with a run of its own, and what may not be claimed after all."""
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
@@ -257,6 +259,39 @@ def test_news_says_what_came_and_what_was_taken(queue: DirectQueue, conninfo: st
         assert notes(listener, connection) == [f'["~", {number}, 0]']
         claim(its, ["slot3@h1"], [pair])
         assert notes(listener, connection) == [f'["-", {number}, 0]']
+
+
+@pytest.mark.parametrize("end", ["-", "~"])
+def test_what_waits_again_in_one_transaction_is_the_last_that_is_told(conninfo: str, end: str) -> None:
+    """PostgreSQL sends equal notifications of a transaction once, in the place of the first."""
+    with (
+        psycopg.connect(conninfo, autocommit=True) as listener,
+        psycopg.connect(conninfo, autocommit=True) as connection,
+    ):
+        listener.execute("LISTEN fetchwork_work")
+        its = DirectQueue(connection)
+        its.submit_many([{}])
+        ((number, _),) = pairs(its)
+        (came,) = notes(listener, connection)
+        with connection.transaction():
+            for what in ("+", end, "+", end, "+"):
+                connection.execute("SELECT fetchwork.tell_demand(%s, %s, 0, 1)", [what, number])
+        told = notes(listener, connection)
+        assert json.loads(told[-1]) == json.loads(came)
+        assert json.loads(told[1]) == [end, number, 0]
+
+
+def test_release_of_a_job_whose_time_has_come_is_told(conninfo: str) -> None:
+    with (
+        psycopg.connect(conninfo, autocommit=True) as listener,
+        psycopg.connect(conninfo, autocommit=True) as connection,
+    ):
+        its = DirectQueue(connection)
+        (job,) = its.submit_many([{"DeferralTime": 1000, "JobStatus": 5}])
+        listener.execute("LISTEN fetchwork_work")
+        its.act("release", job)
+        assert its.value("SELECT count(*) FROM fetchwork.waiting") == 1
+        assert json.loads(notes(listener, connection)[-1])[0] == "+"
 
 
 def test_transaction_with_many_autoclusters_is_no_flood(conninfo: str) -> None:

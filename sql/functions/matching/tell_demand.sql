@@ -8,8 +8,9 @@
 --
 -- Notifications come in the order of commits, so who applies them to what he read has what is true. They are
 -- hints all the same: any role may send one, so no agent believes more than costs it a little time
--- (fetchwork/matching/demand.py). PostgreSQL sends equal ones of a transaction once; one that has
--- more than 64 sends '' instead of the rest, so that a large submission is no flood.
+-- (fetchwork/matching/demand.py). PostgreSQL sends equal ones of a transaction once, where the first was: a
+-- "+" after a "-" or "~" of its transaction ends with spaces in a number of its own, so that it comes after
+-- that. One that has more than 64 sends '' instead of the rest, so that a large submission is no flood.
 CREATE OR REPLACE FUNCTION fetchwork.tell_demand(
     what text, autocluster integer, prio integer, jobs bigint DEFAULT 0
 )
@@ -19,6 +20,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     told integer := coalesce(nullif(current_setting('fetchwork.told', true), ''), '0');
+    again boolean := coalesce(current_setting('fetchwork.told_of_ends', true), '') = 'true';
     its fetchwork.autocluster;
 BEGIN
     IF told >= 64 THEN
@@ -27,6 +29,7 @@ BEGIN
     END IF;
     PERFORM set_config('fetchwork.told', (told + 1)::text, true);
     IF what <> '+' THEN
+        PERFORM set_config('fetchwork.told_of_ends', 'true', true);
         PERFORM pg_notify('fetchwork_work', json_build_array(what, autocluster, prio)::text);
         RETURN;
     END IF;
@@ -37,6 +40,6 @@ BEGIN
     PERFORM pg_notify('fetchwork_work', json_build_array(
         what, autocluster, prio, jobs, its.queue, its.request_cpus, its.request_memory_mib,
         its.request_disk_kib, its.request_gpus
-    )::text);
+    )::text || repeat(' ', CASE WHEN again THEN told ELSE 0 END));
 END
 $$;
