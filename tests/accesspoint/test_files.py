@@ -147,7 +147,8 @@ def test_what_a_job_left_comes_back_by_itself_as_its_owner(
     assert ((home / "out").read_bytes(), (home / "s").read_bytes()) == (b"hello", LARGE)
     assert {(home / name).owner() for name in ("out", "s")} == {"nobody"}
     assert {path.name for path in home.iterdir()} == {"a", "large", "out", "s"}
-    assert point.status()["outputs_brought"] == 1
+    # it counts when the database has answered
+    until(lambda: point.status()["outputs_brought"] == 1, "the count")
 
 
 def test_large_files_go_to_a_bucket_and_come_back_from_there(

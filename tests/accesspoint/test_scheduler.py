@@ -18,12 +18,12 @@ from tests.waiting import until
 PROGRAM = """\
 #!/bin/sh
 cd {directory}
-echo "start $(id -un) $CONDOR_ID $1 $GREETING" >> said
 trap 'echo usr1 >> said; exit 2' USR1
 trap 'echo term >> said; exit 3' TERM
 echo $$ > pid
 sleep 1000 &
 echo $! > left
+echo "start $(id -un) $CONDOR_ID $1 $GREETING" >> said
 until [ -e go ]; do sleep 0.05; done
 exit "$(cat go)"
 """
@@ -85,7 +85,7 @@ class Program:
         until(all_started, f"start {number}")
         job = f"{self.cluster}.0"
         until(lambda: self.slots.status(job) == 2, "Running")
-        until((self.directory / "left").exists)
+        # each start has written its number before
         process = Process.find(int((self.directory / "pid").read_text()))
         assert process is not None
         return process

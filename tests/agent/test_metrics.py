@@ -116,4 +116,4 @@ async def test_a_port_that_is_taken_keeps_no_agent_from_its_work(
         await agent.start()
         submit(cmd="/bin/true")
         assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
-        assert "metrics_not_served" in agent.log.read_text()
+        await until_async(lambda: "metrics_not_served" in agent.log.read_text())
