@@ -37,6 +37,7 @@ from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operati
 from fetchwork.classad.folding import MIRRORED, fold, pinned
 from fetchwork.classad.patterns import like_of
 from fetchwork.classad.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
+from fetchwork.classad.regexes import regex_of
 from fetchwork.classad.source import Column, Source
 from fetchwork.errors import ClassAdError
 
@@ -126,7 +127,7 @@ def _translate(tree: Node, source: Source) -> Rails:
     if isinstance(tree, Literal):
         return _constant(tree.value)
     if isinstance(tree, Call):
-        return _found(tree, source)
+        return _called(tree, source)
     if isinstance(tree, Attribute) and tree.name.lower() not in source.columns:
         return _ad_comparison("==", tree.name, True, source)
     if not isinstance(tree, Operation):
@@ -155,22 +156,47 @@ def _constant(value: Value) -> Rails:
     return Rails(ALWAYS, NEVER, True) if value else Rails(NEVER, ALWAYS, True)
 
 
-def _found(call: Call, source: Source) -> Rails:
-    """The function ``regexp``: what has not the plain text of the pattern can't be found."""
+def _called(call: Call, source: Source) -> Rails:
+    """A function of an attribute: what can't be found is not looked at, as far as that is known."""
     match call:
+        case Call("isundefined", (Attribute(name),)):
+            return _against_undefined("is", name, source.column(name), source)
+        case Call("stringlistmember" | "stringlistimember", (Literal(str(item)), Attribute(name), *_)):
+            # an item is a part of the list
+            form, params, folds = "strpos({}, %s) > 0", (item,), "imember" in call.name
+        case Call("stringlistmember" | "stringlistimember", (Attribute(name), Literal(str(items)), *_)):
+            form, params, folds = "strpos(%s, {}) > 0", (items,), "imember" in call.name
         case Call("regexp", (Literal(str(pattern)), Attribute(name))):
-            options = ""
+            return _found(pattern, name, "", source)
         case Call("regexp", (Literal(str(pattern)), Attribute(name), Literal(str(options)))):
-            pass
+            return _found(pattern, name, options, source)
         case _:
             return UNKNOWN
-    like = like_of(pattern, options)
-    column = source.columns.get(name.lower())
-    if like is None or (column is not None and column.type != "string"):
+    return _of_text(name, form, tuple(map(_folded, params)) if folds else params, folds, source)
+
+
+def _found(pattern: str, name: str, options: str, source: Source) -> Rails:
+    """What ``regexp`` may find: by the plain text of its pattern, soon looked for, and by the whole."""
+    like, regex = like_of(pattern, options), regex_of(pattern, options)
+    conditions = {"{} LIKE %s": like, "{} ~ %s": regex}
+    forms = [form for form, value in conditions.items() if value]
+    params = tuple(value for value in conditions.values() if value)
+    return _of_text(name, " AND ".join(forms), params, bool(options), source) if forms else UNKNOWN
+
+
+def _of_text(name: str, form: str, params: tuple[object, ...], folds: bool, source: Source) -> Rails:
+    """What can be true of texts alone: SQL with ``{}`` for the text, folded or not, and ``%s`` for params."""
+    column = source.column(name)
+    if column is not None and column.type != "string":
         return UNKNOWN
     text = source.text(name) if column is None else Sql(f"({column.sql})")
-    folded = f'lower({text.text} COLLATE "C")' if options else text.text
-    found = Sql(f"{folded} LIKE %s", (*text.params, like))
+    folded = f'lower({text.text} COLLATE "C")' if folds else f'({text.text} COLLATE "C")'
+    values: list[object] = []
+    # the text's own parameters are wherever it is
+    for number, piece in enumerate(form.split("{}")):
+        values += [*(text.params if number else ()), *params[: piece.count("%s")]]
+        params = params[piece.count("%s") :]
+    found = Sql(f"({form.format(*[folded] * form.count('{}'))})", tuple(values))
     if column is None:
         found = found | Sql(f"starts_with({text.text}, '/Expr(')", text.params)
     return Rails(found, ALWAYS, False)
@@ -182,7 +208,7 @@ def _comparison(operator: str, left: Node, right: Node, source: Source) -> Rails
     if not isinstance(left, Attribute) or not isinstance(right, Literal):
         return compared(operator, left, right, source) or UNKNOWN
     value = right.value
-    column = source.columns.get(left.name.lower())
+    column = source.column(left.name)
     if value is None:
         return _against_undefined(operator, left.name, column, source)
     if column is not None:

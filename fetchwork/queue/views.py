@@ -140,7 +140,7 @@ _COMMON: dict[str, ColumnType] = {
 # what HTCondor has several names for, and what follows from other columns
 _DERIVED = {
     "User": "owner || '@' || current_database()",
-    "GlobalJobId": "current_database() || '#' || jobid || '#' || qdate",
+    "GlobalJobId": "current_database() || '#' || clusterid || '.' || procid || '#' || qdate",
     "CurrentHosts": "CASE WHEN jobstatus IN (2, 7) THEN 1 ELSE 0 END",
     "NumRestarts": "greatest(numjobstarts - 1, 0)",
     "NumShadowStarts": "nullif(numjobstarts, 0)",

@@ -102,7 +102,22 @@ literals = st.one_of(
     st.sampled_from(["2.5", "-0.5", "1.0"]),
 )
 patterns = st.sampled_from(
-    ['"x"', '"^x$"', '"X"', '"^al"', '"[xÄ]"', '"ärger"', '"b+o?b"', '"^.*rg"', '"(a|x)"', '""', '"1"', '"("']
+    [
+        '"x"',
+        '"^x$"',
+        '"^(x|bob)$"',
+        '"[A-Z]l+ice"',
+        '"X"',
+        '"^al"',
+        '"[xÄ]"',
+        '"ärger"',
+        '"b+o?b"',
+        '"^.*rg"',
+        '"(a|x)"',
+        '""',
+        '"1"',
+        '"("',
+    ]
 )
 operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "=?=", "=!="])
 # what SQL decides, and where jobs lie on both sides
@@ -134,6 +149,7 @@ comparisons = st.one_of(
     st.builds("{} {} {}".format, sums, operators, sums),
     st.builds("isUndefined({})".format, names),
     st.builds('stringListMember({}, "x,alice")'.format, names),
+    st.builds('stringListIMember("X", {})'.format, names),
     st.builds("regexp({}, {})".format, patterns, names),
     st.builds('regexp({}, {}, "i")'.format, patterns, names),
     st.builds("time() - {} {} {}".format, names, operators, st.sampled_from(["0", "-7", "1E300", "true"])),
