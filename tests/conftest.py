@@ -114,7 +114,7 @@ CONDOR_PARTS = (
     ("test_jobs.py", "test_pool_condor.py", "test_tracking.py"),
     ("test_scheduling.py", "test_worst_day.py"),
     (
-        *("test_files.py", "test_files_dav.py", "test_files_there_and_back.py"),
+        *("test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py"),
         *("test_checkpoints.py", "test_containers.py", "test_same_job.py"),
     ),
     (),

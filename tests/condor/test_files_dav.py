@@ -19,6 +19,7 @@ from fetchwork.pool.ports import free_port
 from fetchwork.queue import contents, retrieving
 from tests.buckets import KEY
 from tests.by_name import scalar
+from tests.condor.certificates import make_certificate
 
 # the same pool
 from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
@@ -54,10 +55,6 @@ http {{
     }}
 }}
 """
-CERTIFICATE = (
-    *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
-    *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"),
-)
 
 
 class Nginx:
@@ -97,14 +94,9 @@ def nginx(
     plain, tls = free_port(), free_port()
     for name in ("open", "closed"):
         (home / "root" / name).mkdir(parents=True)
-    subprocess.run(CERTIFICATE, cwd=home, check=True, capture_output=True)
+    make_certificate(file_pool, home)
     (home / "passwords").write_text(f"alice:{{PLAIN}}{PASSWORD}\n")
     (home / "conf").write_text(CONF.format(home=home, plain=plain, tls=tls))
-    trusted = file_pool.directory / "tmp/nginx.pem"
-    trusted.write_bytes((home / "cert.pem").read_bytes())
-    trust = "mkdir -p /etc/ssl/certs && cat /tmp/nginx.pem >> /etc/ssl/certs/ca-certificates.crt"
-    done = file_pool.run_command(["sh", "-c", trust])
-    assert done.returncode == 0, done.stderr
     server = subprocess.Popen([program, "-p", home, "-e", home / "error.log", "-c", home / "conf"])
 
     def answers() -> bool:
