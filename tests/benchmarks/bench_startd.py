@@ -176,12 +176,12 @@ def _family(roots: set[int]) -> set[int]:
     return family
 
 
-def wait(true: Callable[[], bool], problem: str) -> None:
+def wait(true: Callable[[], bool], problem: str, patience_s: float = PATIENCE_S) -> None:
     """Wait until something is true; ends the benchmark where it takes too long."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + patience_s
     while not true():
         if time.monotonic() > end:
-            raise SystemExit(f"{problem} after {PATIENCE_S} s")
+            raise SystemExit(f"{problem} after {patience_s:.0f} s")
         time.sleep(0.2)
 
 

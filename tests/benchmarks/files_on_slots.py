@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -10,22 +11,44 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from fetchwork import JobAction
 from fetchwork.agent.client import status
+from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.benchmarks.bench_startd import CONFIG, HOST, SLOTS, TICKS, Bench, wait
+from tests.benchmarks.bench_startd import CONFIG, HOST, PATIENCE_S, SLOTS, TICKS, Bench, wait
 from tests.clients.conftest import Clients
 
 KIB = 1024
 SMALL_BYTES = 10 * KIB
 LARGE_BYTES = KIB * KIB
+#: jobs that share an input, and how many of them run
+SHARING, RUN = 1000, 3 * SLOTS
+#: seconds for a large file there and back
+LARGE_PATIENCE_S = 900
+#: seconds after which a connection has told its statistics
+STATISTICS_S = 2.0
 COPY = "executable = /bin/cp\ntransfer_executable = false\n"
 WITH_FILES = COPY + "should_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT\n"
 
 
-def measure(jobs: int, rounds: int, suite: str | None) -> tuple[float, float]:
-    """What files of 10 KiB cost a host, in milliseconds of CPU a job; jobs/s with 1 MiB over a schedd's."""
+class Measured(NamedTuple):
+    """What jobs with files cost on the slots of a startd."""
+
+    #: milliseconds of the host's CPU that an input and an output of 10 KiB cost a job
+    small_ms: float
+    #: jobs/s with 1 MiB over a schedd's
+    beside: float
+    #: MiB that the agent has more at most while the large file comes and leaves
+    memory_mib: float
+    #: how often the agent read the input that many jobs share
+    shared_reads: float
+
+
+def measure(jobs: int, rounds: int, suite: str | None, mib: int) -> Measured:
+    """Measure it all; the large file has ``mib``, and what many jobs share a tenth of that."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
         pool = PersonalPool(Path(directory) / "pool", slots=SLOTS, config=CONFIG, host=HOST, suite=suite)
@@ -37,9 +60,11 @@ def measure(jobs: int, rounds: int, suite: str | None) -> tuple[float, float]:
                 sides = _Sides(bench, queue, clients)
                 small = [sides.small(jobs, number) for number in range(rounds)]
                 beside = [sides.beside(jobs, number) for number in range(rounds)]
+                memory = sides.memory(mib) if mib else math.nan
+                reads = sides.shared(max(1, mib // 10)) if mib else math.nan
             finally:
                 clients.stop()
-    return statistics.median(small), statistics.median(beside)
+    return Measured(statistics.median(small), statistics.median(beside), memory, reads)
 
 
 class _Sides:
@@ -95,14 +120,71 @@ class _Sides:
         print(", ".join(f"{name} {each:.2f} jobs/s" for name, each in rate.items()), flush=True)
         return rate["fetchwork"] / rate["schedd"]
 
+    def memory(self, mib: int) -> float:
+        """How much memory more the agent has at its most while a job's file comes, and leaves."""
+        home = self._clients.tmp / "large"
+        self._clients.folder(home.name)
+        with (home / "in").open("wb") as file:
+            for _ in range(mib):
+                file.write(os.urandom(LARGE_BYTES))
+        wait(self._ready, "the slots do not wait for work")
+        agent = Path(f"/proc/{status(self._socket)['pid']}")
+        # what it had at its most is forgotten
+        (agent / "clear_refs").write_text("5")
+        before = _most_memory(agent)
+        began = time.monotonic()
+        files = f"{WITH_FILES}arguments = in out\ntransfer_input_files = {home}/in\nqueue\n"
+        result = self._queue.submit(f"initialdir = /tmp\n{files}", owner="alice")
+        self._until_ended(result.cluster(), 1, LARGE_PATIENCE_S)
+        more = (_most_memory(agent) - before) / KIB
+        seconds = time.monotonic() - began
+        print(f"{mib} MiB in and out by a job: {seconds:.0f} s, agent {more:.0f} MiB more", flush=True)
+        (home / "in").unlink()
+        return more
+
+    def shared(self, mib: int) -> float:
+        """How often the agent reads an input that many jobs share, of which some run."""
+        home = self._clients.tmp / "shared"
+        self._clients.folder(home.name)
+        (home / "in").write_bytes(os.urandom(mib * LARGE_BYTES))
+        run = f"executable = /bin/true\ntransfer_executable = false\nhold = true\nqueue {SHARING}\n"
+        files = f"should_transfer_files = YES\ntransfer_input_files = {home}/in\n{run}"
+        cluster = self._queue.submit(f"initialdir = /tmp\n{files}", owner="alice").cluster()
+        with Database(self._bench.pool.conninfo) as database:
+            # of sessions that there are, too
+            database.query("ALTER SYSTEM SET track_functions = 'pl'")
+            database.query("SELECT pg_reload_conf()")
+            (stored,) = database.query(
+                "SELECT count(*) AS contents, sum(c.size)::bigint AS bytes FROM fetchwork.content AS c"
+                " WHERE c.size = %s AND c.run_id IS NULL",
+                [mib * LARGE_BYTES],
+            )
+            wait(self._ready, "the slots do not wait for work")
+            before = _chunks_read(database)
+            self._queue.act(JobAction.Release, f"ClusterId == {cluster}")
+
+            def some_ended() -> bool:
+                return len(self._queue.history(f"ClusterId == {cluster}", ["ProcId"])) >= RUN
+
+            wait(some_ended, f"{RUN} jobs have not ended", LARGE_PATIENCE_S)
+            self._queue.act(JobAction.Remove, f"ClusterId == {cluster}")
+            wait(self._ready, "the slots do not get free")
+            reads = (_chunks_read(database) - before) / mib
+        print(
+            f"{SHARING} jobs share {mib} MiB: {stored['contents']} content of {stored['bytes'] >> 20} MiB"
+            f" stored; the agent read it {reads:.2f} times for {RUN} jobs",
+            flush=True,
+        )
+        return reads
+
     def _ready(self) -> bool:
         return bool(status(self._socket)["waiting_fetches"] == SLOTS)
 
-    def _until_ended(self, cluster: int, jobs: int) -> None:
+    def _until_ended(self, cluster: int, jobs: int, patience_s: float = PATIENCE_S) -> None:
         def ended() -> bool:
             return len(self._queue.history(f"ClusterId == {cluster}", ["ProcId"])) == jobs
 
-        wait(ended, f"{jobs} jobs have not ended")
+        wait(ended, f"{jobs} jobs have not ended", patience_s)
         wait(self._ready, "the slots do not get free")
 
     def _host_cpu_s(self) -> float:
@@ -113,3 +195,24 @@ class _Sides:
 
 def _has_outputs(home: Path, jobs: int) -> bool:
     return len(list(home.glob("out.*"))) == jobs
+
+
+def _most_memory(process: Path) -> int:
+    """The most that a process had at a time, in KiB."""
+    lines = (process / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def _chunks_read(database: Database) -> int:
+    """How many chunks agents have asked for so far: looked at until each connection has told it."""
+    count = -1
+    while True:
+        time.sleep(STATISTICS_S)
+        database.query("SELECT pg_stat_clear_snapshot()")
+        (row,) = database.query(
+            "SELECT coalesce(sum(calls), 0)::bigint AS count FROM pg_stat_user_functions"
+            " WHERE schemaname = 'fetchwork' AND funcname = 'read_chunk'"
+        )
+        if row["count"] == count:
+            return count
+        count = int(row["count"])
