@@ -117,6 +117,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.left_part_url,
     fetchwork.drop_outputs,
     fetchwork.left_checkpoints,
+    fetchwork.checkpoint_owners,
     fetchwork.forget_checkpoint,
     fetchwork.not_brought,
     fetchwork.put_credential,

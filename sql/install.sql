@@ -182,6 +182,7 @@
 \ir functions/files/drop_outputs.sql
 \ir functions/files/is_stored_for_use.sql
 \ir functions/files/left_checkpoints.sql
+\ir functions/files/checkpoint_owners.sql
 \ir functions/files/forget_checkpoint.sql
 \ir functions/files/drop_files.sql
 \ir functions/files/forget_files.sql

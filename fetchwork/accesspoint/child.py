@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pwd
 import resource
 import signal
 import socket
@@ -18,9 +19,10 @@ from typing import cast
 
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
+from fetchwork.db.calls import LeftCheckpoint
 from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.matchmaker import policy
-from fetchwork.queue import contents, inputs, logentry, submission
+from fetchwork.queue import cleanup, contents, inputs, logentry, submission
 from fetchwork.queue.ask import Evaluate
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
@@ -33,6 +35,8 @@ APPEND_S = 60
 READ_S = 60
 #: between two chunks
 BRING_S = 120
+#: for some files of a checkpoint: a plug-in has CHECKPOINT_CLEANUP_TIMEOUT (20 s) for each
+CLEAN_S = 600
 
 #: the most that is read of a log's end to find what is in it already
 TAIL_BYTES = 64 * 1024 * 1024
@@ -176,6 +180,17 @@ def _bring(request: Json) -> Generator[Json, Json, None]:
         yield {"problem": str(failure), "errno": failure.errno}
 
 
+def _clean(request: Json) -> Iterator[Json]:
+    """Delete files of a checkpoint that no run needs."""
+    entry = pwd.getpwuid(os.geteuid())
+    environ = {**request["env"], "HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
+    left = LeftCheckpoint(
+        request["cluster"], request["proc"], request["base"], request["owner"], request["names"]
+    )
+    cleanup.delete(request["command"], request["timeout_s"], left, environ)
+    yield {"deleted": len(left.names)}
+
+
 def _check_log(log: object) -> None:
     """Refuse a submission whose event log could not be written, as condor_submit does."""
     if not isinstance(log, str) or log == "/dev/null" or not log.startswith("/"):
@@ -269,6 +284,7 @@ _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
     "describe": (DESCRIBE_S, _describe),
     "read": (READ_S, _read_input),
     "bring": (BRING_S, _bring),
+    "clean": (CLEAN_S, _clean),
     "evaluate": (EVALUATE_S, _evaluate),
     "look": (READ_S, _look),
     "judge": (EVALUATE_S, _judge),

@@ -20,6 +20,7 @@ from pathlib import Path
 from fetchwork import __version__
 from fetchwork.accesspoint.answers import ActingSession, Answers, frames
 from fetchwork.accesspoint.budgets import MAX_WAITING_EACH
+from fetchwork.accesspoint.checkpoints import Checkpoints
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.commanding import Commands
 from fetchwork.accesspoint.logs import LogKeeper
@@ -108,6 +109,9 @@ class AccessPoint:
         self._outputs = Outputs(
             self._log_database, self._children, settings.name, self._account_named, self._acts
         )
+        self._checkpoints = Checkpoints(
+            self._log_database, self._children, settings.name, self._account_named, self._acts
+        )
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
         self._commands = Commands(settings.socket, self._children, self._commander)
@@ -142,7 +146,13 @@ class AccessPoint:
             )
             work = [
                 asyncio.ensure_future(part)
-                for part in (self._logs.keep(), self._scheduler.keep(), self._outputs.keep(), self._sweep())
+                for part in (
+                    self._logs.keep(),
+                    self._scheduler.keep(),
+                    self._outputs.keep(),
+                    self._checkpoints.keep(),
+                    self._sweep(),
+                )
             ]
             stop = asyncio.ensure_future(self._stopping.wait())
             try:
@@ -383,4 +393,5 @@ class AccessPoint:
             "logs_behind": self._logs.owners_behind,
             "scheduler_jobs": self._scheduler.running,
             "outputs_brought": self._outputs.brought,
+            "checkpoints_deleted": self._checkpoints.deleted,
         }

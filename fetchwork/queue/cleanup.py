@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fetchwork.classad.ads import print_old
@@ -37,7 +37,8 @@ class Cleaners:
             path, self._libexec, timeout = hostsettings.ask(*_SETTINGS)
         except hostsettings.SettingsUnknown as error:
             raise FetchworkError(f"nobody knows this machine's clean-up plug-ins: {error}") from None
-        self._timeout_s = float(timeout) if timeout.isdecimal() else _TIMEOUT_S
+        #: seconds for one file
+        self.timeout_s = float(timeout) if timeout.isdecimal() else _TIMEOUT_S
         try:
             text = Path(path).read_text() if path else ""
         except OSError as error:
@@ -58,40 +59,44 @@ class Cleaners:
                 return [str(Path(self._libexec) / program), *arguments]
         raise FetchworkError("no clean-up plug-in is registered for it (CHECKPOINT_DESTINATION_MAPFILE)")
 
-    def delete(self, checkpoint: LeftCheckpoint) -> None:
-        """Delete its files; raises FetchworkError at the first that can't be deleted."""
-        command = self.command(checkpoint.base)
-        environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
-        ad = ClassAd()
-        ad["ClusterId"], ad["ProcId"] = checkpoint.cluster_id, checkpoint.proc_id
-        ad["Owner"] = checkpoint.owner
-        with tempfile.NamedTemporaryFile("w", suffix=".job.ad") as job_ad:
-            job_ad.write(print_old(ad))
-            job_ad.flush()
-            for name in checkpoint.names:
-                self._run(
-                    [*command, "-from", checkpoint.base, "-delete", name, "-jobad", job_ad.name], environ
-                )
 
-    def _run(self, argv: list[str], environ: dict[str, str]) -> None:
-        try:
-            done = subprocess.run(
-                # the file may have gone in an earlier try
-                [*argv, "-ignore-missing-files"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=self._timeout_s,
-                env=environ,
-                check=False,
-            )
-        except OSError as error:
-            raise FetchworkError(f"cannot run '{argv[0]}': {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise FetchworkError(f"'{argv[0]}' was not done in {self._timeout_s:.0f} s") from None
-        if done.returncode:
-            said = one_line(done.stdout.decode("utf-8", "replace").strip(), 300)
-            raise FetchworkError(f"'{argv[0]}' ends with {done.returncode}: {said}")
+def delete(
+    command: Sequence[str], timeout_s: float, checkpoint: LeftCheckpoint, environ: Mapping[str, str]
+) -> None:
+    """Delete a checkpoint's files; raises FetchworkError at the first that can't be deleted.
+
+    ``environ`` is what the plug-in gets.
+    """
+    ad = ClassAd()
+    ad["ClusterId"], ad["ProcId"] = checkpoint.cluster_id, checkpoint.proc_id
+    ad["Owner"] = checkpoint.owner
+    with tempfile.NamedTemporaryFile("w", suffix=".job.ad") as job_ad:
+        job_ad.write(print_old(ad))
+        job_ad.flush()
+        for name in checkpoint.names:
+            words = ["-from", checkpoint.base, "-delete", name, "-jobad", job_ad.name]
+            _run([*command, *words], timeout_s, environ)
+
+
+def _run(argv: list[str], timeout_s: float, environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            # the file may have gone in an earlier try
+            [*argv, "-ignore-missing-files"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            env=environ,
+            check=False,
+        )
+    except OSError as error:
+        raise FetchworkError(f"cannot run '{argv[0]}': {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise FetchworkError(f"'{argv[0]}' was not done in {timeout_s:.0f} s") from None
+    if done.returncode:
+        said = one_line(done.stdout.decode("utf-8", "replace").strip(), 300)
+        raise FetchworkError(f"'{argv[0]}' ends with {done.returncode}: {said}")
 
 
 def clean_up(database: Database) -> Iterator[tuple[str, str]]:
@@ -100,13 +105,14 @@ def clean_up(database: Database) -> Iterator[tuple[str, str]]:
     Who does it twice, or was ended in between, gets the same result.
     """
     cleaners: Cleaners | None = None
+    environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
     # those stay, the first ones, and others are behind them
     failed = 0
     while page := database.run(calls.left_checkpoints(but_for=failed)):
         for one in page:
             cleaners = cleaners or Cleaners()
             try:
-                cleaners.delete(one)
+                delete(cleaners.command(one.base), cleaners.timeout_s, one, environ)
             except FetchworkError as error:
                 failed += 1
                 yield one.base, str(error)

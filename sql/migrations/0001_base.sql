@@ -836,6 +836,7 @@ CREATE TABLE fetchwork.stored_checkpoint (
     base text NOT NULL,                         -- what the URLs of its files begin with
     owner text NOT NULL,
     names text [] NOT NULL,                     -- of its files: the rest of the URLs
+    access_point text,                          -- the job's, which deletes it; null: its owner does
     stored_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (cluster_id, proc_id, base)
 );
@@ -843,6 +844,7 @@ CREATE TABLE fetchwork.stored_checkpoint (
 COMMENT ON TABLE fetchwork.stored_checkpoint IS 'checkpoints that are at URLs, and not deleted there yet';
 
 CREATE INDEX stored_checkpoint_owner ON fetchwork.stored_checkpoint (owner, stored_at);
+CREATE INDEX stored_checkpoint_access_point ON fetchwork.stored_checkpoint (access_point, owner);
 
 -- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
 -- what they left: TransferringOutput (6), without a run.

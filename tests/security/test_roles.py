@@ -198,6 +198,7 @@ OF_SUBMITTERS = {
     "job_outputs",
     "output_clusters",
     "awaited_owners",
+    "checkpoint_owners",
     "awaited_outputs",
     "read_output_chunk",
     "left_part_url",

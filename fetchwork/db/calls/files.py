@@ -349,9 +349,23 @@ def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
     return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
 
 
-def left_checkpoints(*, but_for: int = 0) -> Call[list[LeftCheckpoint]]:
-    """One's own checkpoints at their destination that no run needs any more: 1000 behind the oldest."""
-    return records_of(LeftCheckpoint, "left_checkpoints", {"but_for": but_for})
+def left_checkpoints(
+    *, but_for: int = 0, access_point: str | None = None, of_owner: str | None = None
+) -> Call[list[LeftCheckpoint]]:
+    """One's own checkpoints at their destination that no run needs any more: 1000 behind the oldest.
+
+    With ``access_point`` those of jobs that were submitted there and are ``of_owner``.
+    """
+    return records_of(
+        LeftCheckpoint,
+        "left_checkpoints",
+        {"but_for": but_for, "access_point": access_point, "of_owner": of_owner},
+    )
+
+
+def checkpoint_owners(*, access_point: str) -> Call[list[str]]:
+    """Of whom checkpoints of jobs of this access point are at their destination."""
+    return value_of("checkpoint_owners", {"access_point": access_point})
 
 
 def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:
