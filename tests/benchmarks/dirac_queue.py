@@ -141,6 +141,8 @@ class DiracQueue:
                         self.connection.execute(statement)
             self._clusters = last
         self.connection.execute("VACUUM ANALYZE")
+        # else it is written while claims are measured
+        self.connection.execute("CHECKPOINT")
 
     def put_back(self, until: threading.Event) -> None:
         """Every 20 ms what was claimed waits again; for a thread."""
