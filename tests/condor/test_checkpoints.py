@@ -86,7 +86,7 @@ class Waiting:
 
     def __init__(
         self,
-        jobs: CheckpointJobs,
+        jobs: FileJobs,
         name: str,
         meanwhile: str = ":",
         inputs: dict[str, bytes | str | None] | None = None,

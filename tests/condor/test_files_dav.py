@@ -20,6 +20,7 @@ from fetchwork.queue import contents, retrieving
 from tests.buckets import KEY
 from tests.by_name import scalar
 from tests.condor.certificates import make_certificate
+from tests.condor.test_checkpoints import Waiting, lines
 
 # the same pool
 from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
@@ -152,6 +153,32 @@ def test_objects_of_a_bucket_come_and_go_by_presigned_urls(jobs: FileJobs, nginx
     assert b"AKID" not in (there / "seen").read_bytes()
     for asked in ("GET /open/an%20object", "PUT /open/signed/new"):
         line = f'"{asked}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F'
+        until(lambda line=line: line in nginx.log.read_text(), f"nginx's line: {line}")  # type: ignore[misc]
+
+
+def test_checkpoints_go_to_a_bucket_by_presigned_urls_and_come_from_there(
+    jobs: FileJobs,  # noqa: F811
+    nginx: Nginx,
+) -> None:
+    waiting = Waiting(
+        jobs,
+        "bucket",
+        "echo 2 > state; echo later",
+        key=("AKID", "of/alice+"),
+        EC2AccessKeyId="/home/alice/id",
+        TransferCheckpoint="state, d",
+        CheckpointDestination=nginx.urls["tls"].replace("https:", "s3:") + "/saved",
+    )
+    (first,) = (nginx.root / "open/saved").glob("*/0000")
+    found = {str(path.relative_to(first)): path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert found == {"state": b"1\n", "d/in": b"deep\n", "_condor_stdout": b"first\n", "_condor_stderr": b""}
+    scalar(jobs.database, "vacate", jobs=[waiting.job])
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "later"]
+    for method in ("PUT", "GET"):
+        line = f"{method} /open/saved/{first.parent.name}/0000/state?X-Amz-Algorithm=AWS4-HMAC-SHA256"
         until(lambda line=line: line in nginx.log.read_text(), f"nginx's line: {line}")  # type: ignore[misc]
 
 
