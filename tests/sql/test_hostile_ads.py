@@ -50,11 +50,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a log's path of 3 kB": ({"UserLog": "/" + "x" * 3000}, "allowed: 2000"),
     "an accounting group of 300 bytes": ({"AccountingGroup": "x" * 300}, "allowed: 250"),
     "a root directory": ({"RequestedChroot": "/srv/root"}, "RequestedChroot"),
+    "a name of 257 characters": ({"A" * 257: 1}, "is not an attribute name"),
+    "a name with a sign": ({"A-B": 1}, "is not an attribute name"),
+    "a name with a line break": ({"A\n": 1}, "is not an attribute name"),
     "an integer of 65 bits": ({"Foo": 2**64}, "more than 64 bits"),
     "an integer of 65 bits in a list": ({"Foo": [{"a": 2**64}]}, "more than 64 bits"),
 }
 
 ACCEPTED: dict[str, dict[str, Any]] = {
+    "a name of 256 characters": {"A" * 256: 1},
+    "ninety-nine signs": {"Rank": expr("- " * 99 + "1")},
+    "a name of 400 characters in an expression": {"Foo": expr("a" * 399)},
     "a list nested 99 deep": {"Foo": deep(99)},
     "parentheses 100 deep": {"Rank": expr("(" * 100 + "1" + ")" * 100)},
     "many parentheses beside each other": {"Rank": expr(" + ".join(["(1)"] * 300))},
@@ -118,6 +124,28 @@ def test_it_is_accepted(queue: DirectQueue, name: str) -> None:
     for road, statement in ROADS.items():
         answer = queue.connection.execute(statement, {"ad": as_json(name, ACCEPTED[name])})
         assert answer.fetchone(), road
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("/Expr(a)/", True),
+        ("/Expr()/", True),
+        ("/Expr(a\nb)/", True),
+        ("/Expr(100%_\\)/", True),
+        ("/Expr(a)/)/", True),
+        *(
+            (text, False)
+            for text in ("/Expr(/", "/Expr)/", "/expr(a)/", " /Expr(a)/", "/Expr(a)/\n", "/Expr(a)", "")
+        ),
+        *((other, False) for other in (1, None, True, ["/Expr(a)/"], {"/Expr(a)/": "/Expr(a)/"})),
+    ],
+)
+def test_an_expression_is_a_string_of_that_form(queue: DirectQueue, value: object, expected: bool) -> None:
+    found = queue.value("SELECT fetchwork.is_expression(%s::jsonb)", json.dumps(value))
+    assert found is expected
+    # and to no value at all there is an answer
+    assert queue.value("SELECT fetchwork.is_expression(NULL)") is False
 
 
 @pytest.mark.parametrize("code", [3_000_000_000, -1, 2**63 - 1])

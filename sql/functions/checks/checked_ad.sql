@@ -33,7 +33,8 @@ BEGIN
             );
     END IF;
     SELECT CASE
-        WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
+        -- not as {0,255}: the automaton of that is walked, and made, a state for each character
+        WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' OR length(e.key) > 256
             THEN format(
                 '%s is not an attribute name; allowed: letters, digits and _, not a digit first',
                 left(to_json(e.key)::text, 80)
@@ -166,7 +167,9 @@ BEGIN
                 'attribute "FetchWorkTimeZone" is %s; allowed: a time zone, such as "Europe/Berlin"',
                 left(e.value::text, 60)
             )
-        WHEN fetchwork.value_problem(e.value) IS NOT NULL
+        -- none has one that is that short, but for expressions
+        WHEN (octet_length(e.value::text) > 200 OR fetchwork.is_expression(e.value))
+                AND fetchwork.value_problem(e.value) IS NOT NULL
             THEN format('attribute "%s" %s', e.key, fetchwork.value_problem(e.value))
         WHEN fetchwork.is_expression(e.value) AND (e.value #>> '{}') ~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'
             THEN format(

@@ -17,7 +17,7 @@ BEGIN
         INSERT INTO fetchwork.significant_attribute (key)
         SELECT DISTINCT lower(n)
         FROM unnest(names) AS n
-        WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]{0,255}$'
+        WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]*$' AND length(n) <= 256
         -- in one order, so that two agents can't wait for each other
         ORDER BY 1
         LIMIT greatest(0, 200 - (SELECT count(*) FROM fetchwork.significant_attribute))
