@@ -13,6 +13,9 @@ processes is read, without that of the condor_dagmans.
 A DAG that has not ended after --most-s seconds is removed, and counts with the nodes that had ended by then:
 so the benchmark ends on a busy machine, too, within some ten times that.
 
+How fast nodes are submitted is measured with as many independent nodes that no slot takes, from the first to
+the last of them in the queue (there is a line for it; 50 a second are to be possible).
+
 The last lines are the two ratios, of the medians (goal: 1 and more), the cores that the idle DAGs take (goal:
 under 0.3), and the median delay of an event (goal: under 100 ms).
 """
@@ -136,6 +139,24 @@ def delays_ms(queue: Queue, arrivals: Arrivals) -> list[float]:
     ]
 
 
+def submitted_per_s(queue: Queue, number: int, most_s: float) -> float:
+    """How fast nodes come into the queue, from the first to the last."""
+    dag = queue.start(wide(number), files={"true.sub": NEVER})
+    statement = (
+        "SELECT count(*), extract(epoch FROM max(submitted_at) - min(submitted_at))::float8"
+        " FROM fetchwork.cluster WHERE ad -> 'DAGManJobId' = %s::text::jsonb"
+    )
+    end = time.perf_counter() + most_s
+    while True:
+        time.sleep(1)
+        found, seconds = queue.rows(statement, str(dag.cluster))[0]
+        if found == number or time.perf_counter() > end:
+            break
+    queue.run(dag.directory, "condor_rm", str(dag.cluster))
+    until(lambda: queue.end(dag.cluster) is not None, "the end of a DAG that was removed", every_s=0.5)
+    return float((found - 1) / seconds)
+
+
 def family(process: Process) -> list[Process]:
     """A process and its descendants, without condor_dagmans."""
     if process.name in ("condor_dagman", "condor_dagman.r"):
@@ -216,6 +237,10 @@ def main() -> None:
                         )
                         if arrivals is not None:
                             delays += delays_ms(queue, arrivals)
+            print(
+                f"nodes submitted per second: {submitted_per_s(queue, asked.wide, asked.most_s):.1f}",
+                flush=True,
+            )
             cores = idle_cores(queue, point, asked.idle, asked.idle_s, asked.most_s)
             point.stop()
     median = {key: statistics.median(found) for key, found in rates.items()}

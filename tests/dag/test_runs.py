@@ -144,7 +144,10 @@ def test_what_is_left_of_a_failed_dag_runs_from_its_rescue_file(queue: Queue, sc
 
 
 def test_a_dag_is_rescued_by_its_number(queue: Queue) -> None:
-    dag = queue.start(nodes("AB", 'VARS B status="3"\n'), *SERIAL)
+    directory = queue.write(nodes("AB", 'VARS B status="3"\n'))
+    submitted = queue.fetchwork(directory, "dag", "submit", *SERIAL, "x.dag", "--json")
+    assert submitted.returncode == 0, submitted.stderr
+    dag = Dag(queue, directory, json.loads(submitted.stdout)["dag"])
     assert dag.wait() == 1, dag.tail
     (dag.directory / "x.dag").write_text(nodes("AB"))
     ended = queue.fetchwork(dag.directory, "dag", "rescue", str(dag.cluster))
