@@ -8,9 +8,11 @@ the expression is translated into *two* SQL conditions, one for "can be true" an
 - a comparison of a typed column with a literal of its type is known exactly;
 - a comparison with an attribute inside the ad is known where the ad holds a plain string or number; where it
   holds an expression both conditions are true, because only HTCondor knows;
-- what ``regexp`` finds has the plain text of its pattern; an attribute is compared with ``time()`` as it is
-  when the constraint is compiled;
-- whatever this module does not know (another function, arithmetic) can be both.
+- numbers are computed as far as HTCondor and PostgreSQL come to the same (``arithmetic``); ``time()`` is the
+  moment at which the constraint was compiled, for HTCondor too (``folding``);
+- what ``regexp`` finds has the plain text of its pattern, and matches what PostgreSQL makes of it
+  (``regexes``); an item of a list is a part of the list's text;
+- whatever this module does not know (another function, a choice) can be both.
 
 ``!`` swaps the two, ``&&`` and ``||`` combine them. So the condition "can be true" of the whole never loses
 an ad that the constraint selects, and whatever it selects too much is sorted out by evaluating the

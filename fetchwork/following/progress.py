@@ -107,10 +107,11 @@ def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
     for word in jobs:
         cluster, proc = id_of(word)
         found = session.perform("progress", cluster=cluster, proc=proc)
-        for number, status in found["waiting"]:
+        for status, first, last in found["waiting"]:
             # of a removed job the run still ends; one whose files are brought back is not over
             ending = status in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
-            progress.waiting[cluster, number] = JobStatus.RUNNING if ending else status
+            shown = JobStatus.RUNNING if ending else status
+            progress.waiting.update(((cluster, number), shown) for number in range(first, last + 1))
         progress.hold_reason = found["hold_reason"] or progress.hold_reason
         progress.succeeded += found["succeeded"]
         progress.failed += found["failed"]

@@ -29,12 +29,13 @@ _OF_ARGUMENTS = frozenset(
 _CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*\(")
 #: attributes that two statements do not see alike
 _MOVING = frozenset({"servertime"})
-#: verdicts that are remembered of one reader
-_MOST = 100_000
+#: verdicts that are remembered of one reader, and the characters of the values that one is remembered for
+_MOST, _LONGEST = 100_000, 200
 #: keys of one statement
 _CHUNK = 200
-#: combinations of values that are looked at instead of rows
-MOST_COMBINATIONS = 2000
+#: combinations of values that are looked at instead of rows, and the bytes of one: they come here all at
+#: once, and go back, and what is in an ad may be long
+MOST_COMBINATIONS, MOST_BYTES = 2000, 4096
 
 
 class Evaluation:
@@ -101,25 +102,25 @@ class Evaluation:
             self._mark_params = tuple(params)
 
     def combinations(self, condition: str, params: Sequence[object]) -> Steps[Sequence[str] | None]:
-        """The marks of those of a condition's rows that may be selected; None: there are too many to say.
+        """The marks of those of a condition's rows that may be selected; None: too many, or too long.
 
         So a row whose values others have, too, costs no more than a look at it.
         """
         # what the condition says has no other meaning here
         rows: list[Row] = yield Ask(
             f"""
-            SELECT {self._mark} AS mark
+            SELECT CASE WHEN octet_length({self._mark}) <= {MOST_BYTES} THEN {self._mark} END AS mark
             FROM {self._view.source}
             WHERE {condition}
             GROUP BY 1
             LIMIT {MOST_COMBINATIONS + 1}
             """,  # noqa: S608 - of this package's making
-            [*self._mark_params, *params],
+            [*self._mark_params, *self._mark_params, *params],
         )
-        if len(rows) > MOST_COMBINATIONS:
+        marks = [row["mark"] for row in rows]
+        if len(rows) > MOST_COMBINATIONS or None in marks:
             self._mark = None
             return None
-        marks = [row["mark"] for row in rows]
         parts = [self._part(json.loads(mark)) for mark in marks]
         return [mark for mark, chosen in zip(marks, (yield from self._chosen(parts)), strict=True) if chosen]
 
@@ -165,12 +166,14 @@ class Evaluation:
             for mark, part in zip(marks, parts, strict=True)
             if mark not in self._verdicts and mark not in unclear
         }
+        verdicts = {mark: self._verdicts[mark] for mark in marks if mark in self._verdicts}
         if new:
             truths: list[bool] = yield Evaluate(self._selection.text, list(new.values()))
+            verdicts.update(zip(new, truths, strict=True))
             if len(self._verdicts) + len(new) > _MOST:
                 self._verdicts.clear()
-            self._verdicts.update(zip(new, truths, strict=True))
-        return [mark in unclear or self._verdicts[mark] for mark in marks]
+            self._verdicts.update((mark, verdicts[mark]) for mark in new if len(mark) <= _LONGEST)
+        return [mark in unclear or verdicts[mark] for mark in marks]
 
     def _evaluated(self, rows: Sequence[Row]) -> Steps[list[tuple[Key, Json]]]:
         if not rows:

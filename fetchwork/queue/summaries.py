@@ -271,9 +271,17 @@ over AS (
 )
 SELECT
     (
-        SELECT coalesce(jsonb_agg(jsonb_build_array(one.procid, one.jobstatus)), '[]')
-        FROM one
-        WHERE one.jobstatus <> 4
+        SELECT coalesce(jsonb_agg(jsonb_build_array(alike.jobstatus, alike.first, alike.last)), '[]')
+        FROM (
+            SELECT next.jobstatus, min(next.procid) AS first, max(next.procid) AS last
+            FROM (
+                SELECT one.procid, one.jobstatus,
+                    one.procid - row_number() OVER (PARTITION BY one.jobstatus ORDER BY one.procid) AS gap
+                FROM one
+                WHERE one.jobstatus <> 4
+            ) AS next
+            GROUP BY next.jobstatus, next.gap
+        ) AS alike
     ) AS waiting,
     (SELECT one.holdreason FROM one WHERE one.jobstatus = 5 ORDER BY one.procid DESC LIMIT 1) AS hold_reason,
     count(*) FILTER (WHERE over.jobstatus = 4 AND over.exitcode = 0) AS succeeded,
@@ -284,6 +292,10 @@ FROM over
 
 
 def progress(cluster: int, proc: int | None = None) -> Steps[Json]:
-    """The jobs of a cluster, or one of them: ``waiting`` by process and status, and how the others ended."""
+    """The jobs of a cluster, or one of them, and how the others ended.
+
+    ``waiting`` has status, first and last process of those that follow each other and have one status: of a
+    cluster with very many jobs that is soon said.
+    """
     rows = yield Ask(_PROGRESS, [cluster, proc, proc] * 2)
     return dict(rows[0])

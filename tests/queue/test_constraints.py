@@ -12,6 +12,7 @@ from fetchwork.classad.constraint import compile_constraint
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.source import Source
 from fetchwork.queue import Queue
+from fetchwork.queue.evaluating import Evaluation
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
 from fetchwork.queue.sifting import Sieve
@@ -299,6 +300,28 @@ def test_what_is_beside_an_error_is_as_htcondor_has_it(
                 expected = [job for job, ad in whole_ads if selection.accepts(ad)]
                 found = queue.query(constraint, ["ClusterId", "ProcId"])
                 assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found] == expected, constraint
+
+
+def test_long_values_are_neither_combined_nor_remembered(slots: DirectQueue, queue: Queue) -> None:
+    """Thousands of them would fill the memory of a process that answers everybody."""
+    slots.submit_many([{"Args": f"{number} " + "x" * 5000, "Owner": "alice"} for number in range(30)])
+    slots.submit_many([{"Args": "7", "Owner": "alice"}])
+    constraint = 'substr(Args, 0, 1) == "7"'
+    session = session_of(queue)
+    selection = session.run(compiled(JOBS, constraint, session.memory))
+    evaluation = session.run(Evaluation.of(JOBS, selection, session.memory))
+    assert evaluation.combines
+    assert session.run(evaluation.combinations("true", [])) is None
+    assert not evaluation.combines
+    rows = session.database.query(
+        f"SELECT {evaluation.columns} FROM fetchwork.jobs ORDER BY clusterid, procid", evaluation.params
+    )
+    found = session.run(evaluation.accepted(rows))
+    assert len(found) == 2
+    assert list(evaluation._verdicts.values()) == [True]
+    hasty = mock.patch.multiple(Position, CHEAP=-1.0, PAGE=4, SMALLEST=4, LARGEST=7)
+    with hasty, mock.patch.object(Sieve, "LEAST", 1):
+        assert [ad["ProcId"] for ad in queue.query(constraint, ["ProcId"])] == [key[1] for key, _ in found]
 
 
 def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:

@@ -76,6 +76,28 @@ def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
     assert (state.total, state.removed, state.counts()["idle"]) == (len(jobs), len(jobs), 0)
 
 
+def test_where_the_jobs_of_a_large_cluster_are_is_soon_said(queue: Queue, slots: DirectQueue) -> None:
+    assert queue.submit("executable = /bin/true\n", count=3000, owner="alice").cluster() == 1
+    for job in ("1.0", "1.7", "1.8", "1.2999"):
+        slots.act("hold", job)
+    slots.act("remove", "1.5")
+    session = session_of(queue)
+    told = session.perform("progress", cluster=1, proc=None)
+    assert sorted(told["waiting"]) == [
+        [1, 1, 4],
+        [1, 6, 6],
+        [1, 9, 2998],
+        [5, 0, 0],
+        [5, 7, 8],
+        [5, 2999, 2999],
+    ]
+    state = waiting.snapshot(session, ["1"])
+    assert state.waiting == {
+        (1, proc): 5 if proc in (0, 7, 8, 2999) else 1 for proc in range(3000) if proc != 5
+    }
+    assert (state.total, state.removed) == (3000, 1)
+
+
 def test_wait_does_not_wait_for_a_job_that_has_ended_and_stays_in_the_queue(
     fetchwork: Run, slots: DirectQueue
 ) -> None:
