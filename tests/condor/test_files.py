@@ -27,7 +27,7 @@ from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import QUICK
 from tests.living import content, files
-from tests.sandboxes import kept_files, submit_with_files
+from tests.sandboxes import STORE_PLUGIN, kept_files, submit_with_files
 from tests.waiting import until
 
 
@@ -79,8 +79,13 @@ class FileJobs:
 
 @pytest.fixture(scope="session")
 def file_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
-    """A host that shares nothing."""
-    return make_pool(config=QUICK, host={"files": {"shared": []}})
+    """A host that shares nothing, and has a plugin of its site's own."""
+    plugins = "FILETRANSFER_PLUGINS = $(FILETRANSFER_PLUGINS), /tmp/site_plugin\n"
+    pool = make_pool(config=QUICK + plugins, host={"files": {"shared": []}})
+    plugin = pool.directory / "tmp/site_plugin"
+    plugin.write_text(STORE_PLUGIN)
+    plugin.chmod(0o755)
+    return pool
 
 
 OWNER, TOKEN, LATER = "alice", "the-token-of-alice", "the-later-token"
@@ -421,6 +426,22 @@ def test_a_scheme_that_the_host_has_no_plugin_for_holds_the_job(jobs: FileJobs) 
     held = jobs.held(jobs.submit("true", {"x": "nosuch://host/x"}))
     assert held["holdreasoncode"] == 13
     assert "no file transfer plugin of this host moves nosuch:// URLs" in held["holdreason"]
+
+
+def test_urls_of_debian_s_other_plugins_and_of_a_site_s_own_are_moved(jobs: FileJobs) -> None:
+    there = jobs.pool.directory / "tmp/of the site"
+    there.mkdir()
+    there.chmod(0o777)
+    (there / "in").write_bytes(b"site's\n")
+    job = jobs.submit(
+        "cat data in file > new",
+        {"data": "data://,hello%20w", "in": f"store:///tmp/{there.name}/in", "file": "file:///etc/passwd"},
+        TransferOutput="new",
+        TransferOutputRemaps=f"new=store:///tmp/{there.name}/new",
+    )
+    jobs.completed(job)
+    passwd = jobs.pool.run_command(["cat", "/etc/passwd"]).stdout.encode()
+    assert (there / "new").read_bytes() == b"hello wsite's\n" + passwd
 
 
 @pytest.mark.newest

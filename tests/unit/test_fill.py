@@ -1,6 +1,8 @@
-"""Inputs by presigned URLs: where these have ended by the time they are used, PREPARE_JOB asks for others."""
+"""Inputs that come neither by the agent nor by a URL that lives: shared files, and URLs that have ended."""
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -73,3 +75,37 @@ def test_what_fails_by_urls_that_live_is_not_tried_again(sandbox: Path, tmp_path
     with pytest.raises(TransferFailure):
         fill.fill(str(sandbox), agent.ask, lambda seconds: None)
     assert agent.plans == 1
+
+
+# ---- what the host shares
+
+
+def filled_with(sandbox: Path, source: Path) -> None:
+    file = {"direction": "input", "name": "in", "mode": 0o750, "size": 5, "source": "shared"}
+    plan = {"ad": {}, "plugins": {}, "plugin_limit_s": 60, "executable": False, "has_key": False}
+    body = json.dumps({**plan, "files": [file | {"path": str(source)}]}).encode()
+    fill.fill(str(sandbox), lambda name, arg: body, lambda seconds: None)
+
+
+def test_a_shared_file_is_copied_by_who_fills_the_sandbox(sandbox: Path, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("bytes")
+    (sandbox / "in").symlink_to(tmp_path / "elsewhere")
+    filled_with(sandbox, tmp_path / "source")
+    made = sandbox / "in"
+    assert (made.read_text(), made.is_symlink(), made.stat().st_mode & 0o777) == ("bytes", False, 0o750)
+    assert made.stat().st_uid == os.geteuid()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "number"), [("missing", errno.ENOENT), ("directory", errno.EINVAL), ("pipe", errno.EINVAL)]
+)
+def test_a_shared_file_that_is_none_holds_the_job(
+    sandbox: Path, tmp_path: Path, source: str, number: int
+) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TransferFailure) as failure:
+        filled_with(sandbox, tmp_path / source)
+    assert (failure.value.code, failure.value.subcode) == (13, number)
+    assert f"reading from file {tmp_path}/{source}" in failure.value.reason

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.sandbox import plugins, reaching
+from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
 
 #: a plugin for several files: what it does with each is what its URL's path begins with
@@ -51,6 +51,32 @@ def program(directory: Path, text: str) -> str:
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
+
+
+def test_of_a_host_s_plugins_the_last_one_that_moves_a_scheme_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {
+        "first": 'MultipleFileSupport = true\nSupportedMethods = "http,osdf"',
+        "none": 'PluginType = "FileTransfer"',
+        "last": 'SupportedMethods = "OSDF"',
+    }
+    for name, text in said.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "toy_plugin").write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+        (tmp_path / name / "toy_plugin").chmod(0o755)
+    listed = ", ".join([*(f"{tmp_path}/{name}/toy_plugin" for name in said), "toy_plugin", "/no/such"])
+    monkeypatch.setattr(hostsettings, "ask", lambda name: [listed])
+    assert {scheme: (one.path, one.multiple) for scheme, one in plugins.find().items()} == {
+        "http": (f"{tmp_path}/first/toy_plugin", True),
+        "osdf": (f"{tmp_path}/last/toy_plugin", False),
+    }
+
+    def unknown(name: str) -> list[str]:
+        raise hostsettings.SettingsUnknown("no HTCondor")
+
+    monkeypatch.setattr(hostsettings, "ask", unknown)
+    assert plugins.find() == {}
 
 
 @pytest.fixture
