@@ -66,10 +66,20 @@ def _ad_from_json(value: Mapping[str, object], depth: int) -> ClassAd:
     if UNREADABLE in value:
         raise ClassAdError(str(value[UNREADABLE]))
     ad = ClassAd()
+    # to ask the ad takes as long as to write into it; letters beyond ASCII may be alike here and not there
+    may_repeat = len({name.lower() for name in value}) < len(value)
+    is_plain = not may_repeat and depth < MAX_DEPTH
     for name, item in value.items():
         if not name or "\0" in name:
             raise ClassAdError(f"attribute name {shorten(name)} is empty or holds a NUL character")
-        if name in ad:
+        if is_plain and (
+            (type(item) is int and -(2**63) <= item < 2**63)
+            or (type(item) is str and item.isascii() and item[:1] != "/" and "\0" not in item)
+        ):
+            # most are what they say
+            ad[name] = item
+            continue
+        if may_repeat and name in ad:
             raise ClassAdError(f"attribute {shorten(name)} is given twice")
         try:
             ad[name] = _from_json(item, depth + 1)

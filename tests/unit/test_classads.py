@@ -256,12 +256,19 @@ def test_what_is_not_one_expression_is_refused(text: str) -> None:
         ({"a": "\ud800"}, "attribute 'a': a string holds half a surrogate pair"),
         ({"a": 1, "A": 2}, "attribute 'A' is given twice"),
         ({"a": {"b": [object()]}}, "attribute 'a': attribute 'b': a object has no ClassAd form"),
+        ({"b": "x", "\u212a": 1, "k": 1, "B": "/Expr(x)/"}, "attribute 'B' is given twice"),
         ({"": 1}, "attribute name '' is empty"),
     ],
 )
 def test_json_that_is_no_ad_is_refused_with_its_attribute(value: dict[str, Any], message: str) -> None:
     with pytest.raises(ClassAdError, match=message):
         from_json(value)
+
+
+def test_letters_that_are_alike_beyond_ascii_are_two_names() -> None:
+    """The Kelvin sign is a k for Python, and none for HTCondor."""
+    ad = from_json({"\u212a": 1, "k": "text"})
+    assert (ad["\u212a"], ad["k"], len(ad)) == (1, "text", 2)
 
 
 def test_a_name_that_htcondor_can_not_read_is_not_printed() -> None:
