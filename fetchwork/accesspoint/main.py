@@ -349,8 +349,12 @@ class AccessPoint:
             raise FetchworkError("the request 'retrieve' has no proper 'jobs'")
         brought: list[Json] = []
         if asker.account is not None:
-            async with channel.budget.running:
-                brought = await self._outputs.retrieve(asker.account.name, jobs, Moving(channel))
+            try:
+                async with channel.budget.running:
+                    brought = await self._outputs.retrieve(asker.account.name, jobs, Moving(channel))
+            finally:
+                # jobs whose outputs are back have ended
+                self._answers.changed(asker.owner)
         await channel.send(wire.encode({"done": brought}))
 
     def _session(self, asker: Asker) -> ActingSession:

@@ -271,6 +271,33 @@ def test_an_answer_is_never_older_than_what_the_asker_did(point: AccessPoint) ->
     assert as_account("nobody", sees_it) == [1, 2, 3, 4, 5, 0]
 
 
+@pytest.mark.parametrize(
+    ("op", "arguments"),
+    [
+        ("retrieve", {}),
+        ("change", {"action": "Hold", "spec": "false"}),
+        ("edit", {"spec": "true", "changes": {"A": 1}}),
+        ("act", {"action": "Hold", "spec": "false"}),
+        ("reschedule", {}),
+    ],
+)
+def test_what_was_known_before_one_did_something_is_asked_anew(
+    point: AccessPoint, op: str, arguments: dict[str, Any]
+) -> None:
+    submit(point, "nobody", "executable = /bin/true\nqueue\n")
+
+    def shared() -> int:
+        with Link(str(point.socket)) as link:
+            list(link.pages("job_tables", projection=["ProcId"]))
+            before = link.ask("status")["shared"]
+            link.ask(op, **arguments)
+            list(link.pages("job_tables", projection=["ProcId"]))
+            shared: int = link.ask("status")["shared"] - before
+            return shared
+
+    assert as_account("nobody", shared) == 0
+
+
 def test_what_one_is_told_is_not_told_to_another(point: AccessPoint) -> None:
     submit(point, "nobody", "executable = /bin/true\nqueue\n")
     for _ in range(3):
