@@ -28,8 +28,8 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 NO_WHEELS = ("law", "connection_pool")
 #: seconds for a workflow: none of them gives up by itself
 WORKFLOW_S = 240
-#: the clients beside the machine's own packages
-CLIENTS = "/tmp/clients"
+#: the clients beside the machine's own packages, each with what it needs: not all can be had for each Python
+CLIENTS = ":".join(f"/tmp/clients/{client}" for client in ("snakemake", "dask", "law", "parsl"))
 
 
 # as a site has it whose hosts have what jobs import
@@ -125,12 +125,14 @@ def clients(make_pool: Callable[..., PersonalPool]) -> Iterator[Clients]:  # noq
     running.stop()
 
 
-@pytest.fixture(scope="session")
-def packages(clients: Clients) -> str:
-    """The clients from PyPI, for the root's Python."""
+@pytest.fixture(scope="module")
+def packages(clients: Clients, request: pytest.FixtureRequest) -> str:
+    """The client from PyPI that a module is about, for the root's Python."""
+    client = request.module.__name__.rpartition("test_")[2]
     (there,) = Path(clients.pool.machine.kept()["venv"]).glob("lib/python3.*")
     version = there.name.removeprefix("python")
-    wanted = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]["clients"]
+    every = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]["clients"]
+    wanted = [one for one in every if one.startswith(client)]
 
     def made(directory: Path) -> None:
         wheels = directory / "wheels"
@@ -139,14 +141,21 @@ def packages(clients: Clients) -> str:
         subprocess.run(build, check=True, timeout=300)
         install = [*pip, "install", "--no-compile", "--python-version", version, "--only-binary=:all:"]
         target = ["--find-links", str(wheels), "--target", str(directory / "packages")]
-        subprocess.run([*install, *target, *wanted], check=True, timeout=600)
+        pipped = subprocess.run(
+            [*install, *target, *wanted], timeout=600, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if pipped.returncode:
+            errors = [line for line in pipped.stderr.splitlines() if line.startswith("ERROR")]
+            raise OSError((errors or ["pip failed"])[-1])
 
     # a list that changes is another entry
     digest = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:8]
     try:
-        there = cached(f"clients-{version}-{digest}", made) / "packages"
+        there = cached(f"client-{client}-{version}-{digest}", made) / "packages"
     except (OSError, subprocess.SubprocessError) as error:
-        pytest.skip(f"no clients from PyPI: {error}")
-    subprocess.run(["cp", "-r", there, clients.tmp / "clients"], check=True)
-    subprocess.run(["chmod", "-R", "a+rX", clients.tmp / "clients"], check=True)
-    return CLIENTS
+        pytest.skip(f"{client} can't be had from PyPI for Python {version}: {error}")
+    target = clients.tmp / "clients" / client
+    target.parent.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-r", there, target], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", target.parent], check=True)
+    return f"/tmp/clients/{client}"
