@@ -109,13 +109,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.line(reason, red=True)
 
 
-# tests/condor by parts of its time; what shares the fixture "pool" is in the first, the rest in the last
+# tests/condor in parts that take about the same time; what shares the fixture "pool" is in the first, what
+# shares "file_pool" in the third, the rest in the last
 CONDOR_PARTS = (
-    ("test_jobs.py", "test_pool_condor.py", "test_tracking.py"),
-    ("test_scheduling.py", "test_worst_day.py"),
+    ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
+    ("test_scheduling.py", "test_timing.py", "test_worst_day.py"),
     (
         *("test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py"),
-        *("test_checkpoints.py", "test_containers.py", "test_same_job.py"),
+        *("test_checkpoints.py", "test_config_examples.py", "test_containers.py"),
     ),
     (),
 )
