@@ -80,6 +80,20 @@ def test_no_plan_that_is_kept_for_all_values_reads_a_whole_table(full: DirectQue
             assert not re.search(rf"Seq Scan on (fetchwork\.)?({'|'.join(BIG)})", line), "\n".join(plan)
 
 
+@pytest.mark.parametrize("condition", [eventpages.of_jobs([], [(1, 7)]), eventpages.of_jobs([1], [])])
+def test_events_of_some_jobs_are_not_looked_for_among_all_events(
+    full: DirectQueue, condition: eventpages.Statement
+) -> None:
+    page = eventpages.page(condition, after_xid=0, after_id=0, most=None)
+    with psycopg.ClientCursor(full.connection) as cursor:
+        (events,) = {len(row[5].split("\n")) for row in cursor.execute(page.sql, page.params)}
+        assert events >= 1
+        plan = "\n".join(row[0] for row in cursor.execute(f"EXPLAIN {page.sql}", page.params))
+    by_job = r"on event_default_cluster_id_proc_id_event_id_idx"
+    assert re.search(by_job, plan), plan
+    assert "event_default_xid_event_id_idx" not in plan, plan
+
+
 def test_a_way_that_is_turned_off_calls_in_no_jit_compiler(connect: Connect) -> None:
     # before PostgreSQL 18 a plan that has no other way costs 10^10 more: claim_many was compiled at each call
     sql = """
