@@ -46,6 +46,12 @@ async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     await hooks.context.session.close()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes here until a starter comes up: it is waited for."""
+    monkeypatch.setattr(watch, "START_GRACE_S", PATIENCE_S)
+
+
 def key_of(child: Process) -> str:
     process = ProcessOfPid.find(child.pid)
     assert process is not None
