@@ -52,10 +52,13 @@ async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -
     await site.until_running()
     await site.until(lambda: site.state() == 2)
     await cut.proxy.set_mode("cut")
+    # its second run is to be over before the first
+    site.value("SELECT fetchwork.edit(ARRAY['1.0'], '{\"SimulatedSeconds\": 0.1}')::text")
     await site.add_host("other", slots=1)
     await site.until(lambda: site.ledger.counts["started"] == 2)
     await cut.proxy.set_mode("open")
     await site.until_done()
+    await site.until(lambda: site.ledger.counts["job_exit exit"] == 2)
     await site.until(lambda: not site.left_in_spool())
     # both told an exit code, the first too late
     assert site.value("SELECT count(*) FROM fetchwork.job_history") == 1
