@@ -30,6 +30,15 @@ _DIGITS = (15, 9, 6, 4)
 _LENGTH, _LEAVES = 30, 6
 _LEAST, _MOST = "1e-29", "1e15"
 _NAN = "'NaN'::float8"
+#: comparisons of two numbers by their difference, true also where that is NaN
+_OF_DIFFERENCE = {
+    "=": "- abs({}) >= 0",
+    "<>": "abs({}) > 0",
+    "<": "- {} > 0",
+    "<=": "- {} >= 0",
+    ">": "{} > 0",
+    ">=": "{} >= 0",
+}
 
 
 class _Large(Exception):
@@ -72,17 +81,14 @@ def compared(operator: str, left: Node, right: Node, source: Source) -> Rails | 
 
 
 def _rails(operator: str, one: _Number, other: _Number) -> Rails:
-    # what may be NaN comes to no other conclusion than "may be"
-    unsure = [
-        _sql("{} = " + _NAN, number.sql) for number in (one, other) if not (number.whole or number.sure)
-    ]
-    sides = []
-    for sign in (_SQL.get(operator, operator), _OPPOSITE[operator]):
-        side = _sql(f"{{}} {sign} {{}}", *(_alike(one, other)))
-        for each in unsure:
-            side = side | each
-        sides.append(side)
-    return Rails(sides[0], sides[1], one.sure and other.sure)
+    signs = _SQL.get(operator, operator), _OPPOSITE[operator]
+    if one.whole and other.whole:
+        true, false = (_sql(f"{{}} {sign} {{}}", one.sql, other.sql) for sign in signs)
+    else:
+        # NaN is more than any other number for PostgreSQL, so it is true of each, and computed once
+        difference = _sql("({} - {})", one.real(), other.real())
+        true, false = (_sql(_OF_DIFFERENCE[sign], difference) for sign in signs)
+    return Rails(true, false, one.sure and other.sure)
 
 
 def _alike(one: _Number, other: _Number) -> tuple[Sql, Sql]:
