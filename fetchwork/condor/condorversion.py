@@ -14,7 +14,8 @@ def main(run: Invocation) -> int:
             run.say(texts.help_of(run.name))
             return 0
         if not any(is_option(word, name, 1) for name in ("build_id", "syscall", "arch", "opsys", "verbose")):
-            run.complain(f"ERROR: unrecognized argument: '{word}'\n" + texts.help_of(run.name))
+            said = "unrecognized" if word.startswith("-") else "invalid"
+            run.complain(f"ERROR: {said} argument: '{word}'\n" + texts.help_of(run.name))
             return 1
     run.say(texts.version())
     return 0

@@ -12,6 +12,14 @@ from fetchwork.errors import FetchworkError, one_line
 _IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus"})
 
 
+#: what HTCondor says that an option takes
+_ARGUMENTS = {
+    "name": "a SCHEDD name as an argument",
+    "pool": "a HTCondor collector name or address as an argument",
+    "constraint": "a ClassAd expression an argument",
+    "owner": "a owner name argument",
+    "jobids": "a list of job ids as an argument",
+}
 _REFUSED = {
     "dry-run": "an edit is refused whole or done",
     "edits": "give the edits as ATTRIBUTE=VALUE",
@@ -50,6 +58,9 @@ def main(run: Invocation) -> int:
         refused = next((name for name in _REFUSED if is_colon_option(word, name, 2)[0]), None)
         if refused is not None:
             run.complain(f"{run.name} : -{refused} is not supported: {_REFUSED[refused]}\n")
+            return 1
+        if lacking := next((what for name, what in _ARGUMENTS.items() if is_option(word, name, 1)), None):
+            run.complain(f"{run.name}: {word} requires {lacking}\n" + texts.help_of(run.name))
             return 1
         if word.startswith("-"):
             run.complain(f"{run.name}: {word} is not a valid option\n" + texts.help_of(run.name))

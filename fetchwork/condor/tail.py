@@ -21,11 +21,15 @@ def main(run: Invocation) -> int:
         if is_option(word, "name", 2) or is_option(word, "pool", 1):
             words.take()
         elif is_option(word, "maxbytes", 1):
-            size = words.take()
-            if size is None:
+            size = words.following
+            if size is None or size.startswith("-"):
                 run.complain("-maxbytes requires an argument.\n\n" + texts.help_of(run.name))
                 return 1
-            most = int(size) if size.isdecimal() else most
+            if not size.isdecimal():
+                run.complain(f"Error: maxbytes ({size}) is not valid\n\n" + texts.help_of(run.name))
+                return 1
+            words.take()
+            most = int(size)
         elif is_option(word, "no-stdout", 3):
             stdout = False
         elif is_option(word, "stderr", 2):

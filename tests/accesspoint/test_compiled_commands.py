@@ -231,12 +231,17 @@ def test_it_reads_with_the_rights_of_the_process_that_asks(run: Run, directory: 
     assert run("nobody", "condor_submit", str(shared), gid=gid).returncode == 0
 
 
+@pytest.mark.parametrize(
+    "words", [["condor_q", "-long"], ["condor_q", "-nobatch"], ["condor_history", "-json"]], ids=" ".join
+)
 def test_a_reader_that_has_enough_is_no_error(
-    point: AccessPoint, run: Run, start: Callable[..., subprocess.Popen[str]]
+    point: AccessPoint, run: Run, start: Callable[..., subprocess.Popen[str]], words: list[str]
 ) -> None:
-    run("nobody", "condor_submit", stdin=SLEEP.format(300))
+    run("nobody", "condor_submit", stdin=SLEEP.format(2000))
+    if words[0] == "condor_history":
+        run("nobody", "condor_rm", "1")
     reader, writer = os.pipe()
-    process = start("nobody", "condor_q", "-long", stdout=writer)
+    process = start("nobody", *words, stdout=writer)
     os.close(writer)
     assert os.read(reader, 10)
     os.close(reader)

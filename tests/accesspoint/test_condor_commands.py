@@ -73,9 +73,23 @@ def test_commands_go_by_the_access_point(point: AccessPoint) -> None:
 def test_another_account_reaches_none_of_ones_jobs(point: AccessPoint) -> None:
     condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))
     assert condor(point, "daemon", "condor_q", "1.0", "-af", "Owner")[1] == ""
-    status, out, _ = condor(point, "daemon", "condor_rm", "1.0")
-    assert status == 1 and out == ""
-    assert condor(point, "nobody", "condor_q", "1.0", "-af", "JobStatus")[1] == "1\n"
+    before = condor(point, "nobody", "condor_q", "1.0", "-af", "JobStatus", "JobPrio", "A")
+    for words in (
+        *(
+            ["condor_rm", "1.0"],
+            ["condor_hold", "1"],
+            ["condor_release", "1.0"],
+            ["condor_vacate_job", "1.0"],
+        ),
+        *(["condor_rm", "nobody"], ["condor_rm", "-constraint", 'Owner == "nobody"'], ["condor_tail", "1.0"]),
+        *(["condor_qedit", "1.0", "A", "1"], ["condor_prio", "-p", "5", "1.0"]),
+    ):
+        status, out, err = condor(point, "daemon", *words)
+        # HTCondor's condor_prio ends with 0 whatever it could not do
+        assert (status, out) == (int(words[0] != "condor_prio"), ""), words
+        assert err.strip() and "Traceback" not in err, words
+    assert condor(point, "nobody", "condor_q", "1.0", "-af", "JobStatus", "JobPrio", "A") == before
+    assert before[1] == "1 0 undefined\n"
 
 
 def test_a_command_that_polls_loads_no_library_of_postgresql_or_htcondor(point: AccessPoint) -> None:

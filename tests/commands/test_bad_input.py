@@ -49,4 +49,4 @@ def test_status_and_words_are_htcondors(run: Callable[..., Answer], tmp_path: Pa
         if bare(ours := run(*shlex.split(line), directory=folder)) != bare(expected)
     }
     assert different == {}
-    assert len(lines) > 90
+    assert len(lines) > 115

@@ -254,36 +254,50 @@ def test_bad_words_are_answered_in_htcondors_words(condor: Callable[..., Answer]
         assert answer.status == (0 if words[0] == "condor_prio" else 1), words
 
 
-def test_without_a_database_each_command_fails_in_one_line(tmp_path: Path, utc: None) -> None:
-    import io
+#: of each command that asks the queue, a line that does
+ASKING = {
+    "condor_q": ["1.0"],
+    "condor_history": [],
+    "condor_submit": [],
+    "condor_status": [],
+    "condor_userprio": [],
+    "condor_rm": ["1.0"],
+    "condor_hold": ["-all"],
+    "condor_release": ["-constraint", "true"],
+    "condor_vacate_job": ["1"],
+    "condor_prio": ["+1", "1"],
+    "condor_qedit": ["1.0", "A", "1"],
+    "condor_tail": ["1.0"],
+    "condor_transfer_data": ["1.0"],
+}
+#: those that ask no queue: they have tests of their own, or are refused
+OTHERS = {
+    *("condor_wait", "condor_version", "condor_config_val", "condor_submit_dag"),
+    *("condor_suspend", "condor_continue", "condor_ssh_to_job"),
+}
 
-    for words in (
-        ["condor_q"],
-        ["condor_rm", "1.0"],
-        ["condor_submit"],
-        ["condor_status"],
-        ["condor_prio", "+1", "1"],
-        ["condor_history"],
-        ["condor_hold", "-all"],
-        ["condor_qedit", "1.0", "A", "1"],
-        ["condor_userprio"],
-        ["condor_tail", "1.0"],
-    ):
-        out, err = io.BytesIO(), io.BytesIO()
-        run = Invocation(
-            words,
-            io.BytesIO(SLEEP.format(1).encode()),
-            out,
-            err,
-            lambda: Session(f"host={tmp_path} port=1"),
-            environment={},
-            directory=tmp_path,
-            user="alice",
-        )
-        assert commands.run(run) == 1, words
-        # HTCondor's own words, and the reason
-        assert len(err.getvalue().decode().strip().splitlines()) <= 3, err.getvalue()
-        assert b"Traceback" not in err.getvalue() and err.getvalue(), words
+
+def test_each_command_asks_the_queue_or_does_not() -> None:
+    assert set(commands.COMMANDS) == {*ASKING, *OTHERS}
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_without_a_database_each_command_fails_in_one_line(tmp_path: Path, utc: None, command: str) -> None:
+    out, err = io.BytesIO(), io.BytesIO()
+    run = Invocation(
+        [command, *ASKING[command]],
+        io.BytesIO(SLEEP.format(1).encode()),
+        out,
+        err,
+        lambda: Session(f"host={tmp_path} port=1"),
+        environment={},
+        directory=tmp_path,
+        user="alice",
+    )
+    assert commands.run(run) == 1
+    # HTCondor's own words, and the reason
+    assert 1 <= len(err.getvalue().decode().strip().splitlines()) <= 3, err.getvalue()
+    assert b"Traceback" not in err.getvalue()
 
 
 def test_qedit_and_prio_change_jobs(condor: Callable[..., Answer]) -> None:
