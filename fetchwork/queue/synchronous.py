@@ -106,7 +106,7 @@ class Queue:
 
         ``job_spec`` is one of ``act``, jobs that have ended included; None: all whose outputs nobody has
         brought. Each job's files appear complete or not at all, as the calling account may write them. Raises
-        TransferFailed for the first job whose files could not be written; the others' were.
+        TransferFailed for the first job whose files could not be brought; the others' were.
         """
         from fetchwork.queue.destinations import TransferFailed
         from fetchwork.queue.leftover import ended_too
