@@ -3,7 +3,7 @@
 Where a shadow moves files, its reason names both hosts: there the numbers alone are compared. What HTCondor
 does for a job that used too much memory (34, 102) needs a cgroup, which these pools have not: there the agent
 gives its code and subcode, and its words (vanilla_proc.cpp) but for one: HTCondor says "cgroup memory limit",
-and the agent's own is none of a cgroup. tests/agent/test_memory.py provokes it. Of disk (34, 104) HTCondor
+and the agent's own is none of a cgroup. Of disk (34, 104) HTCondor
 by itself says nothing at all, and of an image that does not work (45) neither: that is shown here.
 """
 
@@ -155,6 +155,16 @@ def test_an_image_that_does_not_work_holds_a_job_that_a_schedd_would_try_for_eve
     held = ours["image"]
     assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (45, -1000)
     assert "Singularity test failed:FATAL:   could not open image" in held["HoldReason"]
+
+
+def test_a_job_that_takes_more_memory_than_its_slot_has_is_held_without_a_cgroup(sides: Sides) -> None:
+    told = sides.pool.run_command(["condor_status", "-af", "Memory"]).stdout.split()
+    # it keeps what has no end of line
+    taken = f"(head -c {2 * max(map(int, told)) * 1024 * 1024} /dev/zero; sleep 900) | tail"
+    jobs = {"memory": f"executable = /bin/sh\narguments = \"-c '{taken}'\""}
+    held = sides.ours("faults", {"gone": [], "edits": {}, "jobs": jobs})["memory"]
+    assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (34, 102)
+    assert held["HoldReason"].startswith("Job has gone over memory limit of ")
 
 
 def test_a_job_that_takes_more_disk_than_its_slot_has_is_held_where_the_host_says_so(sides: Sides) -> None:
