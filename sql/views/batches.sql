@@ -26,7 +26,8 @@ live AS (
         count(*) FILTER (WHERE j.job_status = 7) AS suspended,
         count(*) FILTER (WHERE j.job_status = 3) AS ending
     FROM fetchwork.job AS j
-    WHERE j.run_id IS NOT NULL AND j.batch_id IS NOT NULL
+    -- said so that the index of jobs that do not wait is used
+    WHERE j.job_status IN (2, 3, 7) AND j.run_id IS NOT NULL AND j.batch_id IS NOT NULL
     GROUP BY j.batch_id
 ),
 awaited AS (

@@ -24,7 +24,11 @@ def full(connect: Connect) -> DirectQueue:
     for memory in range(10):
         queue.connection.execute(
             "SELECT fetchwork.submit_cluster(%s, array_agg(jsonb_build_object('Args', n::text))) FROM generate_series(1, 300) AS n",
-            [json.dumps({"Cmd": "/bin/true", "Owner": f"o{memory}", "RequestMemory": memory})],
+            [
+                json.dumps(
+                    {"Cmd": "/bin/true", "Owner": f"o{memory}", "RequestMemory": memory, "JobBatchName": "b"}
+                )
+            ],
         )
     for _ in range(30):
         queue.finish(queue.started())
@@ -41,6 +45,7 @@ HOT = {
     "events of a job": "SELECT * FROM fetchwork.events WHERE ClusterId = 5 AND ProcId = 7 ORDER BY EventId",
     "held jobs of an owner": "SELECT * FROM fetchwork.job WHERE owner = 'o3' AND job_status = 5",
     "the last ended jobs": "SELECT * FROM fetchwork.history_edge('infinity', 1, 1, 20)",
+    "counts by batch": "SELECT * FROM fetchwork.batches",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
     "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "'here'") * 2),
