@@ -17,7 +17,7 @@ from fetchwork.condor.printedad import NotAnExpression, expression
 _REFUSED = {
     "epochs": "'fetchwork runs JOB' shows the runs of a job",
     "startd": "'fetchwork runs JOB' shows the runs of a job",
-    "transfer-history": "fetched work has no file transfer",
+    "transfer-history": "no record of each transfer is kept",
     "daemon": "there are no daemons' records",
     "directory": "there is no folder of records",
     "search": "there are no rotated files",
