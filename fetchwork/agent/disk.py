@@ -7,18 +7,15 @@ gets the volume but no hold. What a job's files take is counted as the job's acc
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections import defaultdict
 
-from fetchwork.agent import orphans, overuse
+from fetchwork.agent import overuse
+from fetchwork.agent.looks import Looks, Running
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.errors import FetchworkError
 from fetchwork.handlers import disk, retrying
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.log import event
-from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -32,44 +29,33 @@ class DiskWatch:
 
     def __init__(self, runs: WatchedRuns) -> None:
         self._runs = runs
-        #: by account: the look at its runs, which none of another's waits for
-        self._looking: dict[int, asyncio.Task[None]] = {}
+        self._looks = Looks(runs, "disk_not_watched")
         self._next: dict[LiveRun, float] = {}
 
     async def round(self) -> None:
-        """Have each account's runs looked at that are due, where the last such look is over."""
+        """Have the runs looked at that are due."""
         self._next = {run: when for run, when in self._next.items() if not run.ended}
-        self._looking = {uid: task for uid, task in self._looking.items() if not task.done()}
-        due: defaultdict[int, list[tuple[LiveRun, Process, Process]]] = defaultdict(list)
-        for run in self._runs:
-            starter = Process.of_key(run.starter)
-            if run.state != "running" or run.exiting or run.disk_kib is None or starter is None:
-                continue
-            job = orphans.child_of(starter) if starter.alive else None
-            uid = None if job is None else job.owner
-            if job is not None and uid is not None and self._next.get(run, 0.0) <= time.monotonic():
-                due[uid].append((run, starter, job))
-        for uid, found in due.items():
-            if uid not in self._looking:
-                self._looking[uid] = asyncio.ensure_future(self._look_at(uid, found))
+        self._looks.begin(self._is_due, self._look_and_rest)
 
     async def looked(self) -> None:
         """Wait for the looks that are under way."""
-        await asyncio.gather(*self._looking.values())
+        await self._looks.over()
 
-    async def _look_at(self, uid: int, runs: list[tuple[LiveRun, Process, Process]]) -> None:
-        for run, starter, job in runs:
-            began = time.monotonic()
-            try:
-                await self._look(run, starter, job, uid)
-            except FetchworkError as error:
-                event(log, logging.WARNING, "disk_not_watched", run=run.run_id, job=run.job, problem=error)
-            now = time.monotonic()
-            self._next[run] = now + REST * (now - began)
+    def _is_due(self, run: LiveRun) -> bool:
+        return run.disk_kib is not None and self._next.get(run, 0.0) <= time.monotonic()
 
-    async def _look(self, run: LiveRun, starter: Process, job: Process, uid: int) -> None:
+    async def _look_and_rest(self, one: Running) -> None:
+        began = time.monotonic()
         try:
-            used_kib = -(-await self._runs.rights.disk_used(starter, uid) // 1024)
+            await self._look(one)
+        finally:
+            now = time.monotonic()
+            self._next[one.run] = now + REST * (now - began)
+
+    async def _look(self, one: Running) -> None:
+        run, starter, job = one.run, one.starter, one.job
+        try:
+            used_kib = -(-await self._runs.rights.disk_used(starter, one.uid) // 1024)
         except OSError as error:
             if starter.alive:
                 event(

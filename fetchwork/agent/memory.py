@@ -15,12 +15,12 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from fetchwork.agent import orphans, overuse
+from fetchwork.agent import overuse
+from fetchwork.agent.looks import Looks, Running
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers import memory, retrying
-from fetchwork.handlers.runs import LiveRun
 from fetchwork.process import Process
 
 #: as HTCondor's CGROUP_POLLING_INTERVAL
@@ -29,7 +29,7 @@ ROUND_S = 5.0
 CGROUPS = "/sys/fs/cgroup"
 #: processes whose proportional size is asked for; of a larger family the rest counts as nothing
 MOST_PROCESSES = 500
-#: seconds of a round for one account's processes, which it may have made slow to look at
+#: seconds of a look for one account's processes, which it may have made slow to look at
 ACCOUNT_S = 3.0
 _MOST_BYTES = 16384
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -41,30 +41,29 @@ class MemoryWatch:
 
     def __init__(self, runs: WatchedRuns) -> None:
         self._runs = runs
-        #: by account: the seconds that this round has waited for it
-        self._waited: defaultdict[int, float] = defaultdict(float)
+        self._looks = Looks(runs, "memory_not_watched")
 
     async def round(self) -> None:
-        """Look at each run once, and hold the jobs that use too much."""
-        self._waited.clear()
-        for run in self._runs:
-            starter = Process.of_key(run.starter)
-            if run.state != "running" or run.exiting or run.memory_mib is None or starter is None:
-                continue
-            job = orphans.child_of(starter) if starter.alive else None
-            if job is not None:
-                await self._look(run, job, run.memory_mib)
+        """Have each run looked at, and the jobs held that use too much."""
+        self._looks.begin(lambda run: run.memory_mib is not None, self._look)
 
-    async def _look(self, run: LiveRun, job: Process, limit_mib: int) -> None:
+    async def looked(self) -> None:
+        """Wait for the looks that are under way."""
+        await self._looks.over()
+
+    async def _look(self, one: Running) -> None:
+        run, job, limit_mib = one.run, one.job, one.run.memory_mib
         capped = _limit_and_peak(job)
         if capped is not None:
             run.memory_capped = True
             run.memory_mib, run.memory_used_mib = (size // 2**20 for size in capped)
             return
+        if limit_mib is None or run.ended:
+            return
         processes = family(job)
         used_mib = sum(map(_resident, processes)) / 2**20
         if used_mib > limit_mib:
-            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights, self._waited) / 2**20
+            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
         if used_mib <= limit_mib:
             return
@@ -99,15 +98,10 @@ def _resident(process: Process) -> int:
         return 0
 
 
-async def proportional(
-    processes: list[Process], rights: Rights, waited: defaultdict[int, float] | None = None
-) -> int:
-    """Bytes of these processes, each page shared out among those that have it; what is refused is 0.
-
-    ``waited`` are the seconds that each account was waited for, which grow: after ACCOUNT_S no more is read.
-    """
+async def proportional(processes: list[Process], rights: Rights) -> int:
+    """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
     total = 0
-    waited = defaultdict(float) if waited is None else waited
+    waited: defaultdict[int, float] = defaultdict(float)
     for process in processes:
         uid = process.owner
         if uid is None or waited[uid] > ACCOUNT_S:

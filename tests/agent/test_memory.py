@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,12 @@ from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
+from fetchwork.handlers import retrying
 from fetchwork.handlers.memory import limit_of
+from fetchwork.handlers.runs import LiveRun
 from fetchwork.process import Process
 from tests.by_name import call
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, until, until_async
 
 from .conftest import Hooks, JobOf, Submit, slot_ad
 from .test_updates import StartJob, job_process, starter_of
@@ -60,9 +61,11 @@ def killed(process: Process) -> dict[str, Any]:
     return {"JobPid": process.pid, "JobState": "Exited", "ExitBySignal": True, "ExitSignal": 9}
 
 
-def watch(agent: Hooks) -> MemoryWatch:
+async def look(agent: Hooks) -> None:
     assert isinstance(agent.runs, WatchedRuns)
-    return MemoryWatch(agent.runs)
+    watch = MemoryWatch(agent.runs)
+    await watch.round()
+    await watch.looked()
 
 
 async def test_job_that_uses_too_much_is_killed_and_held(
@@ -71,7 +74,7 @@ async def test_job_that_uses_too_much_is_killed_and_held(
     starter = starter_of(ONE)
     process = job_process(starter)
     job = await started(agent, submit, starter, slot_ad(Memory=120))
-    await watch(agent).round()
+    await look(agent)
     assert process.wait(PATIENCE_S)
     answer = await agent.exit(job, starter=starter.key, **killed(process))
     assert answer.outcome == "held"
@@ -104,7 +107,7 @@ async def test_job_that_says_so_is_killed_and_tried_again_with_more_and_held_at_
             job = await agent.fetch(slot_ad(Memory=limit_mib))
             await agent.reply("accept", job)
             assert (await agent.start(job, starter=starter.key)).outcome == "started"
-        await watch(agent).round()
+        await look(agent)
         assert process.wait(PATIENCE_S)
         answer = await agent.exit(job, starter=starter.key, **killed(process))
         assert answer.outcome == ("vacated" if status == 1 else "held")
@@ -120,7 +123,7 @@ async def test_what_a_job_may_use_is_left_to_it_and_shared_memory_counts_once(
 ) -> None:
     starter = starter_of(command)
     await started(agent, submit, starter, slot_ad(Memory=limit_mib))
-    await watch(agent).round()
+    await look(agent)
     assert job_process(starter).alive
 
 
@@ -146,12 +149,46 @@ async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
         await asyncio.sleep(0.2)
         raise TimeoutError
 
-    rights, waited = Rights(), defaultdict[int, float](float)
+    rights = Rights()
     monkeypatch.setattr(rights, "open", slow)
     job = job_process(starter_of(SHARED))
-    assert await proportional([job] * 50, rights, waited) == 0
-    assert await proportional([job] * 50, rights, waited) == 0
+    assert await proportional([job] * 50, rights) == 0
     assert 0 < len(looked) <= 2
+
+
+async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
+    agent: Hooks, submit: Submit, starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(agent.runs, WatchedRuns)
+    jobs = []
+    for number in range(3):
+        starter = starter_of(ONE)
+        jobs.append(job_process(starter))
+        await started(agent, submit, starter, slot_ad(Memory=120, Name=f"slot{number + 2}@vm"))
+    # two of one account, one of another
+    owners = {job.pid: uid for job, uid in zip(jobs, (4001, 4001, 4002), strict=True)}
+    monkeypatch.setattr(Process, "owner", property(lambda process: owners.get(process.pid, 0)))
+    settle, asked, go_on = retrying.settle_overuse, [], asyncio.Event()
+
+    async def slow(run: LiveRun, *rest: Any) -> Any:
+        asked.append(run.run_id)
+        if run.run_id != 3:
+            await go_on.wait()
+        return await settle(run, *rest)
+
+    monkeypatch.setattr(retrying, "settle_overuse", slow)
+    watch = MemoryWatch(agent.runs)
+    for _ in range(3):
+        # returns, though the first account's look does not end
+        await watch.round()
+        await asyncio.sleep(0)
+    await until_async(lambda: not jobs[2].alive, "the other account's job")
+    assert sorted(asked) == [1, 3]
+    go_on.set()
+    await watch.looked()
+    assert sorted(asked) == [1, 2, 3]
+    for job in jobs:
+        assert job.wait(PATIENCE_S)
 
 
 async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
@@ -160,7 +197,7 @@ async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
     starter = starter_of(ONE)
     await started(agent, submit, starter, slot_ad(Memory=120))
     call(database, "remove", jobs=["1.0"])
-    await watch(agent).round()
+    await look(agent)
     assert job_process(starter).alive
 
 
@@ -187,7 +224,7 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
     (cgroup / "memory.max").write_text(f"{120 << 20}\n")
     (cgroup / "memory.peak").write_text(f"{119 << 20}\n")
     job = await started(agent, submit, starter, slot_ad(Memory=120))
-    await watch(agent).round()
+    await look(agent)
     # the kernel's to decide
     assert process.alive
     if more:
