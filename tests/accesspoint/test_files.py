@@ -399,14 +399,16 @@ async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() ->
 
     outputs = Outputs(cast(Any, Has()), Asks(1), "point", account, acts)
     hanging = [asyncio.ensure_future(outputs.retrieve(f"owner{n}", None)) for n in range(2 * MOST)]
-    await until_async(lambda: len(asked) == MOST)
-    async with asyncio.timeout(PATIENCE_S):
-        (report,) = await outputs.retrieve("other", None)
-    assert (report["bytes"], report["problem"]) == (4, None)
-    for one in hanging:
-        one.cancel()
-    await asyncio.gather(*hanging, return_exceptions=True)
-    assert len(asked) == MOST + 1
+    try:
+        await until_async(lambda: len(asked) == MOST)
+        async with asyncio.timeout(PATIENCE_S):
+            (report,) = await outputs.retrieve("other", None)
+        assert (report["bytes"], report["problem"]) == (4, None)
+        assert len(asked) == MOST + 1
+    finally:
+        for one in hanging:
+            one.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def test_what_failed_waits_for_its_next_try_though_the_database_was_away() -> None:
