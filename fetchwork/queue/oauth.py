@@ -16,7 +16,7 @@ __all__ = ["is_command", "marked"]
 
 _COMMAND = re.compile(r"(.+)_oauth_(permissions|resource|options)(?:_(.+))?", re.I)
 #: of the ad: name, permissions and resource of each credential, one behind the other
-_ATTRIBUTE = "FetchWorkCredentials"
+_ATTRIBUTE = "FetchWorkOAuthRequests"
 
 
 def is_command(name: str) -> bool:

@@ -281,7 +281,7 @@ FROM unnest(ARRAY[
     'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'CheckpointDestination',
     'EC2AccessKeyId', 'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
     -- the credentials that PREPARE_JOB brings
-    'OAuthServicesNeeded', 'FetchWorkCredentials',
+    'OAuthServicesNeeded', 'FetchWorkOAuthRequests',
     -- the access point that it was submitted to, event logs and DAGs
     'FetchWorkAccessPoint',
     'UserLog', 'UserLogUseXML', 'SubmitEventNotes', 'SubmitEventUserNotes', 'DAGNodeName',

@@ -80,10 +80,10 @@ def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
     put(queue, "disk")
     said = ["disk", "", "", "box_h", *asked]
     if problem is None:
-        needing(queue, "disk,box*h", FetchWorkCredentials=said)
+        needing(queue, "disk,box*h", FetchWorkOAuthRequests=said)
         return
     with pytest.raises(psycopg.Error) as refused:
-        needing(queue, "disk,box*h", FetchWorkCredentials=said)
+        needing(queue, "disk,box*h", FetchWorkOAuthRequests=said)
     assert f"credential 'box_h' of Owner 'alice' was found, but did not match the requested {problem}" in str(
         refused.value
     )
@@ -93,7 +93,7 @@ def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
 def test_what_is_said_of_credentials_may_be_anything(queue: DirectQueue, strange: object) -> None:
     put(queue)
     try:
-        needing(queue, FetchWorkCredentials=strange)
+        needing(queue, FetchWorkOAuthRequests=strange)
     except psycopg.Error as refused:
         assert refused.sqlstate == "FWINV"
 

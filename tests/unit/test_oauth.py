@@ -10,8 +10,8 @@ DESCRIPTION = "executable = /bin/true\nuse_oauth_services = box, Drive\n{}\nqueu
 
 def said(commands: str) -> object:
     jobs = from_description(DESCRIPTION.format(commands), cluster_id=1, owner="alice")
-    assert not any("FetchWorkCredentials" in own for own in jobs.own)
-    return jobs.common.get("FetchWorkCredentials")
+    assert not any("FetchWorkOAuthRequests" in own for own in jobs.own)
+    return jobs.common.get("FetchWorkOAuthRequests")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 -- Refuses (SQLSTATE FWINV) a whole job ad that asks for credentials of its Owner that are not stored, as
 -- condor_submit refuses one that its credd knows nothing of; or that asks for others than were stored: with
--- SERVICE_oauth_permissions or SERVICE_oauth_resource in its description, which are in FetchWorkCredentials
+-- SERVICE_oauth_permissions or SERVICE_oauth_resource in its description, which are in FetchWorkOAuthRequests
 -- (name, permissions, resource, name, ...), what was stored has to say the same (cred_matches in HTCondor's
 -- store_cred.cpp). The caller has looked who may name the Owner.
 CREATE OR REPLACE FUNCTION fetchwork.check_credentials(ad jsonb)
@@ -37,13 +37,13 @@ BEGIN
             a.word AS asked,
             CASE a.n % 3 WHEN 2 THEN c.permissions ELSE c.resource END AS stored
         FROM jsonb_array_elements_text(
-            CASE jsonb_typeof(check_credentials.ad -> 'FetchWorkCredentials')
-                WHEN 'array' THEN check_credentials.ad -> 'FetchWorkCredentials'
+            CASE jsonb_typeof(check_credentials.ad -> 'FetchWorkOAuthRequests')
+                WHEN 'array' THEN check_credentials.ad -> 'FetchWorkOAuthRequests'
                 ELSE '[]'
             END
         ) WITH ORDINALITY AS a (word, n)
         JOIN fetchwork.credential AS c ON c.owner = check_credentials.ad ->> 'Owner'
-            AND c.name = check_credentials.ad -> 'FetchWorkCredentials' ->> ((a.n - 1) / 3 * 3)::integer
+            AND c.name = check_credentials.ad -> 'FetchWorkOAuthRequests' ->> ((a.n - 1) / 3 * 3)::integer
         WHERE a.n % 3 <> 1
     ) AS e
     WHERE fetchwork.words_of(e.asked) <> '{}'
