@@ -37,7 +37,7 @@ class Position:
     #: seconds that a piece should take at most, so that whoever waits hears of each
     SLOW_S = 0.2
     #: rows of a piece that tells how long the rest would take in pieces, and how long that may be, in seconds
-    TELLING, REST_S = 50 * PAGE, 6.0
+    TELLING, REST_S = 50 * PAGE, 4.0
 
     def __init__(self, view: View, *, whole: bool, wanted: int | None, after: Key | None) -> None:
         self._view = view
