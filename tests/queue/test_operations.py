@@ -24,6 +24,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "edit": {"spec": "1.0", "changes": {"JobPrio": 3}},
     "ended": {"cluster": 1},
     "events": {"stop_after": 0},
+    "job_tables": {"projection": ["ClusterId", "ProcId", "JobStatus", "FetchWorkStatusAt"]},
     "kept_output": {"cluster": 1, "proc": 0},
     "live_output": {"cluster": 1, "proc": 0},
     "logs": {"paths": ["/tmp/a.log"]},
