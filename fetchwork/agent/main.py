@@ -31,6 +31,7 @@ from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentials import CredentialUpkeep
 from fetchwork.agent.disk import ROUND_S as DISK_S
 from fetchwork.agent.disk import DiskWatch
+from fetchwork.agent.ends import Ends
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
 from fetchwork.agent.leader import Leader
@@ -103,6 +104,7 @@ class Agent:
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
         self.runs = WatchedRuns(self.replay_spool, self.waiting_fetches.resources_return, self.rights)
+        self.runs.tell_end = Ends(self.runs, self._keep).tell
         self.files = AgentFiles(config, self.contexts, self.sessions, self.runs, self.trusted)
         self.fetches = Fetches(self.runs, self.waiting_fetches, self._fetch_waits)
         self.slots = SlotReports()
@@ -261,6 +263,10 @@ class Agent:
             await asyncio.to_thread(write_report, str(self.config.agent.spool), report, uid)
 
         return keep
+
+    async def _keep(self, report: Request) -> None:
+        """Keep a report of the agent's own."""
+        await asyncio.to_thread(write_report, str(self.config.agent.spool), report, -1)
 
     def _fetch_waits(self, attempt: FetchAttempt) -> None:
         """Let people see the slot while its fetch waits, too."""

@@ -70,12 +70,17 @@ class Updates:
         self._told: dict[LiveRun, int] = {}
         self._file = file
         #: not among the runs, but their starters may live: first those of the agent before
-        self._left = list(_remembered(file, contexts))
+        remembered = list(_remembered(file, contexts))
+        self._left = [run for run in remembered if _starter_lives(run)]
+        #: those whose starters ended while no agent lived
+        self._over = [run for run in remembered if not _starter_lives(run)]
         self._written: set[int] | None = None
         runs.on_start = self._remember
 
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
+        over, self._over = self._over, []
+        await asyncio.gather(*map(self._tell_end, over))
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # a run may be over for the queue, lost in a silence, and its job live on
@@ -96,6 +101,12 @@ class Updates:
         await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
         if self._written != {run.run_id for run in self._running()}:
             self._remember()
+
+    async def _tell_end(self, run: LiveRun) -> None:
+        """Report the end of a run without a JOB_EXIT, which the database may have given up as lost."""
+        logs = run.context.starter_logs
+        if run.starter is not None and logs is not None and await logs.tell_end(run.run_id, run.token):
+            await self._runs.tell_end(run, run.starter)
 
     def _running(self) -> list[LiveRun]:
         return [run for run in self._runs if run.state == "running"]
@@ -185,13 +196,13 @@ def _starter_lives(run: LiveRun) -> bool:
 
 
 def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
-    """The runs that the agent before has written down, of starters that live; none where it left nothing."""
+    """The runs that the agent before has written down; none where it left nothing."""
     try:
         rows = json.loads(file.read_text())
         for run_id, token, keyword, slot, job, starter, memory_mib, disk_kib in rows:
             process = Process.parse(starter)
             context = contexts.get(keyword.lower())
-            if context is not None and process is not None and process.alive:
+            if context is not None and process is not None:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
                 run.starter = process.key
                 run.memory_mib = None if memory_mib is None else int(memory_mib)

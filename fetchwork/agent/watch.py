@@ -90,10 +90,23 @@ class WatchedRuns(Runs):
         self._to_end: set[tuple[HostSession, int]] = set()
         #: set when there are some
         self.end_soon = asyncio.Event()
+        #: reports the end of a run whose starter, of this identity, is gone and calls no JOB_EXIT
+        self.tell_end: Callable[[LiveRun, str], Awaitable[None]] = _no_end
+        # runs without a JOB_EXIT whose starter has asked for the start, by that starter
+        self._preparing: dict[str, LiveRun] = {}
         #: called before a job starts, with its run among the others
         self.on_start: Callable[[], None] = lambda: None
 
     # -- what handlers report
+
+    def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """A starter asks whether the run may start: without a JOB_EXIT its end tells what came of that."""
+        super().preparing(run, starter, slot)
+        waits = run.state in ("reserved", "accepted") and run not in self._preparing.values()
+        if run.plain and starter is not None and waits:
+            # before it is asked to be watched, for it may be gone
+            self._preparing[starter] = run
+            self._starters.watch_beside(Starter(starter, run.context.session, slot))
 
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
         """The run passed the fence: watch its starter."""
@@ -140,6 +153,8 @@ class WatchedRuns(Runs):
         before = self.on_slot(context.session, slot)
         if not before:
             return True
+        if any(run.plain for run in before):
+            self._starters.look_at(context.session, slot)
         if any(run.starts_soon(DYNAMIC_GRACE_S) for run in before):
             return False
         for run in before:
@@ -263,13 +278,30 @@ class WatchedRuns(Runs):
     def _starter_gone(self, starter: Starter) -> None:
         """What ran under this starter is over, unless its job lives on."""
         self._on_free(starter.session, starter.slot)
+        preparing = self._preparing.pop(starter.identity, None)
+        plain = {run for run in (preparing,) if run is not None and run.starter is None}
         for run in self.on_slot(starter.session, starter.slot):
             if run.starter == starter.identity:
-                self._spawn(self._give_up(run))
+                plain.add(run) if run.plain else self._spawn(self._give_up(run))
+        for run in plain:
+            if not run.ended:
+                run.exiting += 1
+                self._spawn(self._end_plain(run, starter.identity))
 
-    async def _give_up(self, run: LiveRun) -> None:
+    async def _end_plain(self, run: LiveRun, starter: str) -> None:
+        """Report the end of a run whose starter is gone and calls no JOB_EXIT."""
+        try:
+            if not self._has_orphan(run):
+                await self.tell_end(run, starter)
+        finally:
+            run.exiting -= 1
+            run.changed.set()
+        if run.starter == starter:
+            await self._give_up(run, grace_s=0.0)
+
+    async def _give_up(self, run: LiveRun, grace_s: float = GRACE_S) -> None:
         """Give up a run whose starter is gone, once nothing can come of it any more."""
-        await asyncio.sleep(GRACE_S)
+        await asyncio.sleep(grace_s)
         while not run.ended:
             try:
                 if run.exiting:
@@ -401,6 +433,8 @@ class WatchedRuns(Runs):
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
+                logs = context.starter_logs
+                run.plain = logs is not None and await logs.tell_end(run.run_id, run.token)
                 self._starters.watch(run.starter, context.session, run.slot)
 
     # -- ending
@@ -415,6 +449,10 @@ class WatchedRuns(Runs):
         for task in list(self._tasks):
             task.cancel()
         self._starters.close()
+
+
+async def _no_end(run: LiveRun, starter: str) -> None:
+    """Nothing tells how the run ended."""
 
 
 def _key(process: Process | None) -> str | None:

@@ -20,11 +20,21 @@ from pydantic import ValidationError
 from fetchwork.config.messages import shape_problem, show, toml_problem
 from fetchwork.config.reference import reference
 from fetchwork.config.rules import Problem, contradictions
-from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, Agent, HostConfig, Keyword, Slot
+from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, PLAIN, Agent, HostConfig, Keyword, Slot
 from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.errors import ConfigError
 
-__all__ = ["HostConfig", "Keyword", "Slot", "default_file", "from_dict", "load", "parse", "reference"]
+__all__ = [
+    "PLAIN",
+    "HostConfig",
+    "Keyword",
+    "Slot",
+    "default_file",
+    "from_dict",
+    "load",
+    "parse",
+    "reference",
+]
 
 
 def default_file() -> Path:

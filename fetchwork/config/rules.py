@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.config.sections import NO_KEYWORD, HostConfig, Keyword, Slots
+from fetchwork.config.sections import NO_KEYWORD, PLAIN, HostConfig, Keyword, Slots
 from fetchwork.config.slotnumbers import numbers
 from fetchwork.config.tomllines import Key
 
@@ -93,6 +93,8 @@ def _keyword_problems(config: HostConfig) -> Iterator[Problem]:
                 "names that differ otherwise",
             )
         seen[name.lower()] = name
+        if name.upper().endswith(PLAIN):
+            yield Problem(key, f"ends with {PLAIN}, which is for fetchwork's own keywords", "another name")
         if not keyword.database:
             yield Problem(
                 (*key, "database"), "is missing, and there are several databases", _one_of(config.databases)

@@ -18,6 +18,8 @@ from fetchwork.config.slotnumbers import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
 NO_KEYWORD = "none"
+#: what the name of HTCondor's second keyword ends with, for jobs that need no JOB_EXIT
+PLAIN = "_PLAIN"
 
 DEFAULT_FILE = Path("/etc/fetchwork/host.toml")
 HOOKS_ROOT = Path("/usr/local/libexec/fetchwork")

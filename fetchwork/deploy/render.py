@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from fetchwork.config import HostConfig, Keyword, Slot
+from fetchwork.config import PLAIN, HostConfig, Keyword, Slot
 from fetchwork.config.hostname import directory_word
 from fetchwork.deploy.keywords import FETCHES_NOTHING, slot_keywords, startd_keyword
 
@@ -93,7 +93,13 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "startd_keyword": startd_keyword(config),
         "slot_keywords": slot_keywords(config),
         "fetches_nothing": FETCHES_NOTHING,
-        "guard": next(iter(used)) if config.slots.fetched_only and len(used) == 1 else None,
+        # where each job's ad says whether it needs JOB_EXIT, nothing may override that
+        "guard": (
+            next(iter(used))
+            if config.slots.fetched_only and len(used) == 1 and not config.agent_updates
+            else None
+        ),
+        "plain": PLAIN if config.agent_updates else None,
         "types": [(number, each, slot_resources(config, number)) for number, each in config.slot_types()],
         "uses_gpus": config.has_gpus,
         "idle_delay": idle_delay(config),

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fetchwork.classad.ads import plain_text
 from fetchwork.codes import HoldCode
+from fetchwork.config import PLAIN
 from fetchwork.db import calls
 from fetchwork.db.calls import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
@@ -18,6 +19,7 @@ from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.session import HostSession
 from fetchwork.handlers.starterad import Reader
+from fetchwork.handlers.starterend import needs_no_hook
 from fetchwork.hook.wire import Reply
 from fetchwork.matching.demand import Pair
 from fetchwork.matching.rotation import Weighed
@@ -171,10 +173,15 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         if problem is not None:
             raise ClassAdError(problem)
         logs = context.starter_logs
-        starter_log = await logs.make(run.run_id, run.token, run.owner_uid) if logs is not None else None
         ad = offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad
         if has_credentials(ad):
             ad = {**ad, CREDENTIALS: True}
+        starter_log = None
+        if logs is not None:
+            plain = needs_no_hook(ad, task.request.body)
+            starter_log = await logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
+            # without a file nothing would tell the end
+            run.plain = plain and starter_log is not None
         printed = await session.matchmaker.print_ad(
             Run(
                 run_id=run.run_id,
@@ -194,7 +201,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
             task.request.body,
             kept=session.kept,
             host=session.host,
-            keyword=context.keyword,
+            keyword=context.keyword + PLAIN if run.plain else context.keyword,
             uid_domain=context.uid_domain,
         )
     except MatchmakerUnavailable as error:

@@ -36,6 +36,8 @@ class LiveRun:
     #: monotonic time of REPLY_FETCH's accept, where this process heard it
     accepted_at: float = float("-inf")
     has_policy: bool = False
+    #: monotonic time at which it passed the fence, where this process saw that
+    started_at: float | None = None
     starter: str | None = None
     #: what the job may use, None where that is not known; and the most that was seen
     memory_mib: int | None = None
@@ -58,6 +60,8 @@ class LiveRun:
     delivering: bool = False
     #: checkpoints of it are being delivered: it is not over before
     saving: bool = False
+    #: its starter calls no JOB_EXIT: the agent reports its end, by what the starter has written
+    plain: bool = False
     #: JOB_EXITs being worked on
     exiting: int = 0
     #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
@@ -133,9 +137,13 @@ class Runs:
             run.accepted_at = time.monotonic()
         run.changed.set()
 
+    def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """A starter asks whether the run may start."""
+
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
         """The run passed the fence."""
         run.state = "running"
+        run.started_at = time.monotonic()
         run.starter = starter
         run.slot = slot
         run.fetched_by, run.facts = b"", {}

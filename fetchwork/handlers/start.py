@@ -35,6 +35,8 @@ async def prepare_job(task: Task) -> Answer:
     run = await task.own_run(key)
     job = run.job if run is not None else None
     subject = Subject(task.request.slot, key.run_id, job)
+    if run is not None:
+        task.runs.preparing(run, task.caller.starter, slot_name(task.request.slot, run.slot) or run.slot)
     if task.request.check:
         return await _could_not_start(task, key, run, subject, task.request.check)
     files = await small.inputs(task, key) if small.are_asked_for(task) else None

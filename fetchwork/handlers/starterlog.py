@@ -38,6 +38,9 @@ LEFT_S = 86400.0
 #: that no file can be made is logged so often
 LOG_S = 60.0
 
+#: what the name of a file ends with that tells how a job ended, in place of JOB_EXIT
+_TELLS_END = ".end"
+
 _ERROR = re.compile(r"^021 \([^\n]*\bError from [^\n]*\n((?:\t[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 # the texts of os_proc.cpp, user_proc.cpp, StarterHookMgr.cpp and, of Iwd, the shadow's baseshadow.cpp
 _FAULTS = (
@@ -120,9 +123,12 @@ class StarterLogs:
         self._of_users = of_users
         self._complained_at = float("-inf")
 
-    async def make(self, run_id: int, token: str, uid: int | None) -> str | None:
-        """A new file for a run of an account; None where there can't be one: the job starts without it."""
-        path = self._path(run_id, token)
+    async def make(self, run_id: int, token: str, uid: int | None, *, tells_end: bool = False) -> str | None:
+        """A new file for a run of an account; None where there can't be one: the job starts without it.
+
+        One that ``tells_end`` is known as such by its name, by the next agent too.
+        """
+        path = self._path(run_id, token, tells_end)
         try:
             await asyncio.to_thread(self._make, path, uid)
         except OSError as error:
@@ -134,30 +140,46 @@ class StarterLogs:
 
     async def fault(self, run_id: int, token: str) -> Fault | None:
         """What the starter of a run has written of a failure; None where it has not, or can't be read."""
+        for tells_end in (False, True):
+            written = await self.written(run_id, token, tells_end=tells_end)
+            if written is not None:
+                return read_faults(written)
+        return None
+
+    async def written(self, run_id: int, token: str, *, tells_end: bool) -> str | None:
+        """What the starter of a run has written; None where there is no such file, or it can't be read."""
         try:
-            data = await asyncio.to_thread(_read, self._path(run_id, token))
+            data = await asyncio.to_thread(_read, self._path(run_id, token, tells_end))
         except OSError:
             return None
-        return read_faults(data.decode("utf-8", "replace"))
+        return data.decode("utf-8", "replace")
+
+    async def tell_end(self, run_id: int, token: str) -> bool:
+        """Whether it is the file of this run, and not JOB_EXIT, that tells how its job ended."""
+        return await asyncio.to_thread(os.path.lexists, self._path(run_id, token, True))
 
     def forget(self, run_id: int, token: str) -> None:
         """The run is over: its file goes, beside the event loop, for the job may have made it large."""
-        path = self._path(run_id, token)
+        paths = [self._path(run_id, token, tells_end) for tells_end in (False, True)]
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            _remove(path)
+            _remove(paths)
         else:
-            loop.run_in_executor(None, _remove, path)
+            loop.run_in_executor(None, _remove, paths)
 
     async def clean(self, living: Collection[tuple[int, str]]) -> None:
         """Remove what runs have left that ended while no agent lived; ``living`` are ids and tokens."""
-        names = {self._path(run_id, token).name for run_id, token in living}
+        names = {
+            self._path(run_id, token, tells_end).name
+            for run_id, token in living
+            for tells_end in (False, True)
+        }
         await asyncio.to_thread(self._clean, names)
 
-    def _path(self, run_id: int, token: str) -> Path:
+    def _path(self, run_id: int, token: str, tells_end: bool) -> Path:
         secret = hashlib.sha256(f"starter log {run_id} {token}".encode()).hexdigest()[:32]
-        return self._directory / f"{run_id}-{secret}"
+        return self._directory / f"{run_id}-{secret}{_TELLS_END if tells_end else ''}"
 
     def _make(self, path: Path, uid: int | None) -> None:
         try:
@@ -205,13 +227,12 @@ def _read(path: Path) -> bytes:
         os.close(fd)
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        event(log, logging.WARNING, "starter_log_not_removed", file=path, problem=error.strerror)
+def _remove(paths: Collection[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            event(log, logging.WARNING, "starter_log_not_removed", file=path, problem=error.strerror)
 
 
 #: the errors of a working directory, by what strerror says of them

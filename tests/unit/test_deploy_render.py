@@ -207,6 +207,7 @@ def test_version_in_the_host_file_goes_before_the_one_found() -> None:
     assert "UPDATE_INTERVAL" not in settings(BASE + '[host]\nhtcondor = "23.9.6"\n', (25, 0))
 
 
+NO_AGENT = '[agent]\nrun = "none"\n'
 TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
 
 
@@ -214,17 +215,25 @@ TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
     ("text", "guard"),
     [
         (BASE, None),
-        (BASE + "fetched_only = true\n", "A"),
-        (BASE + "fetched_only = true\n" + TWO_IN_USE, None),
-        (BASE + "[pilot]\n", "A"),
+        (BASE + "fetched_only = true\n" + NO_AGENT, "A"),
+        (BASE + "fetched_only = true\n" + TWO_IN_USE + NO_AGENT, None),
+        (BASE + "fetched_only = true\n", None),
+        (BASE + "[pilot]\n", None),
         (BASE + TWO_IN_USE + "[pilot]\n", None),
     ],
-    ids=["schedd too", "fetched only", "two keywords", "pilot", "pilot with two keywords"],
+    ids=["schedd too", "fetched only", "two keywords", "agent", "pilot", "pilot with two keywords"],
 )
-def test_starter_keyword_is_set_only_where_one_keyword_and_no_schedd_gives_it_jobs(
-    text: Any, guard: str | None
-) -> None:
+def test_starter_keyword_is_set_only_where_no_ad_chooses_among_keywords(text: Any, guard: str | None) -> None:
     assert settings(text).get("STARTER_JOB_HOOK_KEYWORD") == guard
+
+
+def test_keywords_without_job_exit_are_there_where_an_agent_reports_in_its_place() -> None:
+    made = settings(BASE)
+    assert made["A_PLAIN_HOOK_PREPARE_JOB"] == made["A_HOOK_PREPARE_JOB"]
+    assert [name for name in made if name.startswith("A_PLAIN_")] == ["A_PLAIN_HOOK_PREPARE_JOB"]
+    assert made["FetchWorkPlain"] == "True"
+    assert made["STARTD_ATTRS"].split() == ["$(STARTD_ATTRS)", "FetchWorkQueues", "FetchWorkPlain"]
+    assert not [name for name in settings(BASE + NO_AGENT) if "plain" in name.lower()]
 
 
 @pytest.mark.parametrize(

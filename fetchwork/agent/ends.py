@@ -1,0 +1,74 @@
+"""Reports the ends of runs whose starter calls no JOB_EXIT (``fetchwork.handlers.starterend`` says which).
+
+What the starter wrote down is handled as if a JOB_EXIT had brought it: the same policy, the same spool in an
+outage of the database, the same answers to what comes late or twice. The file stays until that is done, so
+that an agent that comes after the end finds it. Where the file does not say how the job ended, the starter
+was killed, and the run is given up like any other whose report will not come.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+
+from fetchwork import handlers
+from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.runs import LiveRun, Runs
+from fetchwork.handlers.starterend import read_end
+from fetchwork.hook.wire import Request
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: as long as an agent works on a JOB_EXIT
+END_S = 10.0
+
+
+class Ends:
+    """The ends of plain runs; ``keep`` spools a report that the database can't take now."""
+
+    def __init__(self, runs: Runs, keep: Callable[[Request], Awaitable[None]]) -> None:
+        self._runs = runs
+        self._keep = keep
+
+    async def tell(self, run: LiveRun, starter: str) -> None:
+        """Report the end of a run whose starter is gone; nothing where its file does not tell it."""
+        seen_at = time.monotonic()
+        logs = run.context.starter_logs
+        written = await logs.written(run.run_id, run.token, tells_end=True) if logs is not None else None
+        job = Process.of_key(run.job_process)
+        end = read_end(written, job.pid if job is not None else 0) if written is not None else None
+        if end is None or run.ended:
+            return
+        ad: dict[str, object] = {
+            "FetchWorkRunId": run.run_id,
+            "FetchWorkToken": f'"{run.token}"',
+            "FetchWorkHasPolicy": "true" if run.has_policy else "false",
+        }
+        if end.report and run.started_at is not None:
+            ad["JobDuration"] = f"{max(0.0, seen_at - run.started_at):.6f}"
+        if end.report and run.memory_used_mib:
+            ad["MemoryUsage"] = int(run.memory_used_mib) + 1
+        ad |= {name: f'"{text}"' if _is_text(text) else text for name, text in end.report.items()}
+        body = "".join(f"{name} = {value}\n" for name, value in ad.items())
+        answer = await self._handle(run, starter, end.reason, body)
+        level = logging.WARNING if answer.reply.code else logging.INFO
+        event(log, level, "starter_ended_job", **answer.log_fields())
+
+    async def _handle(self, run: LiveRun, starter: str, reason: str, body: str) -> Answer:
+        task = Task(
+            Request("job_exit", body.encode(), keyword=run.context.keyword, arg=reason, slot=run.slot),
+            Caller(os.geteuid(), trusted=True, starter=starter),
+            run.context,
+            self._runs,
+            time.monotonic() + END_S,
+            spool=self._keep,
+        )
+        return await handlers.handle(task)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value not in ("true", "false")

@@ -1,0 +1,356 @@
+"""Jobs without a JOB_EXIT: what becomes of them, by what their starters wrote down."""
+
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetchwork.agent.ends import Ends
+from fetchwork.agent.updates import Updates
+from fetchwork.agent.watch import WatchedRuns
+from fetchwork.db.database import Database
+from fetchwork.errors import DatabaseUnavailable
+from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.process import Process
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
+from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
+from tests.waiting import until_async as until
+
+SLOT = slot_ad(FetchWorkPlain=True)
+
+
+class Host(Hooks):
+    """A host's hooks, with an agent that reports ends."""
+
+    def __init__(self, conninfo: str, directory: Path) -> None:
+        runs = WatchedRuns(self.deliver, lambda session, slot: None)
+        super().__init__(conninfo, runs=runs, starter_logs=StarterLogs(directory, of_users=False))
+        self.watched = runs
+        runs.tell_end = Ends(runs, self.keep).tell
+        self.down = False
+
+    async def deliver(self) -> None:
+        """Deliver what is spooled."""
+        if self.down:
+            raise DatabaseUnavailable("database is starting up")
+        while self.spooled:
+            report = self.spooled.pop(0)
+            await self.ask("job_exit", report.body, report.arg, slot=report.slot)
+
+    async def begin(self, starter: "Starter", slot: bytes = SLOT) -> bytes:
+        """The ad of a job that a starter has begun to run."""
+        ad = await self.fetch(slot)
+        await self.reply("accept", ad, slot)
+        assert (await self.start(ad, starter=starter.key)).outcome == "started"
+        starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
+        return ad
+
+    async def close(self) -> None:
+        await self.watched.close()
+        await self.context.session.close()
+
+
+class Starter:
+    """A process in the place of a starter, that ends when a test says so."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["sleep", "1000"])
+        found = Process.find(self.process.pid)
+        assert found is not None
+        self.key = found.key
+        self.log = Path("/nonexistent")
+
+    def end(self, written: str | None = None) -> None:
+        if written is not None:
+            self.log.write_text(written)
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def starter() -> Iterator[Starter]:
+    starter = Starter()
+    yield starter
+    starter.end()
+
+
+@pytest.fixture
+async def make_host(conninfo: str, tmp_path: Path) -> AsyncIterator[Callable[[], Host]]:
+    made: list[Host] = []
+
+    def make() -> Host:
+        made.append(Host(conninfo, tmp_path / "starter"))
+        return made[-1]
+
+    yield make
+    for host in made:
+        await host.close()
+
+
+@pytest.fixture
+def host(make_host: Callable[[], Host]) -> Host:
+    return make_host()
+
+
+def ended(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["jobstatus"], row["exitbysignal"], row["exitcode"], row["exitsignal"]
+
+
+async def test_job_ends_as_its_starter_wrote(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    job = submit()
+    ad = await host.begin(starter)
+    assert attributes_of(ad)["HookKeyword"] == "FW_PLAIN"
+    starter.end(BEGUN + EXITED)
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert ended(job_of(job)) == (4, False, 3, None)
+    assert job_of(job)["remoteusercpu"] == 93784
+    # it is read no more
+    await until(lambda: not starter.log.exists())
+    assert len(host.runs) == 0
+
+
+async def test_job_that_a_signal_ended_did_so(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    starter.end(BEGUN + KILLED)
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert ended(job_of(job)) == (4, True, None, 11)
+
+
+async def test_evicted_job_waits_again(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    starter.end(BEGUN + EVICTED)
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert outcomes(database) == ["evicted"]
+
+
+async def test_job_that_could_not_be_executed_is_held(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    starter.end(BEGUN + WRITTEN)
+    await until(lambda: job_of(job)["jobstatus"] == 5)
+    assert job_of(job)["holdreason"].endswith(NO_PROGRAM.text)
+    assert job_of(job)["holdreasoncode"] == 6
+
+
+async def test_job_of_a_starter_that_was_killed_is_lost(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    starter.end(BEGUN)
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert outcomes(database) == ["lost"]
+
+
+async def test_job_that_was_ended_before_it_began_is_not_lost(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    starter.end("")
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert outcomes(database) == ["could_not_start"]
+
+
+async def test_end_counts_before_the_slot_gets_its_next_job(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what is known of the starter's end is this fetch
+    monkeypatch.setattr("os.pidfd_open", refused)
+    first, second = submit(), submit()
+    await host.begin(starter)
+    starter.end(BEGUN + EXITED)
+    assert attributes_of(await host.fetch(SLOT))["ClusterId"] == int(second.partition(".")[0])
+    assert ended(job_of(first)) == (4, False, 3, None)
+
+
+def refused(pid: int) -> int:
+    raise OSError(38, "Function not implemented")
+
+
+async def test_agent_that_comes_after_the_end_finds_it(
+    make_host: Callable[[], Host], submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    job = submit()
+    before = make_host()
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    # the slot asks for its next job
+    assert await make_host().fetch(SLOT) == b""
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert ended(job_of(job)) == (4, False, 3, None)
+
+
+async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
+    make_host: Callable[[], Host],
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    tmp_path: Path,
+) -> None:
+    job = submit()
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    assert job_of(job)["jobstatus"] == 1
+    updates = updates_of(after, tmp_path)
+    await updates.round()
+    assert ended(job_of(job)) == (4, False, 3, None)
+    # once
+    await updates.round()
+    assert outcomes(database) == ["completed"]
+
+
+def updates_of(host: Host, directory: Path) -> Updates:
+    contexts = {"fw": host.context}
+    return Updates(host.watched, contexts, directory / "spool.runs", first_s=3600.0, interval_s=3600.0)
+
+
+async def test_end_in_an_outage_is_spooled_as_it_was_judged(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    (run,) = host.runs
+    run.ended_by_us = "no answer of the database for a lease"
+    host.down = True
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    monkeypatch.setattr(host.context.session.reports, "finish", away)
+    starter.end(BEGUN + KILLED)
+    await until(lambda: bool(host.spooled))
+    assert host.spooled[0].arg == "evict"
+    assert job_of(job)["jobstatus"] == 2 and len(host.runs) == 1
+    monkeypatch.undo()
+    host.down = False
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    await until(lambda: len(host.runs) == 0)
+
+
+async def test_hook_that_reports_all_the_same_counts_once(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    ad = await host.begin(starter)
+    assert (await host.exit(ad, starter=starter.key, ExitCode=0, JobPid=17)).outcome == "completed"
+    starter.end(BEGUN + EXITED)
+    await until(lambda: not starter.log.exists())
+    assert ended(job_of(job)) == (4, False, 0, None)
+    assert outcomes(database) == ["completed"]
+
+
+async def test_job_whose_start_was_not_confirmed_waits_again_without_blame(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    ad = await host.fetch(SLOT)
+    await host.reply("accept", ad, SLOT)
+    original = host.context.session.reports.start
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    host.context.session.reports.start = away
+    assert (await host.start(ad, starter=starter.key)).reply.code == "unavailable"
+    host.context.session.reports.start = original
+    starter.end()
+    await until(lambda: outcomes(database) == ["withdrawn"])
+    assert job_of(job)["jobstatus"] == 1
+
+
+async def test_start_that_was_refused_leaves_the_other_starters_run_alone(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    job = submit()
+    ad = await host.begin(starter)
+    second = Starter()
+    try:
+        assert (await host.start(ad, starter=second.key)).outcome == "refused"
+    finally:
+        second.end()
+    assert job_of(job)["jobstatus"] == 2
+    starter.end(BEGUN + EXITED)
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+
+
+async def test_starter_that_names_another_ones_slot_ends_nothing_there(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter
+) -> None:
+    victim = submit()
+    await host.begin(starter)
+    other = submit()
+    rogue = Starter()
+    try:
+        # the hook runs as the job's user, who says which slot it is
+        await host.begin(rogue, slot_ad(FetchWorkPlain=True, Name="slot2@vm"))
+        assert len(host.runs) == 2
+    finally:
+        rogue.end(BEGUN + EXITED)
+    await until(lambda: job_of(other)["jobstatus"] == 4)
+    assert job_of(victim)["jobstatus"] == 2
+    (run,) = host.runs
+    assert host.watched.alive(host.context.session) == [run.run_id]
+
+
+async def test_words_of_a_job_that_outlives_its_starter_are_not_believed(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    ad = await host.begin(starter)
+    (run,) = host.runs
+    orphan = Starter()
+    run.job_process = orphan.key
+    assert attributes_of(ad)["FetchWorkRunId"] == run.run_id
+    starter.end(BEGUN + EXITED)
+    # it is ended, and only then is it given again
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert orphan.process.wait() != 0
+    assert outcomes(database) == ["lost"]
+
+
+async def test_removed_job_is_removed(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    database.query("SELECT fetchwork.remove(ARRAY[%s])", [job])
+    starter.end(BEGUN + KILLED)
+    await until(lambda: outcomes(database) == ["removed"])
+    assert job_of(job)["jobstatus"] == 3
+
+
+@pytest.mark.parametrize(
+    ("slot", "ad"),
+    [(slot_ad(), {}), (SLOT, {"FetchWorkTailBytes": 100}), (SLOT, {"DeferralTime": 5})],
+    ids=["slot without the keyword", "job with a tail", "job with a time"],
+)
+async def test_job_that_needs_job_exit_has_its_keyword(
+    host: Host, submit: Submit, slot: bytes, ad: dict[str, object]
+) -> None:
+    submit(ad=ad)
+    assert attributes_of(await host.fetch(slot))["HookKeyword"] == "FW"
+
+
+def outcomes(database: Database) -> list[str]:
+    rows = database.query("SELECT outcome::text FROM fetchwork.run_history ORDER BY run_id")
+    return [row["outcome"] for row in rows]

@@ -1,0 +1,100 @@
+"""What a starter writes of a job's end, and which jobs it is enough for."""
+
+import pytest
+
+from fetchwork.handlers.starterend import End, needs_no_hook, read_end
+from tests.unit.test_starterlog import WRITTEN
+
+BEGUN = """\
+001 (007.003.000) 2026-11-22 13:56:30 Job executing on host: <127.0.0.1:25424?addrs=127.0.0.1-25424&sock=s_4>
+...
+"""
+USAGE = """\
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage
+\t\tUsr 1 02:03:04, Sys 0 00:00:05  -  Run Local Usage
+"""
+REST = """\
+\t0  -  Run Bytes Sent By Job
+...
+"""
+#: as HTCondor 23.9.6 and 25.14.1 write them
+EXITED = (
+    "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n"
+    "\t(1) Normal termination (return value 3)\n" + USAGE + REST
+)
+KILLED = (
+    "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n"
+    "\t(0) Abnormal termination (signal 11)\n\t(0) No core file\n" + USAGE + REST
+)
+EVICTED = (
+    "004 (007.003.000) 2026-11-22 13:56:34 Job was evicted.\n\t(0) CPU times\n"
+    "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage\n" + REST
+)
+CPU = {"RemoteUserCpu": 93784, "RemoteSysCpu": 5}
+SLOT = b'Name = "slot1@vm"\nFetchWorkPlain = true\nState = "Unclaimed"\n'
+
+
+@pytest.mark.parametrize(
+    ("written", "end"),
+    [
+        (
+            BEGUN + EXITED,
+            End("exit", {"JobState": "Exited", "JobPid": 77, **CPU, "ExitBySignal": "false", "ExitCode": 3}),
+        ),
+        (
+            BEGUN + KILLED,
+            End(
+                "exit",
+                {
+                    **{"JobState": "Exited", "JobPid": 77, **CPU, "ExitBySignal": "true", "ExitSignal": 11},
+                    "ExitReason": "died on signal 11 (Segmentation fault)",
+                },
+            ),
+        ),
+        (BEGUN + EVICTED, End("evict", {"JobState": "Exited", "JobPid": 77})),
+        # a program that can't be executed has a 001 as well
+        (BEGUN + WRITTEN, End("evict", {})),
+        # ended while PREPARE_JOB ran, or before
+        ("", End("evict", {})),
+        # the starter was killed
+        (BEGUN, None),
+        # the last is the starter's: a job may write before it
+        (BEGUN + EVICTED + EXITED, read_end(BEGUN + EXITED, 77)),
+        (BEGUN + "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n", None),
+        (BEGUN + "005 (1) x\n\t(1) Normal termination (return value nan)\n...\n", None),
+    ],
+    ids=["exited", "killed", "evicted", "no exec", "nothing", "begun", "twice", "half", "no status"],
+)
+def test_end_is_what_the_starter_wrote(written: str, end: End | None) -> None:
+    assert read_end(written, 77) == end
+
+
+def test_evicted_job_is_known_to_have_run_where_its_process_is_not_known() -> None:
+    end = read_end(BEGUN + EVICTED, 0)
+    assert end is not None and end.report["JobPid"] == 0
+    end = read_end(BEGUN + EXITED, 0)
+    assert end is not None and "JobPid" not in end.report
+
+
+def test_job_that_leaves_only_a_status_needs_no_hook_on_a_slot_that_offers_that() -> None:
+    ad = {"Cmd": "/bin/true", "JobUniverse": 5, "DeferralTime": None}
+    assert needs_no_hook(ad, SLOT)
+    assert needs_no_hook({"Cmd": "/bin/true"}, SLOT)
+    assert not needs_no_hook(ad, b'Name = "slot1@vm"\n')
+    assert not needs_no_hook(ad, b'Name = "x FetchWorkPlain = true"\n')
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"FetchWorkSandbox": True},
+        {"FETCHWORKTAILBYTES": 4096},
+        {"FetchWorkCredentials": True},
+        {"DeferralTime": 0},
+        {"wantContainer": True},
+        {"JobUniverse": 12},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_job_that_leaves_more_needs_the_hook(more: dict[str, object]) -> None:
+    assert not needs_no_hook({"Cmd": "/bin/true", "JobUniverse": 5, **more} | more, SLOT)
