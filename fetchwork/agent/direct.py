@@ -5,9 +5,11 @@ Only the fetches deliver what lies in the spool there and look after jobs, each 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 from fetchwork.agent import orphans
+from fetchwork.agent.ends import Ends
 from fetchwork.agent.fetches import frees_slot
 from fetchwork.agent.replay import Replay
 from fetchwork.db import calls
@@ -17,7 +19,8 @@ from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.fetch import FetchAttempt
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.matchround import Seeker
-from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.runs import LiveRun, Runs
+from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.log import event
 from fetchwork.process import Process
 
@@ -27,9 +30,10 @@ log = logging.getLogger(__name__)
 class UnwatchedRuns(Runs):
     """What a fetch has to know of its host's runs."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: Replay, starter_logs: StarterLogs) -> None:
         super().__init__()
         self._replay = replay
+        self._starter_logs = starter_logs
         self._orphans: list[calls.HostRun] | None = None
 
     async def look(self, context: KeywordContext, timeout_s: float) -> None:
@@ -53,6 +57,30 @@ class UnwatchedRuns(Runs):
         if alive:
             ids = [run.run_id for run in alive]
             await session.database.run(calls.beat(host_id=greeting.host_id, alive=ids), timeout_s=timeout_s)
+        told = dataclasses.replace(context, starter_logs=self._starter_logs)
+        for run in runs:
+            if run.starter is not None and run not in alive:
+                await self._tell_end(told, run, run.starter)
+
+    async def _tell_end(self, context: KeywordContext, row: calls.HostRun, starter: str) -> None:
+        """Report the end of a job without a JOB_EXIT, as an agent would; raises DatabaseUnavailable."""
+        token = str(row.token)
+        if row.state != "running" or not await self._starter_logs.tell_end(row.run_id, token):
+            return
+        run = LiveRun(
+            run_id=row.run_id,
+            token=token,
+            context=context,
+            slot=row.slot,
+            job=f"{row.cluster_id}.{row.proc_id}",
+            owner=row.owner,
+            state="running",
+            has_policy=row.has_policy,
+        )
+        answer = await Ends(self, None).tell(run, starter)
+        if answer is not None and answer.reply.code == "unavailable":
+            # nothing on its slot is over before that is delivered
+            raise DatabaseUnavailable(answer.reply.message)
 
     async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""

@@ -28,21 +28,21 @@ END_S = 10.0
 
 
 class Ends:
-    """The ends of plain runs; ``keep`` spools a report that the database can't take now."""
+    """The ends of plain runs; ``keep`` spools a report that the database can't take now, if anything does."""
 
-    def __init__(self, runs: Runs, keep: Callable[[Request], Awaitable[None]]) -> None:
+    def __init__(self, runs: Runs, keep: Callable[[Request], Awaitable[None]] | None) -> None:
         self._runs = runs
         self._keep = keep
 
-    async def tell(self, run: LiveRun, starter: str) -> None:
-        """Report the end of a run whose starter is gone; nothing where its file does not tell it."""
+    async def tell(self, run: LiveRun, starter: str) -> Answer | None:
+        """Report the end of a run whose starter is gone; None where its file does not tell it."""
         seen_at = time.monotonic()
         logs = run.context.starter_logs
         written = await logs.written(run.run_id, run.token, tells_end=True) if logs is not None else None
         job = Process.of_key(run.job_process)
         end = read_end(written, job.pid if job is not None else 0) if written is not None else None
         if end is None or run.ended:
-            return
+            return None
         ad: dict[str, object] = {
             "FetchWorkRunId": run.run_id,
             "FetchWorkToken": f'"{run.token}"',
@@ -57,6 +57,7 @@ class Ends:
         answer = await self._handle(run, starter, end.reason, body)
         level = logging.WARNING if answer.reply.code else logging.INFO
         event(log, level, "starter_ended_job", **answer.log_fields())
+        return answer
 
     async def _handle(self, run: LiveRun, starter: str, reason: str, body: str) -> Answer:
         task = Task(

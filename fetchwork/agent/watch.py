@@ -91,7 +91,7 @@ class WatchedRuns(Runs):
         #: set when there are some
         self.end_soon = asyncio.Event()
         #: reports the end of a run whose starter, of this identity, is gone and calls no JOB_EXIT
-        self.tell_end: Callable[[LiveRun, str], Awaitable[None]] = _no_end
+        self.tell_end: Callable[[LiveRun, str], Awaitable[object]] = _no_end
         # runs without a JOB_EXIT whose starter has asked for the start, by that starter
         self._preparing: dict[str, LiveRun] = {}
         #: called before a job starts, with its run among the others

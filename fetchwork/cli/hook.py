@@ -116,10 +116,12 @@ async def _look(
     """The runs of this host, looked after as far as a fetch can do it without an agent."""
     from fetchwork.agent.direct import UnwatchedRuns
     from fetchwork.agent.replay import Replay
+    from fetchwork.handlers.keywords import make_starter_logs
     from fetchwork.hook.spool import Spool
 
     spool = Spool(str(config.agent.spool))
-    runs = UnwatchedRuns(Replay(spool, contexts, frozenset({0, os.geteuid()})))
+    replay = Replay(spool, contexts, frozenset({0, os.geteuid()}))
+    runs = UnwatchedRuns(replay, make_starter_logs(config))
     await runs.look(context, max(0.1, min(MAINTENANCE_S, end - time.monotonic())))
     return runs
 

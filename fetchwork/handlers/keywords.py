@@ -68,12 +68,7 @@ def make_contexts(
     sessions: dict[str, HostSession] = {}
     credentials: dict[str, HostCredentials] = {}
     contexts: dict[str, KeywordContext] = {}
-    spool = config.agent.spool
-    starter_logs = (
-        StarterLogs(spool.with_name(f"{spool.name}.starter"), of_users=jobs_change_account(config))
-        if agent_id
-        else None
-    )
+    starter_logs = make_starter_logs(config) if agent_id else None
     slot_ads = SlotAds()
     for name, keyword in config.keywords.items():
         if only is not None and name.lower() != only.lower():
@@ -110,6 +105,12 @@ def make_contexts(
             slot_ads=slot_ads,
         )
     return contexts
+
+
+def make_starter_logs(config: HostConfig) -> StarterLogs:
+    """The files that an agent of this host gives to starters."""
+    spool = config.agent.spool
+    return StarterLogs(spool.with_name(f"{spool.name}.starter"), of_users=jobs_change_account(config))
 
 
 def jobs_change_account(config: HostConfig) -> bool:

@@ -1,5 +1,6 @@
 """``fetchwork hook NAME``: the hooks' work in a process of its own, told by the hook's environment."""
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -9,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from fetchwork.config import load
 from fetchwork.config.write import to_toml
 from fetchwork.db.database import Database
+from fetchwork.handlers.keywords import make_starter_logs
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
+from tests.unit.test_starterend import BEGUN, EXITED
 from tests.waiting import PATIENCE_S
 
 UPDATE: dict[str, Any] = {"JobState": "Running"}
@@ -225,3 +229,20 @@ def test_missing_host_file_is_one_line(hook: DirectHook, tmp_path: Path) -> None
     assert done.stdout == b""
     assert done.stderr.count(b"\n") == 1
     assert b"cannot be read" in done.stderr
+
+
+def test_end_without_job_exit_counts_before_the_slot_gets_another_job(
+    hook: DirectHook, conninfo: str, submit: Submit, job_of: JobOf, database: Database
+) -> None:
+    job = submit()
+    ad = fetched(hook)
+    known = attributes_of(ad)
+    assert hook("prepare_job", ad).returncode == 0
+    # an agent had offered it, and given its starter, which is gone, a file to write in
+    logs = make_starter_logs(load(hook.file))
+    written = asyncio.run(logs.make(known["FetchWorkRunId"], known["FetchWorkToken"], None, tells_end=True))
+    assert written is not None
+    Path(written).write_text(BEGUN + EXITED)
+    database.query("UPDATE fetchwork.run SET starter = '1:1'")
+    assert hook("fetch_work", slot_ad()).stdout == b""
+    assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
