@@ -64,19 +64,9 @@ class UnwatchedRuns(Runs):
 
     async def _tell_end(self, context: KeywordContext, row: calls.HostRun, starter: str) -> None:
         """Report the end of a job without a JOB_EXIT, as an agent would; raises DatabaseUnavailable."""
-        token = str(row.token)
-        if row.state != "running" or not await self._starter_logs.tell_end(row.run_id, token):
+        run = LiveRun.of_row(row, context)
+        if run.state != "running" or not await self._starter_logs.tell_end(run.run_id, run.token):
             return
-        run = LiveRun(
-            run_id=row.run_id,
-            token=token,
-            context=context,
-            slot=row.slot,
-            job=f"{row.cluster_id}.{row.proc_id}",
-            owner=row.owner,
-            state="running",
-            has_policy=row.has_policy,
-        )
         answer = await Ends(self, None).tell(run, starter)
         if answer is not None and answer.reply.code == "unavailable":
             # nothing on its slot is over before that is delivered

@@ -10,12 +10,20 @@ and after a restart of the agent by JobPid and JobStartDate in the database.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 
 from fetchwork.agent.rights import Rights
 from fetchwork.db.calls import HostRun
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.log import event
 from fetchwork.process import Process
 
+log = logging.getLogger(__name__)
+
+#: one that can't be ended is looked after again at this interval
+ORPHAN_S = 60.0
 #: an orphan gets SIGTERM, and SIGKILL after this
 VACATE_S = 10.0
 #: clocks of /proc and of the starter's JobStartDate differ by less
@@ -71,3 +79,31 @@ async def until_ended(process: Process, timeout_s: float) -> None:
         if not process.alive:
             return
         await asyncio.sleep(0.2)
+
+
+def of_run(run: LiveRun) -> Process | None:
+    """The job's process, if it lives though its starter does not."""
+    job = Process.of_key(run.job_process)
+    if job is None or not is_orphan(job, Process.of_key(run.starter)):
+        return None
+    # the job's user says which process it is, and is believed for that user's processes only: else an
+    # agent that is root would end any process that a job names
+    uid = run.owner_uid if run.context.check_accounts else os.geteuid()
+    return job if job.owner == uid else None
+
+
+async def end_of_run(run: LiveRun, rights: Rights) -> None:
+    """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
+    job = Process.of_key(run.job_process)
+    assert job is not None
+    event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
+    logged = None
+    while job.alive and run.state != "ended":
+        problem = await end(job, rights)
+        if problem is None:
+            continue
+        if problem != logged:
+            logged = problem
+            why = f"cannot be ended, its run waits for its end: {problem}"
+            event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, problem=why)
+        await until_ended(job, ORPHAN_S)

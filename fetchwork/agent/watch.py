@@ -30,11 +30,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import cast
 
 from fetchwork.agent import orphans, peer
 from fetchwork.agent.rights import Rights
@@ -59,8 +57,6 @@ REPLY_GRACE_S = 0.3
 START_GRACE_S = 2.0
 #: the same for what a dynamic slot has fetched, as slot_is_free.sql has it
 DYNAMIC_GRACE_S = 10.0
-#: an orphan that can't be ended is looked after again at this interval
-ORPHAN_S = 60.0
 CALL_S = 5.0
 #: whether what a run leaves is delivered is looked for again at this interval
 DELIVERING_S = 0.5
@@ -94,6 +90,8 @@ class WatchedRuns(Runs):
         self.tell_end: Callable[[LiveRun, str], Awaitable[object]] = _no_end
         # runs without a JOB_EXIT whose starter has asked for the start, by that starter
         self._preparing: dict[str, LiveRun] = {}
+        # those whose ends are being reported
+        self._ending: set[LiveRun] = set()
         #: called before a job starts, with its run among the others
         self.on_start: Callable[[], None] = lambda: None
 
@@ -173,7 +171,7 @@ class WatchedRuns(Runs):
         before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
-        if any(run.saving or self._has_orphan(run) for run in before):
+        if any(run.saving or orphans.of_run(run) for run in before):
             return False
         for run in before:
             await self._look_into_start(run)
@@ -257,7 +255,7 @@ class WatchedRuns(Runs):
         alive = []
         for run in self:
             lives = run.state == "running" and run.context.session is session
-            if lives and (run.delivering or run.saving or self._starter_lives(run) or self._has_orphan(run)):
+            if lives and (run.delivering or run.saving or self._starter_lives(run) or orphans.of_run(run)):
                 alive.append(run.run_id)
         return alive
 
@@ -284,16 +282,19 @@ class WatchedRuns(Runs):
             if run.starter == starter.identity:
                 plain.add(run) if run.plain else self._spawn(self._give_up(run))
         for run in plain:
-            if not run.ended:
+            # a starter may be watched for its slot and for itself
+            if not run.ended and run not in self._ending:
+                self._ending.add(run)
                 run.exiting += 1
                 self._spawn(self._end_plain(run, starter.identity))
 
     async def _end_plain(self, run: LiveRun, starter: str) -> None:
         """Report the end of a run whose starter is gone and calls no JOB_EXIT."""
         try:
-            if not self._has_orphan(run):
+            if not orphans.of_run(run):
                 await self.tell_end(run, starter)
         finally:
+            self._ending.discard(run)
             run.exiting -= 1
             run.changed.set()
         if run.starter == starter:
@@ -314,8 +315,8 @@ class WatchedRuns(Runs):
                     # its end is known, and comes after its files; or its next run wants what it has saved
                     await asyncio.sleep(DELIVERING_S)
                     continue
-                if self._has_orphan(run):
-                    await self._end_orphan(run)
+                if orphans.of_run(run):
+                    await orphans.end_of_run(run, self.rights)
                     continue
                 await self._end_without_report(run, await run.context.starter_fault(run.run_id, run.token))
             except DatabaseUnavailable:
@@ -359,34 +360,6 @@ class WatchedRuns(Runs):
             call = calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
         await run.context.session.database.run(call, timeout_s=CALL_S)
 
-    # -- orphans
-
-    def _has_orphan(self, run: LiveRun) -> bool:
-        """Tell whether the job's process lives though its starter does not."""
-        job = Process.of_key(run.job_process)
-        if job is None or not orphans.is_orphan(job, Process.of_key(run.starter)):
-            return False
-        # the job's user says which process it is, and is believed for that user's processes only: else an
-        # agent that is root would end any process that a job names
-        uid = run.owner_uid if run.context.check_accounts else os.geteuid()
-        return job.owner == uid
-
-    async def _end_orphan(self, run: LiveRun) -> None:
-        """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
-        job = Process.of_key(run.job_process)
-        assert job is not None
-        event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
-        logged = None
-        while job.alive and run.state != "ended":
-            problem = await orphans.end(job, self.rights)
-            if problem is None:
-                continue
-            if problem != logged:
-                logged = problem
-                why = f"cannot be ended, its run waits for its end: {problem}"
-                event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, problem=why)
-            await orphans.until_ended(job, ORPHAN_S)
-
     # -- after a restart
 
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
@@ -415,20 +388,10 @@ class WatchedRuns(Runs):
         for row in rows:
             if super().get(context.session, row.run_id) is not None:
                 continue
-            run = LiveRun(
-                run_id=row.run_id,
-                token=str(row.token),
-                context=context,
-                slot=row.slot,
-                job=f"{row.cluster_id}.{row.proc_id}",
-                owner=row.owner,
-                owner_uid=uids.get(row.owner),
-                has_policy=row.has_policy,
-                starter=row.starter,
-                job_process=_key(orphans.recorded_process(row)),
-            )
+            run = LiveRun.of_row(row, context)
+            run.owner_uid = uids.get(row.owner)
+            run.job_process = _key(orphans.recorded_process(row))
             self.offered(run)
-            run.state = cast(RunState, row.state)
             if run.state != "running":
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)

@@ -7,8 +7,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
+from fetchwork.db import calls
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
 
@@ -72,6 +73,22 @@ class LiveRun:
     def ended(self) -> bool:
         """Whether the run is over."""
         return self.state == "ended"
+
+    @classmethod
+    def of_row(cls, row: calls.HostRun, context: KeywordContext) -> LiveRun:
+        """A run as the database has it, of which this process knows nothing."""
+        run = cls(
+            run_id=row.run_id,
+            token=str(row.token),
+            context=context,
+            slot=row.slot,
+            job=f"{row.cluster_id}.{row.proc_id}",
+            owner=row.owner,
+            state=cast(RunState, row.state),
+            has_policy=row.has_policy,
+        )
+        run.starter = row.starter
+        return run
 
     def starts_soon(self, grace_s: float) -> bool:
         """Whether it was offered to a dynamic slot so recently that a fetch of that slot says nothing of it.

@@ -12,6 +12,7 @@ from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
+from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
@@ -112,6 +113,24 @@ async def test_job_ends_as_its_starter_wrote(
     # it is read no more
     await until(lambda: not starter.log.exists())
     assert len(host.runs) == 0
+
+
+async def test_end_is_reported_once(
+    host: Host, submit: Submit, job_of: JobOf, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, tell = [], host.watched.tell_end
+
+    async def count(run: LiveRun, identity: str) -> None:
+        told.append(identity)
+        await tell(run, identity)
+
+    monkeypatch.setattr(host.watched, "tell_end", count)
+    job = submit()
+    await host.begin(starter)
+    starter.end(BEGUN + EXITED)
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    await until(lambda: len(host.runs) == 0)
+    assert told == [starter.key]
 
 
 async def test_job_that_a_signal_ended_did_so(
