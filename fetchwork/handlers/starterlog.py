@@ -194,8 +194,9 @@ class StarterLogs:
                 return
             if os.geteuid() == 0 and uid is not None:
                 os.fchown(fd, uid, -1)
-                # whoever knows the name may read, and that may be a fetch without an agent
-                os.fchmod(fd, 0o644)
+                if path.name.endswith(_TELLS_END):
+                    # whoever knows the name may read, and that may be a fetch without an agent
+                    os.fchmod(fd, 0o644)
             else:
                 # whoever knows the name may write, and that are the starter and the job
                 os.fchmod(fd, 0o666)

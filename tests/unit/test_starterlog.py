@@ -109,6 +109,11 @@ async def test_file_belongs_to_the_account_of_the_job(tmp_path: Path) -> None:
     assert path is not None
     status = os.stat(path)
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (4711, 0o600)
+    # a fetch without an agent, which is no root, reads how a job ended
+    path = await StarterLogs(tmp_path / "starter", of_users=True).make(8, TOKEN, 4711, tells_end=True)
+    assert path is not None
+    status = os.stat(path)
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (4711, 0o644)
 
 
 async def test_where_no_file_can_be_made_there_is_none(tmp_path: Path) -> None:
