@@ -271,8 +271,9 @@ async def test_hook_that_reports_all_the_same_counts_once(
 ) -> None:
     job = submit()
     ad = await host.begin(starter)
+    starter.log.write_text(BEGUN + EXITED)
     assert (await host.exit(ad, starter=starter.key, ExitCode=0, JobPid=17)).outcome == "completed"
-    starter.end(BEGUN + EXITED)
+    starter.end()
     await until(lambda: not starter.log.exists())
     assert ended(job_of(job)) == (4, False, 0, None)
     assert outcomes(database) == ["completed"]

@@ -165,7 +165,7 @@ def host(
     condor = parse_settings(render(settings, (23, 9, 6))[CONDOR_FILE])
     condor |= {
         "DAEMON_LIST": "FETCHWORK_AGENT MASTER STARTD",
-        "STARTD_ATTRS": "FetchWorkQueues",
+        "STARTD_ATTRS": "FetchWorkQueues FetchWorkPlain",
         "START": "True",
         "LOCAL_CONFIG_DIR": "/etc/condor/config.d",
         "STARTER_JOB_HOOK_KEYWORD": "",
