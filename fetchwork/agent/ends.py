@@ -49,9 +49,14 @@ class Ends:
             "FetchWorkHasPolicy": "true" if run.has_policy else "false",
         }
         if end.report and run.started_at is not None:
-            ad["JobDuration"] = f"{max(0.0, seen_at - run.started_at):.6f}"
+            ran_s = max(0.0, seen_at - run.started_at)
+            ad["JobDuration"] = f"{ran_s:.6f}"
+            ad["JobStartDate"] = int(time.time() - ran_s)
         if end.report and run.memory_used_mib:
             ad["MemoryUsage"] = int(run.memory_used_mib) + 1
+        elif end.report:
+            # never looked at: less than a second, unless the starter says more
+            ad |= dict.fromkeys(("RemoteUserCpu", "RemoteSysCpu"), "0.0")
         ad |= {name: f'"{text}"' if _is_text(text) else text for name, text in end.report.items()}
         body = "".join(f"{name} = {value}\n" for name, value in ad.items())
         answer = await self._handle(run, starter, end.reason, body)

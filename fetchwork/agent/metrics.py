@@ -38,7 +38,14 @@ EVENTS = frozenset(
             "output_not_read",
             "outputs_late",
         ),
-        *("outputs_set_aside", "over_memory", "root_part_ended", "run_given_up", "runs_not_read"),
+        *(
+            "outputs_set_aside",
+            "over_disk",
+            "over_memory",
+            "root_part_ended",
+            "run_given_up",
+            "runs_not_read",
+        ),
         *(
             "runs_not_written",
             "schema",

@@ -18,7 +18,7 @@ QUIET = (
     # nothing is wrong
     *("A dynamic slot asks twice", "condor_off, condor_vacate", "Which servers", "PgBouncer"),
     *("Statements in PostgreSQL", "Upgrades", "Backup and restore", "What agents cost", "What one agent"),
-    *("More than one server", "Try it before"),
+    *("More than one server", "Try it before", "starter_ended_job"),
 )
 EXPORTER = 'instance="db:9117",job="fetchwork"'
 AGENT = 'instance="ep1:9118",job="fetchwork-agent"'
@@ -94,6 +94,7 @@ FIRING: dict[str, dict[str, str]] = {
     "FetchworkRootPartEnded": once("root_part_ended"),
     "FetchworkMatchmakerEnded": often("autocluster_ended_matchmaker"),
     "FetchworkJobsOverMemory": often("over_memory"),
+    "FetchworkJobsOverDisk": often("over_disk"),
     "FetchworkSpoolRejects": once("spool_rejected"),
     "FetchworkOutputsLate": once("outputs_late"),
     "FetchworkCacheNotWritten": once("cache_not_written"),
