@@ -103,6 +103,10 @@ def acts_and_edits(bindings: Any, schedd: Any) -> list[object]:
             answer = outcome(bindings, schedd.edit, meant(spec), "Mine", what.removeprefix("edit "))
         else:
             answer = outcome(bindings, schedd.act, getattr(bindings.JobAction, what), meant(spec))
+            # a schedd answers before removed jobs have left its queue
+            end = time.monotonic() + PATIENCE_S
+            while schedd.query("JobStatus == 3", ["ProcId"]) and time.monotonic() < end:
+                time.sleep(0.05)
         answers.append([what, spec, answer])
     return answers
 
@@ -249,8 +253,15 @@ def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
     described = JOB.replace("/bin/true", "/bin/false") + f"log = {path}\nlog_xml = true\n"
     ends = schedd.submit(bindings.Submit(described)).cluster()
     never = schedd.submit(bindings.Submit(f"{described}requirements = false\n")).cluster()
-    for action in (bindings.JobAction.Hold, bindings.JobAction.Release, bindings.JobAction.Remove):
+    actions = {bindings.JobAction.Hold: 12, bindings.JobAction.Release: 13, bindings.JobAction.Remove: 9}
+    end = time.monotonic() + PATIENCE_S
+    for action, number in actions.items():
         schedd.act(action, f"{never}.0", "look")
+        # a schedd answers first, and does not write that a job was held which is released by then
+        while bindings.__name__ != "fetchwork" and time.monotonic() < end:
+            if f'"EventTypeNumber"><i>{number}</i>' in pathlib.Path(path).read_text():
+                break
+            time.sleep(0.05)
     if bindings.__name__ == "fetchwork":
         # what an access point writes
         events = bindings.Queue().events(stop_after=PATIENCE_S)
