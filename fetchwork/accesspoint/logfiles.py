@@ -50,6 +50,10 @@ class LogFiles:
         """Remember entries that are written before the stream shows them."""
         self._early.setdefault(found, Counter()).update(entries)
 
+    def is_early(self, found: Log, one: JobEvent) -> bool:
+        """Whether a submission has written an event that the stream has not shown yet."""
+        return one.entry(xml=found.xml) in self._early.get(found, ())
+
     def not_early(self, found: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
         """The events that no submission has written already."""
         early = self._early.get(found)

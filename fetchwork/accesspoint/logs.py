@@ -302,6 +302,10 @@ class LogKeeper:
         async with self._files.turn(found.owner):
             ahead = [one for one in events if Cursor.parse(one.cursor) > self._taken]
             if ahead:
+                # who repeats a request while it is worked on may come first
+                ahead = [one for one in ahead if not self._files.is_early(found, one)]
+                if not ahead:
+                    return None
                 texts = [one.entry(xml=found.xml) for one in ahead]
                 # before they are written: the stream may come by while they are
                 self._files.expect(found, texts)

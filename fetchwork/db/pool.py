@@ -140,7 +140,11 @@ class AsyncDatabase:
 
     def _by_kept(self, sql: str, params: Sequence[object]) -> _Answered:
         async def answered(connection: psycopg.AsyncConnection[Row], left_s: float) -> list[Row]:
-            rows = await self._kept[connection].rows(sql, params, left_s)
+            try:
+                rows = await self._kept[connection].rows(sql, params, left_s)
+            except asyncio.CancelledError:
+                connection.pgconn.finish()
+                raise
             return await _execute(connection, *timed(sql, params, left_s)) if rows is None else rows
 
         return answered
@@ -338,7 +342,7 @@ class AsyncDatabase:
             await self._discard(connection)
             raise
         except BaseException:
-            # cancelled: it is closed when the driver has let go of it
+            # cancelled: who waited for it closes it
             self._forget(connection)
             raise
         finally:
@@ -389,11 +393,14 @@ async def _apart(
     work = asyncio.ensure_future(asking)
     try:
         await asyncio.wait({work})
-    finally:
-        if not work.done():
-            # closed when the driver has let go of it
+    except asyncio.CancelledError:
+        # closed when the driver has let go of it
+        if work.done():
+            _close_after(work, connection)
+        else:
             work.add_done_callback(lambda work: _close_after(work, connection))
             _cut(connection)
+        raise
     return work.result()
 
 

@@ -6,6 +6,9 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,24 +132,19 @@ def test_a_request_with_a_key_that_was_used_is_answered_with_the_first_cluster(
 
 
 def test_requests_with_one_key_at_once_make_one_cluster(
-    point: AccessPoint, directory: Path, slots: DirectQueue
+    point: AccessPoint, directory: Path, slots: DirectQueue, connect: Callable[..., psycopg.Connection]
 ) -> None:
-    log = directory / "a.log"
-    answers: list[Any] = []
-    threads = [
-        threading.Thread(
-            target=lambda: answers.append(submit_until_answered(point, JOBS.format(log, 3), "k"))
-        )
-        for _ in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 6
-    assert len({answer["cluster"] for answer in answers}) == 1
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 3
-    assert len(entries(log)) == 3
+    with connect(autocommit=False) as old:
+        # holds back the stream of events: what is in the logs, the requests have written
+        old.execute("SELECT pg_current_xact_id()")
+        for key in "abcdef":
+            log = directory / f"{key}.log"
+            ask = partial(submit_until_answered, point, JOBS.format(log, 3), key)
+            with ThreadPoolExecutor(6) as requests:
+                answers = [asked.result() for asked in [requests.submit(ask) for _ in range(6)]]
+            assert len({answer["cluster"] for answer in answers}) == 1
+            assert len(entries(log)) == 3
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 18
 
 
 def test_what_happened_while_it_was_away_is_written_when_it_is_back(

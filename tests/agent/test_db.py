@@ -355,6 +355,43 @@ async def test_cancelled_call_leaves_a_pool_that_works(pool: AsyncDatabase, data
     assert await pool.query("SELECT 1 AS one", timeout_s=PATIENCE_S) == [{"one": 1}]
 
 
+async def test_call_that_is_cancelled_when_its_answer_has_come_closes_its_connection(
+    pool: AsyncDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetchall = psycopg.AsyncCursor.fetchall
+    used: list[psycopg.AsyncConnection[Any]] = []
+
+    async def cancelled(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
+        rows = await fetchall(cursor)
+        used.append(cursor.connection)
+        call.cancel()
+        return rows
+
+    call = asyncio.ensure_future(pool.query("SELECT 1"))
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.AsyncCursor, "fetchall", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert [connection.closed for connection in used] == [True]
+    assert await pool.query("SELECT 1 AS one", timeout_s=PATIENCE_S) == [{"one": 1}]
+
+
+async def test_cancelled_call_of_a_kept_statement_closes_its_connection(
+    conninfo: str, database: Database
+) -> None:
+    pool = AsyncDatabase(conninfo, size=1)
+    for _ in range(3):
+        await pool.query("SELECT pg_sleep(%s)", [0], kept=True)
+    (connection,) = pool._open
+    call = asyncio.ensure_future(pool.query("SELECT pg_sleep(%s)", [600], timeout_s=700, kept=True))
+    await until_async(lambda: sleeping(database))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert connection.closed
+    await pool.close()
+
+
 async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(
     pool: AsyncDatabase, database: Database
 ) -> None:

@@ -51,12 +51,10 @@ for line in sys.stdin:
 SLEEP = ["sleep", "600"]
 
 
-@pytest.fixture(autouse=True)
-def entered(tmp_path: Path) -> None:
-    """Every account may look into the test's directory."""
-    for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_mode & 0o055 != 0o055:
-            above.chmod(above.stat().st_mode | 0o055)
+@pytest.fixture
+def tmp_path(public_directory: Callable[[], Path]) -> Path:
+    """Every account may look into the test's directory, whatever another pytest does to its own."""
+    return public_directory()
 
 
 class Agent:
