@@ -385,10 +385,13 @@ class WatchedRuns(Runs):
                 self.ended(context.session, run.run_id)
         owners = {row.owner for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
+        plain = await self._plain(context, rows)
+        # from here on without a pause: a fetch must not find a run among the others that is not watched
         for row in rows:
             if super().get(context.session, row.run_id) is not None:
                 continue
             run = LiveRun.of_row(row, context)
+            run.plain = row.run_id in plain
             run.owner_uid = uids.get(row.owner)
             run.job_process = _key(orphans.recorded_process(row))
             self.offered(run)
@@ -396,9 +399,15 @@ class WatchedRuns(Runs):
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
-                logs = context.starter_logs
-                run.plain = logs is not None and await logs.tell_end(run.run_id, run.token)
                 self._starters.watch(run.starter, context.session, run.slot)
+
+    async def _plain(self, context: KeywordContext, rows: Sequence[calls.HostRun]) -> set[int]:
+        """Those of the runs that are not known here whose ends no JOB_EXIT tells, begun or not."""
+        logs = context.starter_logs
+        if logs is None:
+            return set()
+        unknown = [row for row in rows if super(WatchedRuns, self).get(context.session, row.run_id) is None]
+        return {row.run_id for row in unknown if await logs.tell_end(row.run_id, str(row.token))}
 
     # -- ending
 

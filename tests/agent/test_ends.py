@@ -214,6 +214,43 @@ async def test_agent_that_comes_after_the_end_finds_it(
     assert ended(job_of(job)) == (4, False, 3, None)
 
 
+async def test_agent_that_comes_before_the_start_tells_the_end(
+    make_host: Callable[[], Host], submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    before, after = make_host(), make_host()
+    ad = await before.fetch(SLOT)
+    await before.reply("accept", ad, SLOT)
+    await before.watched.close()
+    await after.watched.take_over(after.context, 5.0)
+    assert (await after.start(ad, starter=starter.key)).outcome == "started"
+    starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
+    starter.end(BEGUN + EXITED)
+    await until(lambda: outcomes(database) != [])
+    assert outcomes(database) == ["completed"]
+    assert ended(job_of(job)) == (4, False, 3, None)
+
+
+async def test_no_run_is_among_the_others_before_it_is_watched(
+    make_host: Callable[[], Host], submit: Submit, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit()
+    before, after = make_host(), make_host()
+    await before.begin(starter)
+    await before.watched.close()
+    assert after.context.starter_logs is not None
+    tell, seen = StarterLogs.tell_end, []
+
+    async def look(logs: StarterLogs, run_id: int, token: str) -> bool:
+        seen.append(len(after.runs))
+        return await tell(logs, run_id, token)
+
+    monkeypatch.setattr(StarterLogs, "tell_end", look)
+    await after.watched.take_over(after.context, 5.0)
+    assert seen == [0]
+    assert [run.plain for run in after.runs] == [True]
+
+
 async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
     make_host: Callable[[], Host],
     submit: Submit,
