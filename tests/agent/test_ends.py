@@ -335,6 +335,34 @@ async def test_job_whose_start_was_not_confirmed_waits_again_without_blame(
     assert job_of(job)["jobstatus"] == 1
 
 
+async def test_start_that_was_not_confirmed_is_withdrawn_after_the_outage(
+    host: Host,
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    ad = await host.fetch(SLOT)
+    await host.reply("accept", ad, SLOT)
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    host.down = True
+    monkeypatch.setattr(host.context.session.reports, "start", away)
+    assert (await host.start(ad, starter=starter.key)).reply.code == "unavailable"
+    monkeypatch.setattr(host.context.session.database, "run", away)
+    starter.end()
+    await until(lambda: bool(host.spooled))
+    monkeypatch.undo()
+    host.down = False
+    await host.deliver()
+    assert outcomes(database) == ["withdrawn"]
+    assert job_of(job)["jobstatus"] == 1
+
+
 async def test_start_that_was_refused_leaves_the_other_starters_run_alone(
     host: Host, submit: Submit, job_of: JobOf, starter: Starter
 ) -> None:
