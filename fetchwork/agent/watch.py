@@ -362,6 +362,10 @@ class WatchedRuns(Runs):
 
     # -- after a restart
 
+    def has_taken_over(self, session: HostSession) -> bool:
+        """Whether the runs of the agent before have been read from this database."""
+        return session in self._taken_over
+
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
         """Read this host's runs from the database, and look which of their processes are there."""
         self.unknown_runs.discard(context.session)

@@ -1,5 +1,6 @@
 """Jobs without a JOB_EXIT: what becomes of them, by what their starters wrote down."""
 
+import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fetchwork import config
+from fetchwork.agent import main
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
@@ -249,6 +252,29 @@ async def test_no_run_is_among_the_others_before_it_is_watched(
     await after.watched.take_over(after.context, 5.0)
     assert seen == [0]
     assert [run.plain for run in after.runs] == [True]
+
+
+async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
+    conninfo: str, tmp_path: Path
+) -> None:
+    tables = {
+        "database": {"main": {"conninfo": conninfo}},
+        "agent": {"user": "", "socket": str(tmp_path / "sock"), "spool": str(tmp_path / "spool")},
+        "keyword": {"FW": {}},
+        "host": {"name": "vm"},
+    }
+    agent = main.Agent(config.from_dict(tables))
+    (context,) = agent.contexts.values()
+    assert context.starter_logs is not None
+    written = Path(str(await context.starter_logs.make(7, "token", None, tells_end=True)))
+    # of a job that has run for more than a day
+    os.utime(written, (0, 0))
+    await agent._clean()
+    assert written.exists()
+    await agent.runs.take_over(context, 5.0)
+    await agent._clean()
+    assert not written.exists()
+    await context.session.close()
 
 
 async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
