@@ -171,7 +171,8 @@ class WatchedRuns(Runs):
         before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
-        if any(run.saving or orphans.of_run(run) for run in before):
+        # what is reported for longer is not over: its job would be given again though its end is known
+        if any(run.exiting or run.saving or orphans.of_run(run) for run in before):
             return False
         for run in before:
             await self._look_into_start(run)

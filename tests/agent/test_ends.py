@@ -1,5 +1,6 @@
 """Jobs without a JOB_EXIT: what becomes of them, by what their starters wrote down."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -197,6 +198,33 @@ async def test_end_counts_before_the_slot_gets_its_next_job(
     starter.end(BEGUN + EXITED)
     assert attributes_of(await host.fetch(SLOT))["ClusterId"] == int(second.partition(".")[0])
     assert ended(job_of(first)) == (4, False, 3, None)
+
+
+async def test_run_whose_end_is_slow_to_be_reported_is_not_lost_to_its_slot(
+    host: Host,
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    (run,) = host.runs
+    goes_on, tell = asyncio.Event(), host.watched.tell_end
+
+    async def slow(run: LiveRun, identity: str) -> None:
+        await goes_on.wait()
+        await tell(run, identity)
+
+    monkeypatch.setattr(host.watched, "tell_end", slow)
+    starter.end(BEGUN + EXITED)
+    await until(lambda: run.exiting > 0)
+    assert not await host.watched.free_slot(host.context, run.slot, 0.5)
+    assert job_of(job)["jobstatus"] == 2
+    goes_on.set()
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert outcomes(database) == ["completed"]
 
 
 def refused(pid: int) -> int:
