@@ -402,6 +402,9 @@ class Agent:
             self.stop()
 
     async def _clean(self) -> None:
+        if not all(map(self.runs.has_taken_over, self.sessions)):
+            # a database that has been away since the start may know runs of the agent before
+            return
         living = [(run.run_id, run.token) for run in self.runs]
         logs = {context.starter_logs for context in self.contexts.values() if context.starter_logs}
         for each in logs:

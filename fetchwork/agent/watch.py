@@ -171,7 +171,8 @@ class WatchedRuns(Runs):
         before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
-        if any(run.saving or orphans.of_run(run) for run in before):
+        # what is reported for longer is not over: its job would be given again though its end is known
+        if any(run.exiting or run.saving or orphans.of_run(run) for run in before):
             return False
         for run in before:
             await self._look_into_start(run)
@@ -362,6 +363,10 @@ class WatchedRuns(Runs):
 
     # -- after a restart
 
+    def has_taken_over(self, session: HostSession) -> bool:
+        """Whether the runs of the agent before have been read from this database."""
+        return session in self._taken_over
+
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
         """Read this host's runs from the database, and look which of their processes are there."""
         self.unknown_runs.discard(context.session)
@@ -385,10 +390,13 @@ class WatchedRuns(Runs):
                 self.ended(context.session, run.run_id)
         owners = {row.owner for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
+        plain = await self._plain(context, rows)
+        # from here on without a pause: a fetch must not find a run among the others that is not watched
         for row in rows:
             if super().get(context.session, row.run_id) is not None:
                 continue
             run = LiveRun.of_row(row, context)
+            run.plain = row.run_id in plain
             run.owner_uid = uids.get(row.owner)
             run.job_process = _key(orphans.recorded_process(row))
             self.offered(run)
@@ -396,9 +404,15 @@ class WatchedRuns(Runs):
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
-                logs = context.starter_logs
-                run.plain = logs is not None and await logs.tell_end(run.run_id, run.token)
                 self._starters.watch(run.starter, context.session, run.slot)
+
+    async def _plain(self, context: KeywordContext, rows: Sequence[calls.HostRun]) -> set[int]:
+        """Those of the runs that are not known here whose ends no JOB_EXIT tells, begun or not."""
+        logs = context.starter_logs
+        if logs is None:
+            return set()
+        unknown = [row for row in rows if super(WatchedRuns, self).get(context.session, row.run_id) is None]
+        return {row.run_id for row in unknown if await logs.tell_end(row.run_id, str(row.token))}
 
     # -- ending
 

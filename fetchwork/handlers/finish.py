@@ -90,7 +90,11 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
         if _is_of_another_starter(run, task):
             # it was refused at the fence, and its end is not the run's
             return subject.answer("not_the_starter", None, **details)
-        if run.unanswered is not None and "JobPid" not in exit_report:
+        if run.ended_by_us is not None:
+            reason = "evict"
+            exit_report["VacateReason"] = run.ended_by_us
+    try:
+        if run is not None and run.unanswered is not None and "JobPid" not in exit_report:
             await session.database.run(
                 calls.withdraw(
                     run_id=key.run_id,
@@ -101,10 +105,6 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
             )
             task.runs.ended(session, key.run_id)
             return subject.answer("withdrawn", None, **details)
-        if run.ended_by_us is not None:
-            reason = "evict"
-            exit_report["VacateReason"] = run.ended_by_us
-    try:
         if not _ever_ran(exit_report) and await _could_not_start(task, key, run, exit_report):
             task.runs.ended(session, key.run_id)
             return subject.answer("could_not_start", None)

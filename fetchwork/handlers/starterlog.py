@@ -29,7 +29,8 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: bytes of a file that are read: a starter that can't start a job writes a few lines
+#: bytes of a file that are read, half of a larger one's from its end: a starter writes a few lines, but more
+#: at each suspension
 MOST_BYTES = 65536
 #: characters of a text that is taken from it
 MOST_CHARACTERS = 1000
@@ -223,9 +224,13 @@ class StarterLogs:
 def _read(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             return b""
-        return os.read(fd, MOST_BYTES)
+        if found.st_size <= MOST_BYTES:
+            return os.pread(fd, MOST_BYTES, 0)
+        half = MOST_BYTES // 2
+        return os.pread(fd, half, 0) + b"\n" + os.pread(fd, half, found.st_size - half)
     finally:
         os.close(fd)
 

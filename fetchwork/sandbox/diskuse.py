@@ -46,7 +46,11 @@ def used(directory: int, end: float) -> int:
                 found = os.stat(entry.name, dir_fd=level, follow_symlinks=False)
                 if stat.S_ISDIR(found.st_mode) and found.st_dev == device and len(levels) < DEEPEST:
                     below = os.open(entry.name, _DIRECTORY, dir_fd=level)
-                    levels.append((below, os.scandir(below)))
+                    try:
+                        levels.append((below, os.scandir(below)))
+                    except OSError:
+                        os.close(below)
+                        raise
             except OSError:
                 # it has gone, or is not this account's to read
                 continue

@@ -1,5 +1,7 @@
 """Jobs without a JOB_EXIT: what becomes of them, by what their starters wrote down."""
 
+import asyncio
+import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -7,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from fetchwork import config
+from fetchwork.agent import main
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
@@ -196,6 +200,33 @@ async def test_end_counts_before_the_slot_gets_its_next_job(
     assert ended(job_of(first)) == (4, False, 3, None)
 
 
+async def test_run_whose_end_is_slow_to_be_reported_is_not_lost_to_its_slot(
+    host: Host,
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    (run,) = host.runs
+    goes_on, tell = asyncio.Event(), host.watched.tell_end
+
+    async def slow(run: LiveRun, identity: str) -> None:
+        await goes_on.wait()
+        await tell(run, identity)
+
+    monkeypatch.setattr(host.watched, "tell_end", slow)
+    starter.end(BEGUN + EXITED)
+    await until(lambda: run.exiting > 0)
+    assert not await host.watched.free_slot(host.context, run.slot, 0.5)
+    assert job_of(job)["jobstatus"] == 2
+    goes_on.set()
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert outcomes(database) == ["completed"]
+
+
 def refused(pid: int) -> int:
     raise OSError(38, "Function not implemented")
 
@@ -212,6 +243,66 @@ async def test_agent_that_comes_after_the_end_finds_it(
     assert await make_host().fetch(SLOT) == b""
     await until(lambda: job_of(job)["jobstatus"] == 4)
     assert ended(job_of(job)) == (4, False, 3, None)
+
+
+async def test_agent_that_comes_before_the_start_tells_the_end(
+    make_host: Callable[[], Host], submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    before, after = make_host(), make_host()
+    ad = await before.fetch(SLOT)
+    await before.reply("accept", ad, SLOT)
+    await before.watched.close()
+    await after.watched.take_over(after.context, 5.0)
+    assert (await after.start(ad, starter=starter.key)).outcome == "started"
+    starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
+    starter.end(BEGUN + EXITED)
+    await until(lambda: outcomes(database) != [])
+    assert outcomes(database) == ["completed"]
+    assert ended(job_of(job)) == (4, False, 3, None)
+
+
+async def test_no_run_is_among_the_others_before_it_is_watched(
+    make_host: Callable[[], Host], submit: Submit, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit()
+    before, after = make_host(), make_host()
+    await before.begin(starter)
+    await before.watched.close()
+    assert after.context.starter_logs is not None
+    tell, seen = StarterLogs.tell_end, []
+
+    async def look(logs: StarterLogs, run_id: int, token: str) -> bool:
+        seen.append(len(after.runs))
+        return await tell(logs, run_id, token)
+
+    monkeypatch.setattr(StarterLogs, "tell_end", look)
+    await after.watched.take_over(after.context, 5.0)
+    assert seen == [0]
+    assert [run.plain for run in after.runs] == [True]
+
+
+async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
+    conninfo: str, tmp_path: Path
+) -> None:
+    tables = {
+        "database": {"main": {"conninfo": conninfo}},
+        "agent": {"user": "", "socket": str(tmp_path / "sock"), "spool": str(tmp_path / "spool")},
+        "keyword": {"FW": {}},
+        "host": {"name": "vm"},
+    }
+    agent = main.Agent(config.from_dict(tables))
+    (context,) = agent.contexts.values()
+    assert context.starter_logs is not None
+    written = Path(str(await context.starter_logs.make(7, "token", None, tells_end=True)))
+    # of a job that has run for more than a day
+    os.utime(written, (0, 0))
+    await agent._clean()
+    assert written.exists()
+    await agent.runs.take_over(context, 5.0)
+    await agent._clean()
+    assert not written.exists()
+    await context.session.close()
 
 
 async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
@@ -295,6 +386,34 @@ async def test_job_whose_start_was_not_confirmed_waits_again_without_blame(
     host.context.session.reports.start = original
     starter.end()
     await until(lambda: outcomes(database) == ["withdrawn"])
+    assert job_of(job)["jobstatus"] == 1
+
+
+async def test_start_that_was_not_confirmed_is_withdrawn_after_the_outage(
+    host: Host,
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    ad = await host.fetch(SLOT)
+    await host.reply("accept", ad, SLOT)
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    host.down = True
+    monkeypatch.setattr(host.context.session.reports, "start", away)
+    assert (await host.start(ad, starter=starter.key)).reply.code == "unavailable"
+    monkeypatch.setattr(host.context.session.database, "run", away)
+    starter.end()
+    await until(lambda: bool(host.spooled))
+    monkeypatch.undo()
+    host.down = False
+    await host.deliver()
+    assert outcomes(database) == ["withdrawn"]
     assert job_of(job)["jobstatus"] == 1
 
 

@@ -1,5 +1,6 @@
 """What files below a directory take of a disk: counted once, within bounds, and without following a link."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -95,4 +96,22 @@ def test_directories_without_an_end_are_followed_for_a_while(tmp_path: Path) -> 
         os.chdir(at)
     one = (tmp_path / "d/file").stat().st_blocks * 512
     assert used(tmp_path) == (diskuse.DEEPEST - 1) * one
+    assert open_files() == before
+
+
+def test_directory_that_there_is_no_descriptor_to_read_with_leaves_none_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    scandir, before = os.scandir, open_files()
+
+    def full(fd: int) -> "os._ScandirIterator[str]":
+        if os.fstat(fd).st_ino == below.stat().st_ino:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return scandir(fd)
+
+    monkeypatch.setattr(os, "scandir", full)
+    assert used(tmp_path) == 0
+    monkeypatch.undo()
     assert open_files() == before

@@ -138,13 +138,25 @@ async def test_what_is_not_the_file_that_was_made_is_not_read(tmp_path: Path) ->
     assert await logs.fault(7, TOKEN) is None
 
 
-async def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path) -> None:
+async def test_only_the_beginning_and_end_of_a_large_file_are_read(tmp_path: Path) -> None:
     logs = StarterLogs(tmp_path / "starter", of_users=False)
     path = Path(str(await logs.make(7, TOKEN, None)))
     with path.open("w") as stream:
         stream.write(WRITTEN)
         stream.truncate(1 << 40)
     assert await logs.fault(7, TOKEN) == NO_PROGRAM
+    written = await logs.written(7, TOKEN, tells_end=False)
+    assert written is not None and len(written) <= MOST_BYTES + 1
+
+
+async def test_end_of_a_job_that_was_often_suspended_is_read(tmp_path: Path) -> None:
+    logs = StarterLogs(tmp_path / "starter", of_users=False)
+    path = Path(str(await logs.make(7, TOKEN, None, tells_end=True)))
+    suspended = "010 (007.003.000) 2026-11-22 13:56:30 Job was suspended.\n\tNumber of processes: 1\n...\n"
+    path.write_text("001 (007.003.000) begun\n...\n" + 2000 * suspended + "005 (007.003.000) ended\n")
+    written = await logs.written(7, TOKEN, tells_end=True)
+    assert written is not None
+    assert written.startswith("001 (") and written.endswith("\n005 (007.003.000) ended\n")
 
 
 async def test_what_forgotten_runs_have_left_is_removed_after_a_day(tmp_path: Path) -> None:
