@@ -46,7 +46,7 @@ _ENVIRONMENT = ("PATH", "CONDOR_CONFIG", "LANG", "TZ")
 
 @dataclass(slots=True)
 class _Later:
-    """What of an owner could not be deleted: when it is tried again, and the pause before."""
+    """What of an owner could not be deleted ("": nothing): when it is tried again, and the pause before."""
 
     at: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -93,7 +93,8 @@ class Checkpoints:
                     self._later = {one: self._later[one] for one in owners if one in self._later}
                 under_way = {owner: task for owner, task in under_way.items() if not task.done()}
                 for owner in owners:
-                    if owner not in under_way:
+                    later = self._later.get(owner)
+                    if owner not in under_way and (later is None or later.is_due("")):
                         under_way[owner] = asyncio.ensure_future(self._pass(owner))
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -139,6 +140,7 @@ class Checkpoints:
             event(log, logging.DEBUG, "checkpoints_wait", owner=owner, problem=error)
         except FetchworkError as error:
             # as of an account that is not here any more
+            later.postpone("")
             event(log, logging.WARNING, "checkpoints_not_deleted", owner=owner, problem=error)
         except Exception:
             # it is this owner's, and tried again

@@ -10,6 +10,7 @@ from fetchwork.accesspoint.checkpoints import FILES, Checkpoints
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.db.calls import Call, LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import hostsettings
 from tests.waiting import until_async
 
@@ -18,12 +19,14 @@ class _Database:
     """Each owner has one checkpoint."""
 
     def __init__(self, names: dict[str, list[str]]) -> None:
+        self.looks = 0
         self.left = {
             owner: LeftCheckpoint(1, 0, f"store://{owner}/", owner, of) for owner, of in names.items()
         }
 
     async def run(self, call: Call[Any], acting_for: str | None = None) -> object:
         if call.function == "checkpoint_owners":
+            self.looks += 1
             return list(self.left)
         if call.function == "left_checkpoints":
             owner = str(call.arguments["of_owner"])
@@ -74,6 +77,28 @@ async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
         assert set(database.left) == set(large)
         await until_async(lambda: not database.left, "all others")
         assert children.asked.index("small") < 20 * checkpoints.MOST
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_owner_of_whom_nothing_can_be_deleted_is_complained_of_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoints, "LOOK_S", 0.001)
+    database = _Database({"gone": ["x"]})
+
+    async def account(name: str) -> Account:
+        raise FetchworkError(f"no account '{name}' on this machine")
+
+    async def acts() -> bool:
+        return True
+
+    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", _Children()), "point", account, acts)
+    task = asyncio.ensure_future(part.keep())
+    try:
+        await until_async(lambda: database.looks > 20, "some looks")
+        assert caplog.text.count("checkpoints_not_deleted owner=gone") == 1
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
