@@ -2,8 +2,9 @@
 
 Of jobs of this access point: what a later checkpoint has replaced, and what jobs left there that are out of
 the queue. HTCondor's clean-up plug-ins do it (``queue.cleanup``), in a child of the owner, which alone has
-the owner's rights. Of one owner one after the other and for a while only, so that nobody waits behind
-another's thousands; what can't be deleted stays, is in nothing's way, and is tried again, but less often.
+the owner's rights. Of one owner one after the other, a few files at a time and for a while only, so that
+nobody waits behind another's thousands, of checkpoints or of files in one; what can't be deleted stays, is in
+nothing's way, and is tried again, but less often.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ log = logging.getLogger(__name__)
 
 #: between two looks for owners
 LOOK_S = 60.0
-#: an owner's checkpoints are deleted for so long, then it is another's turn
+#: no other checkpoint of an owner is begun after so long, before the next look
 PASS_S = 30.0
+#: checkpoints that are looked up at once, each with the names of all its files
+PAGE = 20
 #: files for one request to a child, and seconds for their deletion
 FILES = 10
 DELETE_S = 600.0
-#: owners whose checkpoints are deleted at the same time
+#: owners of whom something is looked up, or files are deleted, at the same time
 MOST = 4
 #: pauses before what could not be deleted is tried again
 FIRST_RETRY_S = 60.0
@@ -43,7 +46,7 @@ _ENVIRONMENT = ("PATH", "CONDOR_CONFIG", "LANG", "TZ")
 
 @dataclass(slots=True)
 class _Later:
-    """What of an owner could not be deleted: when it is tried again, and the pause before."""
+    """What of an owner could not be deleted ("": nothing): when it is tried again, and the pause before."""
 
     at: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -90,7 +93,8 @@ class Checkpoints:
                     self._later = {one: self._later[one] for one in owners if one in self._later}
                 under_way = {owner: task for owner, task in under_way.items() if not task.done()}
                 for owner in owners:
-                    if owner not in under_way:
+                    later = self._later.get(owner)
+                    if owner not in under_way and (later is None or later.is_due("")):
                         under_way[owner] = asyncio.ensure_future(self._pass(owner))
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -105,32 +109,38 @@ class Checkpoints:
             async with self._room:
                 account = await self._account(owner)
                 acting = owner if await self._acts() else None
-                cleaners: Cleaners | None = None
-                end = time.monotonic() + PASS_S
-                passed: set[str] = set()
-                while time.monotonic() < end:
+            cleaners: Cleaners | None = None
+            end = float("inf")
+            passed: set[str] = set()
+            while time.monotonic() < end:
+                async with self._room:
                     page = await self._database.run(
-                        calls.left_checkpoints(but_for=len(passed), access_point=self._name, of_owner=owner),
+                        calls.left_checkpoints(
+                            most_rows=PAGE, but_for=len(passed), access_point=self._name, of_owner=owner
+                        ),
                         acting_for=acting,
                     )
-                    if not page:
-                        # what has gone meanwhile need not be remembered
-                        later.at = {base: when for base, when in later.at.items() if base in passed}
-                        return
-                    for one in page:
-                        if time.monotonic() >= end:
-                            break
-                        if not later.is_due(one.base):
-                            passed.add(one.base)
-                            continue
-                        if cleaners is None:
-                            cleaners = await asyncio.to_thread(Cleaners)
-                        if not await self._delete(account, cleaners, one, acting):
-                            passed.add(one.base)
+                # what waits for room gets to delete one all the same
+                end = min(end, time.monotonic() + PASS_S)
+                if not page:
+                    # what has gone meanwhile need not be remembered
+                    later.at = {base: when for base, when in later.at.items() if base in passed}
+                    return
+                for one in page:
+                    if time.monotonic() >= end:
+                        break
+                    if not later.is_due(one.base):
+                        passed.add(one.base)
+                        continue
+                    if cleaners is None:
+                        cleaners = await asyncio.to_thread(Cleaners)
+                    if not await self._delete(account, cleaners, one, acting):
+                        passed.add(one.base)
         except NOT_NOW as error:
             event(log, logging.DEBUG, "checkpoints_wait", owner=owner, problem=error)
         except FetchworkError as error:
             # as of an account that is not here any more
+            later.postpone("")
             event(log, logging.WARNING, "checkpoints_not_deleted", owner=owner, problem=error)
         except Exception:
             # it is this owner's, and tried again
@@ -154,7 +164,9 @@ class Checkpoints:
             }
             for first in range(0, len(one.names), FILES):
                 names = list(one.names[first : first + FILES])
-                await self._children.ask(account, {**request, "names": names}, DELETE_S)
+                # others' come between
+                async with self._room:
+                    await self._children.ask(account, {**request, "names": names}, DELETE_S)
         except (FetchworkError, TimeoutError, OSError) as error:
             later.postpone(one.base)
             event(

@@ -11,7 +11,7 @@ import logging
 import time
 
 from fetchwork.agent import overuse
-from fetchwork.agent.looks import Looks, Running
+from fetchwork.agent.looks import Looks, Running, runs_on
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers import disk, retrying
 from fetchwork.handlers.runs import LiveRun
@@ -68,7 +68,7 @@ class DiskWatch:
                 )
             return
         run.disk_used_kib = max(run.disk_used_kib, used_kib)
-        if run.disk_kib is None or used_kib <= run.disk_kib or run.ended:
+        if run.disk_kib is None or used_kib <= run.disk_kib or not runs_on(run):
             return
         await overuse.end(
             run,

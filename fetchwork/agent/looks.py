@@ -18,6 +18,11 @@ from fetchwork.process import Process
 log = logging.getLogger(__name__)
 
 
+def runs_on(run: LiveRun) -> bool:
+    """Whether what a run uses is reason to end its job: not once that has ended, and is being reported."""
+    return run.state == "running" and not run.exiting
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A run whose job has a process, and the account of that."""
@@ -43,7 +48,7 @@ class Looks:
         due: defaultdict[int, list[Running]] = defaultdict(list)
         for run in self._runs:
             starter = Process.of_key(run.starter)
-            if run.state != "running" or run.exiting or starter is None or not is_due(run):
+            if not runs_on(run) or starter is None or not is_due(run):
                 continue
             job = orphans.child_of(starter) if starter.alive else None
             uid = None if job is None else job.owner
@@ -59,6 +64,9 @@ class Looks:
 
     async def _look_at(self, found: list[Running], look: Callable[[Running], Awaitable[None]]) -> None:
         for one in found:
+            if not runs_on(one.run):
+                # it has come to its end while others were looked at
+                continue
             try:
                 await look(one)
             except FetchworkError as error:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from fetchwork.agent import overuse
-from fetchwork.agent.looks import Looks, Running
+from fetchwork.agent.looks import Looks, Running, runs_on
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
@@ -58,14 +58,14 @@ class MemoryWatch:
             run.memory_capped = True
             run.memory_mib, run.memory_used_mib = (size // 2**20 for size in capped)
             return
-        if limit_mib is None or run.ended:
+        if limit_mib is None:
             return
         processes = family(job)
         used_mib = sum(map(_resident, processes)) / 2**20
         if used_mib > limit_mib:
             used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
-        if used_mib <= limit_mib:
+        if used_mib <= limit_mib or not runs_on(run):
             return
         await overuse.end(
             run,

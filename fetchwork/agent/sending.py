@@ -125,8 +125,10 @@ async def _in_chunks(
                 at = part * begun.part_bytes
                 length = min(begun.part_bytes, size - at)
                 expected = of_chunks[at // CHUNK_BYTES :][: begun.part_bytes // CHUNK_BYTES]
-                data = await asyncio.to_thread(_read_part, fd, at, length, expected, name)
-                await _put_part(database, key, begun.content_id, part, data, aside)
+                # a part is large, and its URL is good for some minutes: neither waits for its turn
+                async with aside():
+                    data = await asyncio.to_thread(_read_part, fd, at, length, expected, name)
+                    await _put_part(database, key, begun.content_id, part, data)
         return sha256, size
     for number, of_chunk in enumerate(of_chunks):
         if number in there:
@@ -146,9 +148,7 @@ async def _in_chunks(
     return sha256, size
 
 
-async def _put_part(
-    database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes, aside: Aside
-) -> None:
+async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes) -> None:
     """Put a part of a content into its bucket."""
     url = await database.run(
         calls.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
@@ -156,8 +156,7 @@ async def _put_part(
     )
     if url is None:
         raise RunOver
-    async with aside():
-        await objects.aside(objects.put, url, data)
+    await objects.aside(objects.put, url, data)
     wanted = await database.run(
         calls.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
         timeout_s=CALL_S,

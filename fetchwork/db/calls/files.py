@@ -350,16 +350,16 @@ def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
 
 
 def left_checkpoints(
-    *, but_for: int = 0, access_point: str | None = None, of_owner: str | None = None
+    *, most_rows: int = 1000, but_for: int = 0, access_point: str | None = None, of_owner: str | None = None
 ) -> Call[list[LeftCheckpoint]]:
-    """One's own checkpoints at their destination that no run needs any more: 1000 behind the oldest.
+    """One's own checkpoints at their destination that no run needs any more: some behind the oldest.
 
     With ``access_point`` those of jobs that were submitted there and are ``of_owner``.
     """
     return records_of(
         LeftCheckpoint,
         "left_checkpoints",
-        {"but_for": but_for, "access_point": access_point, "of_owner": of_owner},
+        {"most_rows": most_rows, "but_for": but_for, "access_point": access_point, "of_owner": of_owner},
     )
 
 

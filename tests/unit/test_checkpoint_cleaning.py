@@ -1,0 +1,104 @@
+"""Owners share an access point's deletion of checkpoints, however many files one of theirs has."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from fetchwork.accesspoint import checkpoints
+from fetchwork.accesspoint.checkpoints import FILES, Checkpoints
+from fetchwork.accesspoint.children import Account, Children
+from fetchwork.db.calls import Call, LeftCheckpoint
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import FetchworkError
+from fetchwork.sandbox import hostsettings
+from tests.waiting import until_async
+
+
+class _Database:
+    """Each owner has one checkpoint."""
+
+    def __init__(self, names: dict[str, list[str]]) -> None:
+        self.looks = 0
+        self.left = {
+            owner: LeftCheckpoint(1, 0, f"store://{owner}/", owner, of) for owner, of in names.items()
+        }
+
+    async def run(self, call: Call[Any], acting_for: str | None = None) -> object:
+        if call.function == "checkpoint_owners":
+            self.looks += 1
+            return list(self.left)
+        if call.function == "left_checkpoints":
+            owner = str(call.arguments["of_owner"])
+            assert int(str(call.arguments["most_rows"])) < 100
+            return [self.left[owner]] if owner in self.left and not call.arguments["but_for"] else []
+        return self.left.pop(str(acting_for), None) is not None
+
+
+class _Children:
+    """Has each request wait until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.go_on = asyncio.Event()
+
+    async def ask(self, account: Account, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        assert len(request["names"]) <= FILES
+        self.asked.append(request["owner"])
+        await self.go_on.wait()
+        await asyncio.sleep(0.001)
+        return {"deleted": len(request["names"])}
+
+
+async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapfile = tmp_path / "map"
+    mapfile.write_text("* store:// /bin/true\n")
+    monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", "1"])
+    monkeypatch.setattr(checkpoints, "LOOK_S", 0.01)
+    names = [f"f{n}" for n in range(200 * FILES)]
+    large = {f"large{n}": names for n in range(checkpoints.MOST)}
+    database, children = _Database(large), _Children()
+
+    async def account(name: str) -> Account:
+        return Account(name, 1000, 1000, ())
+
+    async def acts() -> bool:
+        return True
+
+    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", children), "point", account, acts)
+    task = asyncio.ensure_future(part.keep())
+    try:
+        await until_async(lambda: len(children.asked) == checkpoints.MOST, "those with many files")
+        database.left["small"] = LeftCheckpoint(2, 0, "store://small/", "small", ["x"])
+        children.go_on.set()
+        await until_async(lambda: "small" not in database.left, "the other one's")
+        assert set(database.left) == set(large)
+        await until_async(lambda: not database.left, "all others")
+        assert children.asked.index("small") < 20 * checkpoints.MOST
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_owner_of_whom_nothing_can_be_deleted_is_complained_of_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoints, "LOOK_S", 0.001)
+    database = _Database({"gone": ["x"]})
+
+    async def account(name: str) -> Account:
+        raise FetchworkError(f"no account '{name}' on this machine")
+
+    async def acts() -> bool:
+        return True
+
+    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", _Children()), "point", account, acts)
+    task = asyncio.ensure_future(part.keep())
+    try:
+        await until_async(lambda: database.looks > 20, "some looks")
+        assert caplog.text.count("checkpoints_not_deleted owner=gone") == 1
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
