@@ -252,7 +252,8 @@ def _column_comparison(operator: str, column: Column, value: Value, source: Sour
             _plain(column.sql, operator, value), _plain(column.sql, _OPPOSITE[operator], value), True
         )
     if column.sql == "owner" and operator in ("==", "!=") and source.owners is not None:
-        alike = [owner for owner in source.owners if _folded(owner) == _folded(value)]
+        # whose jobs are all history may be known no more
+        alike = sorted({value, *(owner for owner in source.owners if _folded(owner) == _folded(value))})
         same, other = Sql("owner = ANY(%s)", (alike,)), Sql("owner <> ALL(%s)", (alike,))
         return Rails(same, other, True) if operator == "==" else Rails(other, same, True)
     folded = f'lower({column.sql} COLLATE "C")'

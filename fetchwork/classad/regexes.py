@@ -97,6 +97,9 @@ def _part(form: str, found: re.Match[str], options: str) -> str | None:
 
 
 def _literal(character: str, options: str) -> str:
+    if character == "\n":
+        # behind PCRE's $ there may be one
+        return _WILD
     if options and character in "kKsS":
         # there are letters of other alphabets that a caseless k and s match
         return _WILD

@@ -19,6 +19,8 @@ class ActingSession(Session):
     def __init__(self, conninfo: str) -> None:
         super().__init__(conninfo)
         self.account: str | None = None
+        #: seconds that a statement may take: the server goes on with one whose client has died
+        self.limit_s: float | None = None
         self._inside = False
 
     @contextlib.contextmanager
@@ -34,6 +36,9 @@ class ActingSession(Session):
         with self.database.transaction():
             self._inside = True
             try:
+                if self.limit_s is not None:
+                    limit = str(max(1, int(self.limit_s * 1000)))
+                    self.database.query("SELECT set_config('statement_timeout', %s, true)", [limit])
                 if self.account is not None:
                     self.database.run(calls.act_for(owner=self.account))
                 yield

@@ -163,7 +163,7 @@ def _answer(
     """In a worker: the answer, or the problem that there was."""
     # not handled: it ends the process, whatever it is at
     signal.setitimer(signal.ITIMER_REAL, limit_s)
-    _session.account = person.account
+    _session.account, _session.limit_s = person.account, limit_s
     try:
         if mode != "write":
             with _session.writing() if mode == "note" else _session.reading():

@@ -173,8 +173,9 @@ class Position:
         if FEW * self._of_piece < self._size_of_piece >= self.TELLING:
             if self._about is None:
                 self._about = yield from about(self._view)
-            left = max(0, self._about - self.looked_at)
-            if took_s * left <= self.REST_S * self._size_of_piece:
+            left = self._about - self.looked_at
+            # a view that already had more has grown since its rows were counted: nobody knows what is left
+            if left > 0 and took_s * left <= self.REST_S * self._size_of_piece:
                 self._is_rest, self._until, self._of_piece, self._size_of_piece = True, None, 0, left
                 return True
         yield from self._next_piece()

@@ -56,7 +56,8 @@ COMMANDS = tuple(command for resource in _RESOURCES for command in resource.comm
 _EXCEEDED = "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode"
 #: the attribute that brings a command's value through the bindings
 _MARK = "FetchWorkCommand_"
-_QUANTITY = re.compile(r"\s*([+-]?\d+)(\.\d*)?\s*(?:([kmgt])b?)?\s*(,|$)", re.I)
+# a number of more digits is none of 64 bits
+_QUANTITY = re.compile(r"\s*([+-]?\d{1,18})(\.\d*)?\s*(?:([kmgt])b?)?\s*(,|$)", re.I)
 _FACTORS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 #: between the lines of a transform in a job's ad
 _LINE_END = "\x1e"

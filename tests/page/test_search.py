@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,11 +11,11 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.page import search as searching
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.search import search
-from fetchwork.queue import Queue
-from fetchwork.queue.ask import Steps
+from fetchwork.queue import Queue, paging
+from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.paging import Position
 from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.views import HISTORY, JOBS, RUNS, View
+from fetchwork.queue.views import HISTORY, JOBS, RUNS, Row, View
 from tests.direct_queue import DirectQueue
 from tests.page import hasty
 
@@ -124,6 +124,35 @@ def test_what_is_left_is_read_at_once_where_that_does_not_take_long(
     monkeypatch.setattr(Position, "REST_S", -1.0)
     assert jobs_of(pages(session, view, constraint)) == wanted
     assert pieces > with_rest
+
+
+def test_a_view_that_has_grown_since_its_rows_were_counted_is_read_in_pieces(
+    session: ActingSession, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is left nobody knows how much it is, and one statement for it might never end."""
+    wanted = jobs_among_others(queue)
+    session.database.query("ANALYZE")
+    monkeypatch.setattr(paging, "about", nothing_counted)
+    monkeypatch.setattr(Position, "TELLING", 4)
+    monkeypatch.setattr(Position, "REST_S", 1e9)
+    monkeypatch.setattr(searching, "BUDGET_S", 60.0)
+    rests = 0
+    advance = Position.advance
+
+    def counted(self: Position, rows: Sequence[Row], size: int) -> Steps[bool]:
+        nonlocal rests
+        goes_on = yield from advance(self, rows, size)
+        rests += self._is_rest
+        return goes_on
+
+    monkeypatch.setattr(Position, "advance", counted)
+    assert jobs_of(pages(session, JOBS, CONSTRAINTS[0])) == wanted
+    assert rests == 0
+
+
+def nothing_counted(view: View) -> Steps[int]:
+    yield Ask("SELECT 1")
+    return 0
 
 
 def test_a_page_that_is_full_leads_to_the_next_without_a_repetition(

@@ -7,9 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
+import pytest
+
+from fetchwork.page import workers
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.person import Person
+from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
+from fetchwork.queue.ask import Ask, Steps
 from tests.waiting import PATIENCE_S, until
 
 
@@ -36,3 +42,43 @@ def test_workers_end_with_a_service_that_is_killed() -> None:
         running.kill()
         running.wait(PATIENCE_S)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), f"the end of {pids}")
+
+
+def for_ever(session: ActingSession) -> None:
+    """A question that the server alone is at."""
+    session.database.query("SELECT pg_sleep(3600)")
+
+
+def hasty_service(conninfo: str, writes: bool) -> None:
+    """A service that gives a question a second, and says why one has no answer."""
+    workers.READ_S = workers.WRITE_S = 1.0
+    question = for_ever_in_a_step if writes else for_ever
+    asking = Workers(conninfo, workers=1)
+    try:
+        asyncio.run(asking.ask(Person("token", None, True), question, writes=writes))
+    except Problem as problem:
+        print(problem.title)
+    asking.close()
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_question_that_took_too_long_is_ended_at_the_server_too(conninfo: str, writes: bool) -> None:
+    """It hears nothing of a client's death, and would go on, as many as somebody has asked."""
+    code = (
+        "from tests.page.test_workers import hasty_service\n"
+        f"if __name__ == '__main__': hasty_service({conninfo!r}, {writes})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "took too long\n"
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        running = "SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(3600)'"
+        until(lambda: not connection.execute(running).fetchall(), "the end of the statement")
+
+
+def for_ever_in_a_step(session: ActingSession) -> None:
+    """The same in a step of an action, which is a transaction."""
+    session.run(steps_for_ever())
+
+
+def steps_for_ever() -> Steps[None]:
+    yield Ask("SELECT pg_sleep(3600)")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fetchwork.classad.bindings import JobAction
 from fetchwork.classad.constraint import compile_constraint
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.source import Source
@@ -328,3 +329,15 @@ def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:
     """Else the property above would say little."""
     source = Source(JOBS.columns())
     assert compile_constraint("(JobStatus == 5 && !(JobPrio < 0)) || HoldReason =?= undefined", source).exact
+
+
+def test_history_is_found_of_an_owner_who_has_had_no_jobs_for_long(queue: Queue) -> None:
+    cluster = queue.submit({"Cmd": "/bin/true", "Owner": "bob"}).cluster()
+    queue.act(JobAction.Remove, str(cluster))
+    ask = session_of(queue).database.query
+    ask("SELECT fetchwork.fold()")
+    ask("UPDATE fetchwork.tally SET changed_at = now() - interval '1 year'")
+    ask("SELECT fetchwork.forget()")
+    assert not ask("SELECT FROM fetchwork.autoclusters")
+    for constraint, found in (('Owner == "bob"', 1), ('Owner != "bob"', 0), ('Owner == "alice"', 0)):
+        assert len(list(queue.history(constraint, ["ClusterId"]))) == found, constraint

@@ -18,7 +18,7 @@ TEXTS += ["aéb", "éé", "(a)", "a|b", "job_12.log", "JOB_7.log\n", "\u212a", "
 TEXTS += ["\\d", "a b", "]"]
 pieces = st.sampled_from(
     [
-        *("a", "b", "k", "S", "1", "-", "_", "é", ".", "^", "$", "ab", " "),
+        *("a", "b", "k", "S", "1", "-", "_", "é", ".", "^", "$", "ab", " ", "\n"),
         *(r"\.", r"\d", r"\w", r"\s", r"\D", r"\W", r"\b", r"\+", r"\(", r"\\"),
         *("[ab]", "[^a]", "[a-c]", "[0-9]+", "[-a]", "[a-]", "[b-a]", "[K-T]"),
         *("(", "(?:", ")", "|", "(?=", "(?i)", "()"),
@@ -43,6 +43,14 @@ def test_nothing_that_htcondor_finds_is_lost(pattern: str, options: str, queue: 
     )
     matched = {text for text, row in zip(TEXTS, rows, strict=True) if row["matches"]}
     assert found <= matched, regex
+
+
+def test_a_line_end_behind_the_end_is_found(queue: Queue) -> None:
+    for pattern in ("b$\n", "b$(\n|a)", "b$\n?"):
+        constraint = Constraint(f"regexp({quote(pattern)}, Text)", "true", (), exact=False)
+        assert constraint.accepts(from_json({"Text": "ab\n"}))
+        rows = session_of(queue).database.query("SELECT %s ~ %s AS yes", ["ab\n", regex_of(pattern)])
+        assert rows[0]["yes"], pattern
 
 
 @pytest.mark.parametrize(

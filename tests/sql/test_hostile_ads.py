@@ -126,6 +126,23 @@ def test_it_is_accepted(queue: DirectQueue, name: str) -> None:
         assert answer.fetchone(), road
 
 
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("number", ["1e-330", "-1e-330", "0." + "0" * 390 + "1"])
+def test_a_number_that_no_real_is_as_small_as_is_refused(queue: DirectQueue, road: str, number: str) -> None:
+    """A constraint that compares with it would fail, whoever asked."""
+    queue.submit_many([{}], GOOD)
+    with pytest.raises(psycopg.Error, match="too small"):
+        queue.connection.execute(ROADS[road], {"ad": f'{{"Foo": {number}}}'})
+
+
+@pytest.mark.parametrize("number", ["0." + "0" * 390, "5e-324", "-5e-324", "1e-308", "9.2e18"])
+def test_whatever_is_accepted_can_be_compared(queue: DirectQueue, number: str) -> None:
+    queue.submit_many([{}], GOOD)
+    queue.connection.execute(ROADS["edit"], {"ad": f'{{"Foo": {number}}}'})
+    compared = "SELECT (ad ->> 'Foo')::float8 < 1e19 FROM fetchwork.job"
+    assert queue.value(compared) is True
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -35,7 +35,7 @@ SOURCE = Source(
         ("HoldReason =?= undefined", "holdreason IS NULL", ()),
         ('HoldReason == "X"', 'lower(holdreason COLLATE "C") = %s', ("x",)),
         ('HoldReason =!= "X"', "holdreason IS DISTINCT FROM %s", ("X",)),
-        ('Owner == "ALICE"', "owner = ANY(%s)", (["alice", "Alice"],)),
+        ('Owner == "ALICE"', "owner = ANY(%s)", (["ALICE", "Alice", "alice"],)),
         ('Owner =?= "alice"', "owner = %s", ("alice",)),
         ("RemoteWallClockTime >= -1.5", "remotewallclocktime >= %s", (-1.5,)),
         ("true", "true", ()),

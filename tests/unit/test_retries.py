@@ -138,6 +138,14 @@ def test_one_value_of_disk_is_a_request_as_before(commands: str) -> None:
     assert "RequestDisk" in ads(commands)[0]
 
 
+@pytest.mark.parametrize("digits", [19, 400, 5000])
+@pytest.mark.parametrize("command", ["retry_request_memory", "retry_request_memory_increase"])
+def test_a_number_that_nothing_can_hold_is_refused(command: str, digits: int) -> None:
+    for value in (f"{'9' * digits} GB", f"1 GB, {'9' * digits} GB"):
+        with pytest.raises(SubmitError, match=f"command '{command}[' ]"):
+            ads(f"request_memory = 1GB\n{command} = {value}")
+
+
 def test_each_job_asks_for_its_own() -> None:
     found = ads(
         "request_memory = $(first)\nretry_request_memory = $(next)",

@@ -34,6 +34,12 @@ BEGIN
     IF jsonb_typeof(value) = 'number' AND octet_length(value::text) > 400 THEN
         RETURN 'is a number of more than 400 digits; allowed: one that HTCondor can represent';
     END IF;
+    -- a cast to double precision, as constraints have it, would stop everybody's question; only a long one is
+    IF jsonb_typeof(value) = 'number' AND octet_length(value::text) > 300 THEN
+        IF value::numeric <> 0 AND abs(value::numeric) < 5e-324 THEN
+            RETURN 'is a number that is too small; allowed: 0, or one that HTCondor can represent';
+        END IF;
+    END IF;
     IF NOT fetchwork.is_expression(value) THEN
         RETURN NULL;
     END IF;
