@@ -23,6 +23,7 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
@@ -257,16 +258,11 @@ class Agent:
         """What keeps a report of the caller in its own name; None where only the hook itself can do that."""
         if os.geteuid() != 0 and not caller.trusted:
             return None
-        uid = -1 if caller.trusted else caller.uid
+        return partial(self._keep, uid=-1 if caller.trusted else caller.uid)
 
-        async def keep(report: Request) -> None:
-            await asyncio.to_thread(write_report, str(self.config.agent.spool), report, uid)
-
-        return keep
-
-    async def _keep(self, report: Request) -> None:
-        """Keep a report of the agent's own."""
-        await asyncio.to_thread(write_report, str(self.config.agent.spool), report, -1)
+    async def _keep(self, report: Request, uid: int = -1) -> None:
+        """Keep a report in the name of an account, or as the agent's own."""
+        await asyncio.to_thread(write_report, str(self.config.agent.spool), report, uid)
 
     def _fetch_waits(self, attempt: FetchAttempt) -> None:
         """Let people see the slot while its fetch waits, too."""
@@ -402,13 +398,12 @@ class Agent:
             self.stop()
 
     async def _clean(self) -> None:
-        if not all(map(self.runs.has_taken_over, self.sessions)):
-            # a database that has been away since the start may know runs of the agent before
+        # a database that has been away since the start may know runs of the agent before
+        if not self.runs.taken_over.issuperset(self.sessions):
             return
         living = [(run.run_id, run.token) for run in self.runs]
-        logs = {context.starter_logs for context in self.contexts.values() if context.starter_logs}
-        for each in logs:
-            await each.clean(living)
+        for logs in {each.starter_logs for each in self.contexts.values() if each.starter_logs}:
+            await logs.clean(living)
 
     async def replay_spool(self) -> None:
         """Deliver what hooks have left: reports and outputs; ends with DatabaseUnavailable, if at all."""

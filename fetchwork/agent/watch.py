@@ -78,7 +78,7 @@ class WatchedRuns(Runs):
         self.rights = rights or Rights()
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._taken_over: set[HostSession] = set()
+        self.taken_over = set[HostSession]()  #: those whose runs of the agent before have been read
         self._taking_over = asyncio.Lock()
         #: sessions whose runs should be read again: a hook came of a run that is not known here
         self.unknown_runs: set[HostSession] = set()
@@ -146,7 +146,7 @@ class WatchedRuns(Runs):
     async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
-            if context.session not in self._taken_over:
+            if context.session not in self.taken_over:
                 await self.take_over(context, timeout_s)
         before = self.on_slot(context.session, slot)
         if not before:
@@ -363,17 +363,13 @@ class WatchedRuns(Runs):
 
     # -- after a restart
 
-    def has_taken_over(self, session: HostSession) -> bool:
-        """Whether the runs of the agent before have been read from this database."""
-        return session in self._taken_over
-
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
         """Read this host's runs from the database, and look which of their processes are there."""
         self.unknown_runs.discard(context.session)
         known = [run for run in self if run.context.session is context.session]
         rows = await context.session.host_runs(timeout_s)
         await self.adopt(context, rows, known)
-        self._taken_over.add(context.session)
+        self.taken_over.add(context.session)
 
     async def adopt(
         self, context: KeywordContext, rows: Sequence[calls.HostRun], known: list[LiveRun]
@@ -390,7 +386,8 @@ class WatchedRuns(Runs):
                 self.ended(context.session, run.run_id)
         owners = {row.owner for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
-        plain = await self._plain(context, rows)
+        logs = context.starter_logs
+        plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows) if logs else frozenset()
         # from here on without a pause: a fetch must not find a run among the others that is not watched
         for row in rows:
             if super().get(context.session, row.run_id) is not None:
@@ -405,14 +402,6 @@ class WatchedRuns(Runs):
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
                 self._starters.watch(run.starter, context.session, run.slot)
-
-    async def _plain(self, context: KeywordContext, rows: Sequence[calls.HostRun]) -> set[int]:
-        """Those of the runs that are not known here whose ends no JOB_EXIT tells, begun or not."""
-        logs = context.starter_logs
-        if logs is None:
-            return set()
-        unknown = [row for row in rows if super(WatchedRuns, self).get(context.session, row.run_id) is None]
-        return {row.run_id for row in unknown if await logs.tell_end(row.run_id, str(row.token))}
 
     # -- ending
 

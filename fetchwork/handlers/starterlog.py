@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,6 +158,10 @@ class StarterLogs:
     async def tell_end(self, run_id: int, token: str) -> bool:
         """Whether it is the file of this run, and not JOB_EXIT, that tells how its job ended."""
         return await asyncio.to_thread(os.path.lexists, self._path(run_id, token, True))
+
+    async def tell_ends(self, runs: Iterable[tuple[int, str]]) -> frozenset[int]:
+        """Those of these runs, ids and tokens, whose files tell how their jobs ended, begun or not."""
+        return frozenset([run_id for run_id, token in runs if await self.tell_end(run_id, token)])
 
     def forget(self, run_id: int, token: str) -> None:
         """The run is over: its file goes, beside the event loop, for the job may have made it large."""
