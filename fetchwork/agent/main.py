@@ -23,7 +23,6 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
@@ -258,7 +257,7 @@ class Agent:
         """What keeps a report of the caller in its own name; None where only the hook itself can do that."""
         if os.geteuid() != 0 and not caller.trusted:
             return None
-        return partial(self._keep, uid=-1 if caller.trusted else caller.uid)
+        return functools.partial(self._keep, uid=-1 if caller.trusted else caller.uid)
 
     async def _keep(self, report: Request, uid: int = -1) -> None:
         """Keep a report in the name of an account, or as the agent's own."""
