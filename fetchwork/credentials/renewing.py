@@ -69,6 +69,7 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
     url = urlsplit(renewal.token_url)
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     failed = f"the issuer of credential '{name}' at {one_line(str(url.hostname), 100)}"
+    began = time.monotonic()
     try:
         secure = url.scheme == "https"
         protocol = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -95,7 +96,10 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
             connection.close()
             opened.close()
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise CredentialError(f"{failed} did not answer: {one_line(str(error), 200)}") from None
+        # by the timer the connection looks as if the issuer had closed it
+        late = time.monotonic() >= began + TIME_S
+        cause = " in time" if late else f": {one_line(str(error), 200)}"
+        raise CredentialError(f"{failed} did not answer{cause}") from None
     try:
         document = json.loads(data) if len(data) <= _MOST_ANSWER else None
     except (ValueError, RecursionError):

@@ -188,18 +188,22 @@ class Position:
         self._until = dataclasses.astuple(edge) if edge is not None else None
 
 
+# of a table without partitions pg_partition_tree knows nothing
 _ROWS = """
 SELECT coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0)::bigint AS number
-FROM unnest(%s::text[]) AS t (name)
-CROSS JOIN LATERAL pg_partition_tree(t.name::regclass) AS p
-JOIN pg_class AS c ON c.oid = p.relid
-WHERE p.isleaf
+FROM pg_class AS c
+WHERE c.relkind = 'r'
+    AND c.oid IN (
+        SELECT t.name::regclass FROM unnest(%s::text[]) AS t (name)
+        UNION ALL
+        SELECT p.relid FROM unnest(%s::text[]) AS t (name) CROSS JOIN pg_partition_tree(t.name::regclass) AS p
+    )
 """
 
 
 def about(view: View) -> Steps[int]:
     """About how many rows a long view has, those of other owners included."""
-    rows = yield Ask(_ROWS, [list(view.tables)])
+    rows = yield Ask(_ROWS, [list(view.tables), list(view.tables)])
     return int(rows[0]["number"])
 
 
