@@ -14,9 +14,9 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from fetchwork.accesspoint.children import Account, Children
+from fetchwork.accesspoint.later import Later
 from fetchwork.db import calls
 from fetchwork.db.calls import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
@@ -44,20 +44,6 @@ LONGEST_RETRY_S = 6 * 3600.0
 _ENVIRONMENT = ("PATH", "CONDOR_CONFIG", "LANG", "TZ")
 
 
-@dataclass(slots=True)
-class _Later:
-    """What of an owner could not be deleted ("": nothing): when it is tried again, and the pause before."""
-
-    at: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def is_due(self, base: str) -> bool:
-        return base not in self.at or self.at[base][0] <= time.monotonic()
-
-    def postpone(self, base: str) -> None:
-        pause = min(LONGEST_RETRY_S, 2 * self.at.get(base, (0.0, FIRST_RETRY_S / 2))[1])
-        self.at[base] = (time.monotonic() + pause, pause)
-
-
 class Checkpoints:
     """Deletes checkpoints; one of an access point."""
 
@@ -75,7 +61,8 @@ class Checkpoints:
         self._account = account
         self._acts = acts
         self._room = asyncio.Semaphore(MOST)
-        self._later: dict[str, _Later] = {}
+        #: by owner, what could not be deleted; "" where it could not even be looked for
+        self._later: dict[str, Later[str]] = {}
         #: since the start
         self.deleted = 0
 
@@ -104,7 +91,7 @@ class Checkpoints:
 
     async def _pass(self, owner: str) -> None:
         """Delete what is left of one owner, but for what could not be deleted a moment ago."""
-        later = self._later.setdefault(owner, _Later())
+        later = self._later.setdefault(owner, Later())
         try:
             async with self._room:
                 account = await self._account(owner)
@@ -124,7 +111,7 @@ class Checkpoints:
                 end = min(end, time.monotonic() + PASS_S)
                 if not page:
                     # what has gone meanwhile need not be remembered
-                    later.at = {base: when for base, when in later.at.items() if base in passed}
+                    later.keep(passed)
                     return
                 for one in page:
                     if time.monotonic() >= end:
@@ -134,23 +121,22 @@ class Checkpoints:
                         continue
                     if cleaners is None:
                         cleaners = await asyncio.to_thread(Cleaners)
-                    if not await self._delete(account, cleaners, one, acting):
+                    if not await self._delete(account, cleaners, one, later, acting):
                         passed.add(one.base)
         except NOT_NOW as error:
             event(log, logging.DEBUG, "checkpoints_wait", owner=owner, problem=error)
         except FetchworkError as error:
             # as of an account that is not here any more
-            later.postpone("")
+            later.postpone("", FIRST_RETRY_S, LONGEST_RETRY_S)
             event(log, logging.WARNING, "checkpoints_not_deleted", owner=owner, problem=error)
         except Exception:
             # it is this owner's, and tried again
             log.exception("checkpoints of %s are not looked for", owner)
 
     async def _delete(
-        self, account: Account, cleaners: Cleaners, one: LeftCheckpoint, acting: str | None
+        self, account: Account, cleaners: Cleaners, one: LeftCheckpoint, later: Later[str], acting: str | None
     ) -> bool:
         """Delete one, and forget it; False, and it is tried again, where it can't be."""
-        later = self._later.setdefault(one.owner, _Later())
         try:
             request = {
                 "do": "clean",
@@ -168,7 +154,7 @@ class Checkpoints:
                 async with self._room:
                     await self._children.ask(account, {**request, "names": names}, DELETE_S)
         except (FetchworkError, TimeoutError, OSError) as error:
-            later.postpone(one.base)
+            later.postpone(one.base, FIRST_RETRY_S, LONGEST_RETRY_S)
             event(
                 log,
                 logging.WARNING,
@@ -183,7 +169,7 @@ class Checkpoints:
             calls.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base),
             acting_for=acting,
         )
-        later.at.pop(one.base, None)
+        later.forget(one.base)
         self.deleted += forgotten
         event(
             log,

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.accesspoint.children import Account, Children
+from fetchwork.accesspoint.later import Later
 from fetchwork.client.wire import Json
 from fetchwork.db import calls
 from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
@@ -59,15 +60,8 @@ class _Passes:
 
     #: when they are gone through again
     next_at: float = 0.0
-    #: those that are tried again: when, and the pause before
-    later: dict[_Job, tuple[float, float]] = field(default_factory=dict)
-
-    def is_due(self, job: _Job) -> bool:
-        return job not in self.later or self.later[job][0] <= time.monotonic()
-
-    def postpone(self, job: _Job, first_s: float = FIRST_RETRY_S, longest_s: float = LONGEST_RETRY_S) -> None:
-        pause = min(longest_s, 2 * self.later.get(job, (0.0, first_s / 2))[1])
-        self.later[job] = (time.monotonic() + pause, pause)
+    #: those that are tried again
+    later: Later[_Job] = field(default_factory=Later)
 
 
 class Outputs:
@@ -162,7 +156,7 @@ class Outputs:
                         most_jobs=PAGE,
                     )
                 )
-                due = [one for one in page if of_owner.is_due(_job(one))]
+                due = [one for one in page if of_owner.later.is_due(_job(one))]
                 if not due:
                     in_vain_s += time.monotonic() - began
                 for one in due:
@@ -171,7 +165,7 @@ class Outputs:
                 if len(page) < PAGE:
                     break
                 after = _job(page[-1])
-            of_owner.later = {job: when for job, when in of_owner.later.items() if job in there}
+            of_owner.later.keep(there)
         except NOT_NOW as error:
             event(log, logging.WARNING, "outputs_wait", owner=owner, problem=error)
             in_vain_s = AWAY_S / REST
@@ -209,19 +203,19 @@ class Outputs:
                 )
             except BucketUnavailable as error:
                 # what others have left may be elsewhere
-                of_owner.postpone(job, AWAY_S, BUCKET_RETRY_S)
+                of_owner.later.postpone(job, AWAY_S, BUCKET_RETRY_S)
                 event(log, logging.WARNING, "outputs_wait", job=report["job"], problem=error)
                 return {**report, "files": 0, "problem": str(error)}
             except NOT_NOW:
                 raise
             except Exception as error:
                 # whatever it is, it is this job's alone
-                of_owner.postpone(job)
+                of_owner.later.postpone(job, FIRST_RETRY_S, LONGEST_RETRY_S)
                 known = isinstance(error, FetchworkError | TimeoutError | OSError)
                 problem = str(error) or "it took too long" if known else f"{type(error).__name__}: {error}"
                 event(log, logging.WARNING, "outputs_not_brought", job=report["job"], problem=problem)
                 return {**report, "files": 0, "problem": problem}
-        of_owner.later.pop(job, None)
+        of_owner.later.forget(job)
         if not dropped:
             return None
         self.brought += 1

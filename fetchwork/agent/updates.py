@@ -70,10 +70,11 @@ class Updates:
         self._told: dict[LiveRun, int] = {}
         self._file = file
         #: not among the runs, but their starters may live: first those of the agent before
-        remembered = list(_remembered(file, contexts))
-        self._left = [run for run in remembered if _starter_lives(run)]
+        self._left: list[LiveRun] = []
         #: those whose starters ended while no agent lived
-        self._over = [run for run in remembered if not _starter_lives(run)]
+        self._over: list[LiveRun] = []
+        for run in _remembered(file, contexts):
+            (self._left if _starter_lives(run) else self._over).append(run)
         self._written: set[int] | None = None
         runs.on_start = self._remember
 
