@@ -13,6 +13,7 @@ import pytest
 from fetchwork import config, handlers
 from fetchwork.agent.fetches import Fetches, HostRuns
 from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
+from fetchwork.agent.watch import WatchedRuns
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
@@ -183,6 +184,20 @@ def with_attributes(body: bytes, **attributes: Any) -> bytes:
 
 def attributes_of(body: bytes) -> ClassAd:
     return parse_old(body)
+
+
+@pytest.fixture
+async def agent(conninfo: str) -> AsyncIterator[Hooks]:
+    """The hooks of a host whose agent watches its runs."""
+    runs = WatchedRuns(_nothing, lambda session, slot: None)
+    hooks = Hooks(conninfo, runs=runs)
+    yield hooks
+    await runs.close()
+    await hooks.context.session.close()
+
+
+async def _nothing() -> None:
+    pass
 
 
 @pytest.fixture

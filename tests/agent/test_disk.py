@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,18 +54,6 @@ def starter_in() -> Iterator[StartIn]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-@pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    async def nothing() -> None:
-        pass
-
-    runs = WatchedRuns(nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=runs)
-    yield hooks
-    await runs.close()
-    await hooks.context.session.close()
 
 
 async def started(agent: Hooks, starter: Process) -> bytes:

@@ -1,7 +1,7 @@
 """PREPARE_JOB runs as the job's user, who may name any slot: what runs on that slot is not touched."""
 
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,17 +9,6 @@ from fetchwork.agent.watch import WatchedRuns
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, slot_ad
 from tests.waiting import until_async as until
-
-
-async def _nothing() -> None: ...
-
-
-@pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    hooks = Hooks(conninfo, runs=WatchedRuns(_nothing, lambda session, slot: None))
-    yield hooks
-    await hooks.runs.close()  # type: ignore[attr-defined]
-    await hooks.context.session.close()
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from fetchwork.agent import rootpart
 from fetchwork.agent.asksroot import RootPart
 from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.agent.rights import Rights
-from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db import calls
 from fetchwork.db.database import Database
 from fetchwork.process import Process
@@ -41,19 +40,6 @@ with open(out, "ab") as stdout, open(err, "ab") as stderr:
 JOB = ["sh", "-c", 'echo begun; while [ ! -e "$0" ]; do sleep 0.05; done; echo over; echo why >&2']
 
 StartRun = Callable[..., Awaitable[Process]]
-
-
-async def _nothing() -> None:
-    pass
-
-
-@pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    runs = WatchedRuns(_nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=runs)
-    yield hooks
-    await runs.close()
-    await hooks.context.session.close()
 
 
 @pytest.fixture

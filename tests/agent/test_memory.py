@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +33,6 @@ SHARED = [
     *("python3", "-c"),
     f"import os, time; {LARGE}; os.fork() and print('ready', flush=True); time.sleep(600)",
 ]
-
-
-@pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    async def nothing() -> None:
-        pass
-
-    runs = WatchedRuns(nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=runs)
-    yield hooks
-    await runs.close()
-    await hooks.context.session.close()
 
 
 async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | None = None) -> bytes:
