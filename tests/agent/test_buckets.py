@@ -7,10 +7,10 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import psycopg
 import pytest
@@ -389,22 +389,32 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
         assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 0
 
 
-async def test_an_output_that_a_bucket_has_lost_keeps_no_other_job_s(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+Left: TypeAlias = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def left(
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Left:
+    """Has a job for each file leave it, and delivers it."""
     monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
-    async with AsyncDatabase(conninfo) as database:
-        for name, data in (("lost", LARGE), ("fine", b"1")):
-            slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path))
-            run = slots.started()
-            await deliver(database, spool, park(spool, tmp_path, {name: data}), run)
-            slots.finish(run)
+
+    async def leave(*files: tuple[str, bytes]) -> None:
+        async with AsyncDatabase(conninfo) as database:
+            for name, data in files:
+                slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path))
+                run = slots.started()
+                await deliver(database, spool, park(spool, tmp_path, {name: data}), run)
+                slots.finish(run)
+
+    return leave
+
+
+async def test_an_output_that_a_bucket_has_lost_keeps_no_other_job_s(
+    conninfo: str, bucket: Bucket, left: Left, tmp_path: Path
+) -> None:
+    await left(("lost", LARGE), ("fine", b"1"))
     bucket.objects.clear()
     with Database(conninfo) as queue:
         lost, fine = retrieving.retrieve(queue, None)
@@ -491,21 +501,9 @@ async def test_a_bucket_that_deletes_nothing_is_left_alone_after_a_few_refusals(
 
 
 async def test_outputs_in_a_bucket_that_does_not_answer_keep_no_other_job_s(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    conninfo: str, bucket: Bucket, left: Left, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
-    slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
-    async with AsyncDatabase(conninfo) as database:
-        for name, data in (("one", LARGE), ("two", LARGE), ("fine", b"1")):
-            slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path))
-            run = slots.started()
-            await deliver(database, spool, park(spool, tmp_path, {name: data}), run)
-            slots.finish(run)
+    await left(("one", LARGE), ("two", LARGE), ("fine", b"1"))
     bucket.broken = 503
     with Database(conninfo) as queue:
         one, two, fine = retrieving.retrieve(queue, None)
