@@ -281,12 +281,20 @@ def _failure(plugin: Plugin, move: Move, text: str, code: int | None) -> FileFai
     if move.known:
         # a plugin may name it whole, or its end
         text = text.replace(move.url, move.known).replace(move.url.partition("?")[2], "...")
-    subcode = TIMED_OUT if code is None else (code & 0xFF) << 8 if code else NO_RESULT
     return FileFailure(
-        subcode,
+        _subcode(code),
         f"{os.path.basename(plugin.path)} using protocol {scheme}."
         f" Details: {text} ( URL file = {move.shown} )",
     )
+
+
+def _subcode(code: int | None) -> int:
+    """HTCondor's subcode for a plugin's end: its exit status in the second byte, or the signal it died by."""
+    if code is None:
+        return TIMED_OUT
+    if code < 0:
+        return -code
+    return code << 8 if code else NO_RESULT
 
 
 def _remove_failed(judged: Sequence[Moved]) -> None:

@@ -14,7 +14,7 @@ from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
 
 #: a plugin for several files: what it does with each is what its URL's path begins with
 MULTIPLE = r"""#!/usr/bin/python3
-import re, sys, time
+import os, re, sys, time
 if sys.argv[1] == "-classad":
     print('MultipleFileSupport = true\nPluginVersion = "0.1"\nPluginType = "FileTransfer"')
     print('SupportedMethods = "toy, TOYS"')
@@ -30,6 +30,10 @@ with open(words["-outfile"], "w") as out:
             time.sleep(600)
         if action == "crash":
             sys.exit(3)
+        if action == "signal":
+            os.kill(os.getpid(), 9)
+        if action == "silent":
+            sys.exit(0)
         if action == "fail":
             open(path, "w").close()
             print('[ TransferSuccess = false; TransferError = "no \"such\" thing"; '
@@ -134,6 +138,18 @@ def test_after_its_first_failure_a_plugin_is_asked_for_the_rest(toy: Plugin, san
 def test_a_plugin_that_crashes_is_not_asked_for_ever(toy: Plugin, sandbox: Path) -> None:
     moved = move(toy, sandbox, "toy://crash/a", "toy://crash/b")
     assert [one.failure is not None and one.failure.subcode for one in moved] == [3 << 8, 3 << 8]
+
+
+@pytest.mark.parametrize("upload", [False, True])
+@pytest.mark.parametrize(
+    ("action", "subcode"), [("crash", 3 << 8), ("signal", 9), ("silent", plugins.NO_RESULT)]
+)
+def test_the_end_of_a_plugin_is_the_subcode(
+    toy: Plugin, sandbox: Path, action: str, subcode: int, upload: bool
+) -> None:
+    [moved] = move(toy, sandbox, f"toy://{action}/a", upload=upload)
+    assert moved.failure is not None
+    assert moved.failure.subcode == subcode
 
 
 def test_a_plugin_that_hangs_is_ended_with_its_children(toy: Plugin, sandbox: Path) -> None:
