@@ -1,6 +1,7 @@
 """Why files could not be moved, as HTCondor holds a job for it: code, subcode and text."""
 
 import os
+from errno import EISDIR
 
 from fetchwork.codes import HoldCode
 from fetchwork.errors import FetchworkError, one_line
@@ -32,6 +33,12 @@ def of_file(what: str, path: str, error: OSError | int) -> FileFailure:
     """The failure of ``what`` ("reading from file", "writing to file") at ``path``, as HTCondor says it."""
     number = error if isinstance(error, int) else error.errno or 0
     return FileFailure(number, f"{what} {path}: (errno {number}) {os.strerror(number)}")
+
+
+def of_linked_directory(path: str) -> FileFailure:
+    """What is named is a link to a directory: it may lead anywhere, so HTCondor sends none."""
+    failure = of_file("reading from file", path, EISDIR)
+    return FileFailure(EISDIR, f"{failure.details}- Transfer of symlinks to directories is not supported.")
 
 
 def status_of(path: str) -> os.stat_result:

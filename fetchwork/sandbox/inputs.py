@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from fetchwork.sandbox import names
-from fetchwork.sandbox.failure import FileFailure, of_file, status_of
+from fetchwork.sandbox.failure import FileFailure, of_file, of_linked_directory, status_of
 
 #: deeper than any tree that is no circle
 _MAX_DEPTH = 128
@@ -77,7 +77,7 @@ def _expand_one(name: str, iwd: str, preserve: bool) -> Iterator[Input]:
     contents = name.endswith("/")
     status = status_of(path)
     if stat.S_ISDIR(status.st_mode) and not contents and os.path.islink(path.rstrip("/")):
-        raise of_file("reading from file", path, 21)
+        raise of_linked_directory(path)
     if relative:
         yield from _parents(into, iwd)
     if not stat.S_ISDIR(status.st_mode):
@@ -110,7 +110,7 @@ def _walk(path: str, into: str, depth: int) -> Iterator[Input]:
         status = status_of(inner)
         if stat.S_ISDIR(status.st_mode):
             if os.path.islink(inner):
-                raise of_file("reading from file", inner, 21)
+                raise of_linked_directory(inner)
             yield Input(name, inner, stat.S_IMODE(status.st_mode), directory=True)
             yield from _walk(inner, name, depth + 1)
         elif stat.S_ISREG(status.st_mode):

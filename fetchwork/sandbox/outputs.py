@@ -11,7 +11,7 @@ import os
 import stat
 
 from fetchwork.sandbox import names, remaps
-from fetchwork.sandbox.failure import FileFailure, of_file, status_of
+from fetchwork.sandbox.failure import FileFailure, of_file, of_linked_directory, status_of
 
 # a hook would pay for these at each start
 TYPE_CHECKING = False
@@ -167,6 +167,8 @@ class Choice:
         if not stat.S_ISDIR(status.st_mode):
             self._put(_file(name, path, status))
             return
+        if not listed.endswith("/") and os.path.islink(path):
+            raise of_linked_directory(path)
         if listed.endswith("/") and not relative:
             self._add_entries("", path, 0)
             return
@@ -187,7 +189,7 @@ class Choice:
                 if stat.S_ISLNK(status.st_mode):
                     status = os.stat(inner)
                     if stat.S_ISDIR(status.st_mode):
-                        # it may lead anywhere, round in a circle too
+                        self.failure = self.failure or of_linked_directory(inner)
                         continue
             except OSError:
                 continue

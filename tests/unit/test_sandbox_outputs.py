@@ -79,10 +79,21 @@ def test_an_absolute_path_may_be_listed_and_has_its_base_name(sandbox: Path, tmp
     assert "elsewhere" in chosen(sandbox, TransferOutput=f"{tmp_path}/d/elsewhere").files
 
 
-def test_a_circle_of_links_in_a_listed_directory_ends(sandbox: Path) -> None:
+@pytest.mark.parametrize("listed", ["s", "d"])
+def test_a_link_to_a_directory_is_not_sent_and_is_told_as_htcondor_does(sandbox: Path, listed: str) -> None:
     fill(sandbox)
-    (sandbox / "d/again").symlink_to(".")
-    assert {name for name in chosen(sandbox, TransferOutput="d").files if name[0] != "_"} == {"d", "d/f"}
+    link = sandbox / ("s" if listed == "s" else "d/again")
+    link.symlink_to(sandbox / "d")
+    choice = chosen(sandbox, TransferOutput=f"{listed}, new")
+    assert {name for name in choice.files if name[0] != "_"} == {"new", *(["d", "d/f"] * (listed == "d"))}
+    assert choice.failure is not None
+    assert (choice.failure.subcode, choice.failure.details) == (
+        21,
+        f"reading from file {link}: (errno 21) Is a directory"
+        "- Transfer of symlinks to directories is not supported.",
+    )
+    # but what is in it may be asked for
+    assert "f" in chosen(sandbox, TransferOutput=f"{link.relative_to(sandbox)}/f").files
 
 
 def test_a_pipe_that_is_listed_is_not_waited_for(sandbox: Path) -> None:
