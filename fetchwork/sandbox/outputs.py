@@ -101,6 +101,9 @@ class Choice:
         """Choose the files for a job that ended so."""
         if how == "evicted":
             self._add_changed()
+            # what the job lists may be a directory, or not there yet
+            for name in names.words_of(self._ad.get("TransferOutput")):
+                self._add(name, required=False)
             return self
         if how == "failure":
             for name in names.words_of(self._ad.get("FailureFiles")):

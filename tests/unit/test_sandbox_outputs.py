@@ -96,6 +96,13 @@ def test_a_link_to_a_directory_is_not_sent_and_is_told_as_htcondor_does(sandbox:
     assert "f" in chosen(sandbox, TransferOutput=f"{link.relative_to(sandbox)}/f").files
 
 
+def test_an_eviction_keeps_the_directories_that_are_listed_and_waits_for_nothing(sandbox: Path) -> None:
+    before = fill(sandbox)
+    choice = chosen(sandbox, "evicted", before, TransferOutput="d, not-yet")
+    assert set(choice.files) == {"new", "d", "d/f"}
+    assert choice.failure is None
+
+
 def test_a_pipe_that_is_listed_is_not_waited_for(sandbox: Path) -> None:
     os.mkfifo(sandbox / "pipe")
     choice = chosen(sandbox, TransferOutput="pipe")
