@@ -30,6 +30,28 @@ with open(sys.argv[sys.argv.index("-outfile") + 1], "w") as out:
         out.write('[ TransferUrl = "%s"; TransferSuccess = true ]\\n' % url)
 """
 
+#: a plugin of ``ends://`` URLs that ends as they say: with an exit status, by a signal, after some seconds;
+#: the file that it brings has the number of its process
+ENDS_PLUGIN = r"""#!/usr/bin/python3
+import os, re, sys, time
+if sys.argv[1] == "-classad":
+    print('MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "ends"')
+    sys.exit()
+with open(sys.argv[sys.argv.index("-outfile") + 1], "w") as out:
+    for line in open(sys.argv[sys.argv.index("-infile") + 1]):
+        name, url = re.findall('"([^"]*)"', line)
+        how, number = url.removeprefix("ends://").split("/")
+        if how == "exit":
+            sys.exit(int(number))
+        if how == "signal":
+            os.kill(os.getpid(), int(number))
+        if how == "sleep":
+            time.sleep(int(number))
+        if "-upload" not in sys.argv:
+            open(name, "w").write(f"{os.getpid()}\n")
+        out.write('[ TransferUrl = "%s"; TransferSuccess = true ]\n' % url)
+"""
+
 #: what an input is: its bytes, a URL, or None for a directory
 Source = bytes | str | None
 
@@ -86,6 +108,17 @@ def submit_with_files(
                     raise
             else:
                 return job
+
+
+def submit_with_plugin(conninfo: str, way: str, url: str) -> str:
+    """Submit a job that brings ENDS_PLUGIN, which moves its "input" or "output"; its id."""
+    inputs: dict[str, Source] = {"plugin": ENDS_PLUGIN.encode()}
+    ad = {"TransferPlugins": "ends=plugin"}
+    if way == "input":
+        inputs["x"] = url
+    else:
+        ad |= {"TransferOutput": "x", "TransferOutputRemaps": f"x={url}"}
+    return submit_with_files(conninfo, inputs, script="#!/bin/sh\ntouch x\n", **ad)
 
 
 def _stored(connection: psycopg.Connection[Any], owner: str, name: str, source: Source) -> dict[str, object]:

@@ -194,6 +194,33 @@ def test_a_checkpoint_that_lacks_a_file_holds_the_job_as_htcondor_does(jobs: Che
     assert held["holdreason"].startswith("Failed to checkpoint: reading from file")
 
 
+@pytest.mark.parametrize("listed", ["s", "tree"])
+def test_a_checkpoint_with_a_link_to_a_directory_holds_the_job(jobs: CheckpointJobs, listed: str) -> None:
+    script = "mkdir -p d tree; echo a > d/a; ln -s d s; ln -s ../d tree/s; exit 85"
+    held = jobs.held(jobs.submit(script, TransferCheckpoint=listed, **SAVES))
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (36, -1)
+    assert "Transfer of symlinks to directories is not supported" in held["holdreason"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_is_saved_with_its_relative_path_goes_over_the_inputs(
+    jobs: CheckpointJobs, elsewhere: bool
+) -> None:
+    inputs: dict[str, bytes | str | None] = {"d/": None, "d/in": b"input\n", "d/kept": b"kept\n"}
+    ad: dict[str, Any] = {"TransferCheckpoint": "state, d/in", "PreserveRelativePaths": True}
+    if elsewhere:
+        inputs["plugin"] = STORE_PLUGIN.encode()
+        ad["TransferPlugins"] = "store=plugin"
+        ad["CheckpointDestination"] = f"store://{jobs.pool.directory}/tmp/store.relative"
+    waiting = Waiting(jobs, f"relative.{elsewhere}", "cat d/in d/kept; echo later > d/in", inputs, **ad)
+    assert {"state", "d/in"} <= jobs.saved(waiting.job).keys()
+    scalar(jobs.database, "vacate", jobs=[waiting.job])
+    waiting.until_running()
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "deep", "kept"]
+
+
 def test_a_checkpoint_that_there_is_no_room_for_holds_the_job_and_the_one_before_stays(
     jobs: CheckpointJobs,
 ) -> None:
@@ -297,6 +324,45 @@ def test_a_checkpoint_is_at_its_destination_as_htcondor_has_it_and_comes_from_th
         " WHERE cluster_id = %s AND NOT fetchwork.is_stored_for_use(s)"
     )
     until(lambda: jobs.database.query(left, [cluster]), "what is there to be listed as left")
+
+
+def test_an_output_destination_does_not_take_the_checkpoints(jobs: CheckpointJobs) -> None:
+    store = jobs.pool.directory / "tmp/store.both"
+    waiting = Waiting(
+        jobs,
+        "both",
+        inputs={"plugin": STORE_PLUGIN.encode()},
+        TransferCheckpoint="state",
+        TransferPlugins="store=plugin",
+        CheckpointDestination=f"store://{store}",
+        TransferOutput="other",
+        OutputDestination=f"store://{store}/outputs",
+    )
+    (there,) = store.iterdir()
+    assert {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()} == {
+        *("0000/state", "0000/_condor_stdout", "0000/_condor_stderr")
+    }
+    waiting.go.touch()
+    jobs.completed(waiting.job)
+    assert (store / "outputs/other").read_bytes() == b"x\n"
+    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
+
+
+def test_a_checkpoint_that_can_not_be_sent_to_its_destination_holds_the_job(jobs: CheckpointJobs) -> None:
+    missing = jobs.pool.directory / "tmp/store.missing"
+    # where a directory is to be made
+    missing.touch()
+    job = jobs.submit(
+        "echo 1 > state; exit 85",
+        {"plugin": STORE_PLUGIN.encode()},
+        TransferCheckpoint="state",
+        TransferPlugins="store=plugin",
+        CheckpointDestination=f"store://{missing}",
+        **SAVES,
+    )
+    held = jobs.held(job)
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (36, -1)
+    assert held["holdreason"].startswith("Failed to checkpoint: ")
 
 
 def test_a_checkpoint_that_is_not_what_was_saved_is_not_used(jobs: CheckpointJobs) -> None:

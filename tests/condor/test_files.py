@@ -9,7 +9,9 @@ import http.server
 import os
 import re
 import signal
+import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -27,7 +29,13 @@ from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import QUICK
 from tests.living import content, files
-from tests.sandboxes import STORE_PLUGIN, kept_files, submit_with_files
+from tests.sandboxes import (
+    ENDS_PLUGIN,
+    STORE_PLUGIN,
+    kept_files,
+    submit_with_files,
+    submit_with_plugin,
+)
 from tests.waiting import until
 
 
@@ -253,12 +261,20 @@ def test_output_and_errors_in_one_file_and_nowhere(jobs: FileJobs) -> None:
     assert jobs.outputs(nowhere) == {}
 
 
-def test_a_listed_output_that_is_missing_holds_the_job_with_12(jobs: FileJobs) -> None:
-    job = jobs.submit("echo hello", TransferOutput="not_there")
+@pytest.mark.parametrize("remaps", [None, "not_there = file:///tmp/not_there"])
+def test_a_listed_output_that_is_missing_holds_the_job_with_12(jobs: FileJobs, remaps: str | None) -> None:
+    given = {} if remaps is None else {"TransferOutputRemaps": remaps}
+    job = jobs.submit("echo hello", TransferOutput="not_there", **given)
     held = jobs.held(job)
     assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (12, 2)
     assert "Transfer output files failure" in held["holdreason"]
     assert "not_there: (errno 2) No such file or directory" in held["holdreason"]
+
+
+def test_a_listed_link_to_a_directory_holds_the_job_with_12(jobs: FileJobs) -> None:
+    held = jobs.held(jobs.submit("mkdir d; echo > d/a; ln -s d s", TransferOutput="s"))
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (12, 21)
+    assert "Transfer of symlinks to directories is not supported" in held["holdreason"]
 
 
 def test_more_output_than_the_job_allows_itself_holds_it_with_33(jobs: FileJobs) -> None:
@@ -290,6 +306,28 @@ def test_on_success_sends_the_output_of_a_success_and_else_the_failure_files(
     assert set(jobs.outputs(job)) - {"_condor_stdout", "_condor_stderr"} == sent
 
 
+def test_a_failure_brings_its_files_though_the_output_of_a_success_is_not_there(jobs: FileJobs) -> None:
+    job = jobs.submit(
+        "touch failure-file-one failure-file-two; exit 1",
+        WhenToTransferOutput="ON_SUCCESS",
+        JobSuccessExitCode=0,
+        FailureFiles="failure-file-one, failure-file-two",
+        TransferOutput="success-file-one",
+    )
+    assert jobs.completed(job)["exitcode"] == 1
+    outputs = jobs.outputs(job).keys()
+    assert outputs == {"_condor_stdout", "_condor_stderr", "failure-file-one", "failure-file-two"}
+
+
+def test_another_exit_code_than_that_of_a_success_loses_no_output_on_exit(jobs: FileJobs) -> None:
+    job = jobs.submit("echo standard output; echo standard error >&2", JobSuccessExitCode=1)
+    assert jobs.completed(job)["exitcode"] == 0
+    assert jobs.outputs(job) == {
+        "_condor_stdout": b"standard output\n",
+        "_condor_stderr": b"standard error\n",
+    }
+
+
 # ---- before the job's own end
 
 
@@ -317,6 +355,23 @@ def test_what_an_evicted_job_saved_is_there_when_it_starts_again(jobs: FileJobs)
     scalar(jobs.database, "vacate", jobs=[job])
     jobs.completed(job)
     assert jobs.outputs(job)["_condor_stdout"] == b"data\nsaved\ndata\n"
+
+
+def test_a_directory_that_an_evicted_job_changed_is_there_when_it_starts_again(jobs: FileJobs) -> None:
+    job = jobs.submit(
+        "if grep -q first data/data_file; then cat data/data_file; echo second > data/data_file; exit 0; fi\n"
+        "echo first > data/data_file; mkdir data/more; echo more > data/more/file; exec sleep 600",
+        {"data/": None, "data/data_file": b"original\n"},
+        WhenToTransferOutput="ON_EXIT_OR_EVICT",
+        TransferOutput="data",
+        MaxVacateTime=30,
+    )
+    running(jobs, job)
+    scalar(jobs.database, "vacate", jobs=[job])
+    jobs.completed(job)
+    outputs = jobs.outputs(job)
+    assert outputs["_condor_stdout"] == b"first\n"
+    assert (outputs["data/data_file"], outputs["data/more/file"]) == (b"second\n", b"more\n")
 
 
 @pytest.mark.newest
@@ -366,17 +421,44 @@ def test_what_the_job_s_account_may_not_read_is_read_by_nobody_for_it(jobs: File
 # ---- URLs, by HTCondor's own curl_plugin
 
 
+#: what comes slowly: bytes, and seconds between them; curl_plugin gives up where too little comes
+DELAYS: dict[str, list[bytes | int]] = {
+    "/slow/pass_trailing_data": [b"n" * 1024, 28, b"n"],
+    "/slow/pass_normal_end": [b"n" * 1024, 28, b"n" * 35, 28],
+    "/slow/fail_slow_middle": [b"n" * 1024, 62, b"n"],
+    "/slow/fail_delayed_start": [32, b"n" * 10],
+    "/slow/fail_slow_start": [b"n" * 20, 32, b"n"],
+}
+
+
 class Shelf(http.server.BaseHTTPRequestHandler):
     """A server that keeps what is PUT, and gives it back."""
 
     kept: ClassVar[dict[str, bytes]] = {}
 
     def do_GET(self) -> None:
+        if self.path in DELAYS:
+            self.give_slowly(DELAYS[self.path])
+            return
         data = self.kept.get(self.path.partition("?")[0])
-        self.send_response(404 if data is None else 200)
+        refused = re.fullmatch(r"/status/(\d+)", self.path)
+        self.send_response(int(refused[1]) if refused else 404 if data is None else 200)
         self.send_header("Content-Length", str(len(data or b"")))
         self.end_headers()
         self.wfile.write(data or b"")
+
+    def give_slowly(self, parts: list[bytes | int]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(sum(len(one) for one in parts if isinstance(one, bytes))))
+        self.end_headers()
+        # who asks may have left
+        with contextlib.suppress(OSError):
+            for one in parts:
+                if isinstance(one, bytes):
+                    self.wfile.write(one)
+                    self.wfile.flush()
+                else:
+                    time.sleep(one)
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
@@ -422,10 +504,96 @@ def test_a_url_that_is_not_there_holds_the_job_with_13(jobs: FileJobs, shelf: st
     assert f"URL file = {shelf}/none" in held["holdreason"]
 
 
+def test_whatever_a_server_refuses_holds_the_job_with_13(jobs: FileJobs, shelf: str) -> None:
+    Shelf.kept["/good"] = b"good\n"
+    with socket.socket() as closed:
+        # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        urls = {
+            # half a minute passes before it is given up
+            "refused": f"http://127.0.0.1:{closed.getsockname()[1]}/file",
+            "unknown host": "http://nonexistent.invalid/file",
+            **{number: f"{shelf}/status/{number}" for number in ("400", "403", "500")},
+            "no such file": "file:///no-such.file",
+            "malformed": "file://$(staging/match_metacompare/plots.pdf",
+        }
+        submitted = {what: jobs.submit("true", {"x": url}) for what, url in urls.items()}
+        submitted["two of three"] = jobs.submit(
+            "true", {"a": f"{shelf}/good", "b": f"{shelf}/status/500", "c": f"{shelf}/status/500"}
+        )
+        held = {what: jobs.held(job) for what, job in submitted.items()}
+    for what, one in held.items():
+        told = what, one["holdreason"]
+        assert (one["holdreasoncode"], one["holdreasonsubcode"]) == (13, 1 << 8), told
+        assert "Transfer input files failure at execution point" in one["holdreason"], told
+        assert urls.get(what, f"{shelf}/status/500") in one["holdreason"], told
+    for number in ("400", "403", "500"):
+        assert f"The requested URL returned error: {number}" in held[number]["holdreason"]
+
+
+@pytest.mark.all
+def test_a_server_that_sends_too_little_holds_the_job_and_a_slow_one_does_not(
+    jobs: FileJobs, shelf: str
+) -> None:
+    submitted = {path: jobs.submit("wc -c < x", {"x": f"{shelf}{path}"}) for path in DELAYS}
+    for path, job in submitted.items():
+        if "pass" in path:
+            jobs.completed(job)
+            assert int(jobs.outputs(job)["_condor_stdout"] or 0) > 1024
+        else:
+            held = jobs.held(job)
+            assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (13, 1 << 8)
+            assert "Aborted due to lack of progress" in held["holdreason"]
+
+
 def test_a_scheme_that_the_host_has_no_plugin_for_holds_the_job(jobs: FileJobs) -> None:
     held = jobs.held(jobs.submit("true", {"x": "nosuch://host/x"}))
     assert held["holdreasoncode"] == 13
     assert "no file transfer plugin of this host moves nosuch:// URLs" in held["holdreason"]
+
+
+@pytest.mark.parametrize(("way", "code"), [("input", 13), ("output", 12)])
+def test_the_end_of_a_plugin_that_a_job_brings_is_the_subcode(jobs: FileJobs, way: str, code: int) -> None:
+    # an exit status, a signal, and a plugin that gives no result
+    ends = {
+        "ends://exit/17": 17 << 8,
+        "ends://exit/67": 67 << 8,
+        "ends://signal/9": 9,
+        "ends://exit/0": -1004,
+    }
+    submitted = {url: submit_with_plugin(jobs.pool.conninfo, way, url) for url in ends}
+    for url, job in submitted.items():
+        held = jobs.held(job)
+        assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (code, ends[url]), held["holdreason"]
+        assert f"Transfer {way} files failure at execution point" in held["holdreason"]
+        assert f"URL file = {url}" in held["holdreason"]
+
+
+def test_a_plugin_is_run_once_for_all_its_files(jobs: FileJobs) -> None:
+    urls: dict[str, bytes | str | None] = {f"file{number}": f"ends://pid/{number}" for number in range(3)}
+    job = jobs.submit("cat file*", {"plugin": ENDS_PLUGIN.encode(), **urls}, TransferPlugins="ends=plugin")
+    jobs.completed(job)
+    stdout = jobs.outputs(job)["_condor_stdout"]
+    assert isinstance(stdout, bytes)
+    numbers = stdout.split()
+    assert (len(numbers), len(set(numbers))) == (3, 1)
+
+
+def test_a_plugin_sees_files_and_no_directories(jobs: FileJobs) -> None:
+    there = jobs.pool.directory / "tmp/tree"
+    there.mkdir()
+    there.chmod(0o777)
+    expected = {"2/3/4/_file0", "2/a/_file1", "2/a/_file2", "2/a/b/_file3", "2/a/b/_file4", "c/5/_file5"}
+    made = " ".join(f"1/{name}" for name in sorted(expected))
+    job = jobs.submit(
+        f"mkdir -p 1/2/3/4 1/2/a/b 1/c/5 1/empty 6; touch {made}",
+        TransferOutput="1",
+        OutputDestination=f"store:///tmp/{there.name}",
+    )
+    # the plugin would fail at a directory
+    jobs.completed(job)
+    found = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
+    assert found == {f"1/{name}" for name in expected}
 
 
 def test_urls_of_debian_s_other_plugins_and_of_a_site_s_own_are_moved(jobs: FileJobs) -> None:
