@@ -113,7 +113,7 @@ def submit_with_files(
 def submit_with_plugin(conninfo: str, way: str, url: str) -> str:
     """Submit a job that brings ENDS_PLUGIN, which moves its "input" or "output"; its id."""
     inputs: dict[str, Source] = {"plugin": ENDS_PLUGIN.encode()}
-    ad = {"TransferPlugins": "ends=plugin"}
+    ad: dict[str, Any] = {"TransferPlugins": "ends=plugin"}
     if way == "input":
         inputs["x"] = url
     else:

@@ -195,6 +195,17 @@ def test_without_an_executable_to_bring_the_host_s_is_run(jobs: FileJobs) -> Non
     assert jobs.outputs(job)["_condor_stdout"] == b"A\n"
 
 
+def test_what_is_not_to_be_transferred_is_used_where_it_is(jobs: FileJobs) -> None:
+    there = jobs.pool.directory / "tmp"
+    (there / "there.in").write_text("in\n")
+    paths = {"In": f"{there}/there.in", "Out": f"{there}/there.out", "Err": f"{there}/there.err"}
+    ad: dict[str, Any] = {**paths, "TransferIn": False, "TransferOut": False, "TransferErr": False}
+    job = submit_with_files(jobs.pool.conninfo, {}, cmd="/bin/cat", **ad)
+    jobs.completed(job)
+    assert (there / "there.out").read_bytes() == b"in\n"
+    assert jobs.outputs(job) == {}
+
+
 def test_an_executable_whose_interpreter_is_missing_says_so(jobs: FileJobs) -> None:
     job = submit_with_files(jobs.pool.conninfo, {}, script="#!/no/such/interpreter\n")
     held = jobs.held(job)
@@ -263,8 +274,7 @@ def test_output_and_errors_in_one_file_and_nowhere(jobs: FileJobs) -> None:
 
 @pytest.mark.parametrize("remaps", [None, "not_there = file:///tmp/not_there"])
 def test_a_listed_output_that_is_missing_holds_the_job_with_12(jobs: FileJobs, remaps: str | None) -> None:
-    given = {} if remaps is None else {"TransferOutputRemaps": remaps}
-    job = jobs.submit("echo hello", TransferOutput="not_there", **given)
+    job = jobs.submit("echo hello", TransferOutput="not_there", TransferOutputRemaps=remaps or "")
     held = jobs.held(job)
     assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (12, 2)
     assert "Transfer output files failure" in held["holdreason"]

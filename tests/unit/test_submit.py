@@ -339,3 +339,76 @@ def test_domain_of_the_submitting_machine_is_not_asked_for(time: str) -> None:
     assert "FileSystemDomain" not in requirements
     assert ("HasJobDeferral" in requirements) is bool(time)
     parse_expr(requirements.removeprefix("/Expr(").removesuffix(")/"))
+
+
+REGISTRY = "docker://htcondor/mini:9"
+IN_REGISTRY = {"WantContainer": True, "WantDockerImage": True, "ContainerImage": REGISTRY}
+OF_DOCKER = {"WantContainer": True, "WantDockerImage": True, "DockerImage": "htcondor/mini:9"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("docker_image = htcondor/mini:9", OF_DOCKER),
+        ("universe = vanilla\ndocker_image = htcondor/mini:9", OF_DOCKER),
+        ("universe = container\ndocker_image = htcondor/mini:9", OF_DOCKER),
+        (f"container_image = {REGISTRY}", IN_REGISTRY),
+        (f"universe = vanilla\ncontainer_image = {REGISTRY}", IN_REGISTRY),
+        (f"universe = container\ncontainer_image = {REGISTRY}", IN_REGISTRY),
+        ("container_image = oras://h/mini:9", {"WantContainer": True, "ContainerImage": "oras://h/mini:9"}),
+        # what is no runtime's to fetch travels
+        (
+            "container_image = osdf://h/mini:9",
+            {"WantContainer": True, "ContainerImage": "mini:9", "TransferInput": "osdf://h/mini:9"},
+        ),
+        (
+            "container_image = /h/mini:9",
+            {"WantContainer": True, "ContainerImage": "mini:9", "TransferInput": "/h/mini:9"},
+        ),
+    ],
+)
+def test_an_image_makes_a_container_as_in_htcondor(lines: str, says: dict[str, object]) -> None:
+    (found,) = ads(f"executable = /bin/sleep\nshould_transfer_files = yes\n{lines}\nqueue\n")
+    told = ("WantContainer", "WantDockerImage", "ContainerImage", "DockerImage", "TransferInput")
+    assert {name: found[name] for name in told if name in found} == says
+    assert found["JobUniverse"] == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            f"docker_image = htcondor/mini:9\ncontainer_image = {REGISTRY}",
+            "cannot declare both docker_image and container_image",
+        ),
+        (
+            f"universe = docker\ncontainer_image = {REGISTRY}",
+            "docker universe does not allow use of container_image",
+        ),
+        ("container_image = instance://htcondor/mini:9", "not a valid container image"),
+    ],
+)
+def test_images_that_htcondor_refuses_are_refused_in_its_words(lines: str, told: str) -> None:
+    with pytest.raises(SubmitError) as caught:
+        ads(f"executable = /bin/sleep\nshould_transfer_files = yes\n{lines}\nqueue\n")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "transfer_executable = true\nwhen_to_transfer_output = NEVER",
+        "transfer_input_files = /etc/passwd\nwhen_to_transfer_output = NEVER",
+    ],
+)
+def test_files_that_are_to_travel_and_not_to_travel_are_refused(lines: str) -> None:
+    with pytest.raises(SubmitError, match="refuses the description"):
+        ads(f"executable = /bin/true\nshould_transfer_files = NO\n{lines}\nqueue\n")
+
+
+def test_a_job_waits_for_a_host_whose_plugins_move_its_urls() -> None:
+    (found,) = ads(
+        "executable = /bin/true\nshould_transfer_files = YES\noutput = output\n"
+        'transfer_output_remaps = "output=badname://foo/bar"\nqueue\n'
+    )
+    assert 'stringListIMember("badname",TARGET.HasFileTransferPluginMethods)' in str(found["Requirements"])
