@@ -32,7 +32,15 @@ echo "$(id -un) $HOME $SECRET $*" >> {log}
 
 
 @pytest.fixture
-def log(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the host's HTCondor says of its settings."""
+    values = {"LIBEXEC": "", "CHECKPOINT_CLEANUP_TIMEOUT": "100"}
+    monkeypatch.setattr(hostsettings, "ask", lambda *names: [values[name] for name in names])
+    return values
+
+
+@pytest.fixture
+def log(directory: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the clean-up plug-in has done."""
     program, log = directory / "delete", directory / "deleted"
     program.write_text(PLUGIN.format(log=log))
@@ -41,12 +49,7 @@ def log(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.chmod(0o666)
     mapfile = directory / "map"
     mapfile.write_text(f"* store:// {program},-x\n")
-    values = {
-        "CHECKPOINT_DESTINATION_MAPFILE": str(mapfile),
-        "LIBEXEC": "",
-        "CHECKPOINT_CLEANUP_TIMEOUT": "1",
-    }
-    monkeypatch.setattr(hostsettings, "ask", lambda *names: [values[name] for name in names])
+    settings["CHECKPOINT_DESTINATION_MAPFILE"] = str(mapfile)
     monkeypatch.setattr(checkpoints, "LOOK_S", 0.1)
     monkeypatch.setenv("SECRET", "s3cret")
     return log
@@ -129,13 +132,18 @@ async def test_what_no_run_needs_is_deleted_by_itself_as_its_owner(
     }
     slots.finish(run)
     slots.scalar("drop_files")
-    await until_async(lambda: kept not in listed(slots), "the last checkpoint")
-    assert keeping.deleted == 3
+    await until_async(lambda: keeping.deleted == 3, "the last checkpoint")
+    assert kept not in listed(slots)
 
 
 async def test_what_cannot_be_deleted_is_in_nothing_s_way_and_tried_again(
-    slots: DirectQueue, keeping: Checkpoints, log: Path, monkeypatch: pytest.MonkeyPatch
+    slots: DirectQueue,
+    keeping: Checkpoints,
+    log: Path,
+    settings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    settings["CHECKPOINT_CLEANUP_TIMEOUT"] = "1"
     monkeypatch.setattr(checkpoints, "FIRST_RETRY_S", 0.2)
     stay = {
         left(slots, "a", "nobody", ["refused"]),
@@ -145,7 +153,7 @@ async def test_what_cannot_be_deleted_is_in_nothing_s_way_and_tried_again(
     go = {left(slots, "a", "nobody", ["x"]), left(slots, "a", "daemon", ["x"])}
     await until_async(lambda: not listed(slots) & go, "what can be deleted")
     assert listed(slots) == stay
-    # an administrator has mended the plug-in: a new file, because nobody can write into one that is being started
+    # an administrator has mended the plug-in; nobody can write into a file that is being started
     mended = log.with_name("mended")
     mended.write_text("#!/bin/sh\nexit 0\n")
     mended.chmod(0o755)

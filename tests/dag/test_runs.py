@@ -5,6 +5,7 @@ import json
 import re
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -197,14 +198,15 @@ def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
     assert ours[3] == ["A", "B", "C", "B", "C"]
 
 
-def _halted(side: Side) -> list[object]:
+def _halted(side: Side, *, said: bool = True) -> list[object]:
     """Halted while its first node runs: its POST script runs, and no other node until the halt is over."""
     text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\nSCRIPT POST A script 0 post\n"
     dag = side.start(text, files=WAITS)
     until(lambda: dag.noted() == ["A"], "the first node")
     halt = dag.directory / "x.dag.halt"
     halt.touch()
-    until(lambda: "DAG is halted" in (dag.directory / "x.dag.dagman.out").read_text(), "the halt")
+    if said:
+        until(lambda: "DAG is halted" in (dag.directory / "x.dag.dagman.out").read_text(), "the halt")
     go(dag)
     until(lambda: dag.noted() == ["A", "post"], "the POST script")
     found: list[object] = [dag.noted()]
@@ -212,10 +214,12 @@ def _halted(side: Side) -> list[object]:
     return [*found, dag.wait(), dag.noted()]
 
 
-def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd) -> None:
-    ours, theirs = on_both(_halted, queue, schedd)
+def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd, suite: str) -> None:
+    # that of 25 says nothing of a halt file, and goes by one for ever (src/condor_dagman/dagman_main.cpp)
+    newest = MAJOR[suite] >= 25
+    ours, theirs = on_both(partial(_halted, said=not newest), queue, schedd)
     assert ours == theirs
-    assert ours == [["A", "post"], 0, ["A", "post", "B"]]
+    assert ours == [["A", "post"], 1, ["A", "post"]] if newest else [["A", "post"], 0, ["A", "post", "B"]]
 
 
 PROVISIONER = "JOB A node.sub\nPROVISIONER P node.sub\n"
