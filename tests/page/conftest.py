@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from starlette.testclient import TestClient
 
+from fetchwork.page import workers
 from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
 from fetchwork.pool.postgres import PostgresServer
@@ -14,9 +15,16 @@ from tests.kept import kept_database
 
 # the fixtures of a queue with two owners, and of sessions of each role
 from tests.security.conftest import busy, login, root  # noqa: F401
+from tests.waiting import PATIENCE_S
 
 TOKEN = "a-token-of-the-tests"
 Serve = Callable[..., TestClient]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves an answer the time of a busy machine; tests of the limits set their own."""
+    monkeypatch.setattr(workers, "READ_S", PATIENCE_S)
 
 
 @pytest.fixture
