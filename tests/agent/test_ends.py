@@ -22,6 +22,7 @@ from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
 from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
+from tests.waiting import PATIENCE_S
 from tests.waiting import until_async as until
 
 SLOT = slot_ad(FetchWorkPlain=True)
@@ -116,7 +117,7 @@ async def test_job_ends_as_its_starter_wrote(
     assert job_of(job)["remoteusercpu"] == 93784
     # it is read no more
     await until(lambda: not starter.log.exists())
-    assert len(host.runs) == 0
+    await until(lambda: len(host.runs) == 0)
 
 
 async def test_end_is_reported_once(
@@ -253,7 +254,7 @@ async def test_agent_that_comes_before_the_start_tells_the_end(
     ad = await before.fetch(SLOT)
     await before.reply("accept", ad, SLOT)
     await before.watched.close()
-    await after.watched.take_over(after.context, 5.0)
+    await after.watched.take_over(after.context, PATIENCE_S)
     assert (await after.start(ad, starter=starter.key)).outcome == "started"
     starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
     starter.end(BEGUN + EXITED)
@@ -277,7 +278,7 @@ async def test_no_run_is_among_the_others_before_it_is_watched(
         return await tell(logs, run_id, token)
 
     monkeypatch.setattr(StarterLogs, "tell_end", look)
-    await after.watched.take_over(after.context, 5.0)
+    await after.watched.take_over(after.context, PATIENCE_S)
     assert seen == [0]
     assert [run.plain for run in after.runs] == [True]
 
@@ -299,7 +300,7 @@ async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
     os.utime(written, (0, 0))
     await agent._clean()
     assert written.exists()
-    await agent.runs.take_over(context, 5.0)
+    await agent.runs.take_over(context, PATIENCE_S)
     await agent._clean()
     assert not written.exists()
     await context.session.close()
@@ -447,6 +448,8 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
         rogue.end(BEGUN + EXITED)
     await until(lambda: job_of(other)["jobstatus"] == 4)
     assert job_of(victim)["jobstatus"] == 2
+    # the database knows of the end before the agent does
+    await until(lambda: len(host.runs) == 1)
     (run,) = host.runs
     assert host.watched.alive(host.context.session) == [run.run_id]
 

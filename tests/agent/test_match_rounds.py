@@ -12,7 +12,8 @@ from fetchwork.agent.matchrounds import MAX_SEEKERS
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.context import Answer
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from fetchwork.handlers.keywords import KeywordContext
+from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
@@ -63,16 +64,29 @@ def no_reads(calls: Counter[str]) -> bool:
 
 
 async def test_slots_that_ask_together_are_one_reading_and_one_claim(
-    hooks: Hooks, database: Database, calls: Counter[str]
+    hooks: Hooks, database: Database, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit_many(database, 20)
     await ready(hooks)
+    # at one moment, however long it took to free each slot
+    assert isinstance(hooks.runs, UnwatchedRuns)
+    free_slot, come, all_have_come = hooks.runs.free_slot, [], asyncio.Event()
+
+    async def together_free(context: KeywordContext, slot: str, timeout_s: float) -> bool:
+        freed = await free_slot(context, slot, timeout_s)
+        come.append(slot)
+        if len(come) == 10:
+            all_have_come.set()
+        await all_have_come.wait()
+        return freed
+
+    monkeypatch.setattr(hooks.runs, "free_slot", together_free)
     bodies = await together(hooks, slots(10))
     ads = [attributes_of(body) for body in bodies]
     assert len({ad["FetchWorkRunId"] for ad in ads}) == 10
     assert len({ad["FetchWorkToken"] for ad in ads}) == 10
     assert len({(ad["ClusterId"], ad["ProcId"]) for ad in ads}) == 10
-    # those that came a moment later are the next round's
+    # what one round needs
     assert calls["claim_many"] <= 3
     assert calls["read_demand"] <= 3
     rows = database.query("SELECT slot, run_id FROM fetchwork.run")

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from uuid import UUID
@@ -16,6 +15,7 @@ from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.calls import HostRun
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
+from fetchwork.handlers.runs import LiveRun
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 from tests.waiting import PATIENCE_S, until
@@ -25,13 +25,14 @@ STARTER_SCRIPT = (
     "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' &"
     " bash -c 'exec -a /hooks/FW/job_exit.py sleep 60' & sleep 61 & echo ready; wait"
 )
+COMMANDS = [b"/hooks/FW/update_job_info", b"/hooks/FW/job_exit.py", b"sleep"]
 
 MakeHooks = Callable[[Replay], Hooks]
 
 
 @pytest.fixture
 def sleeper() -> Iterator[Process]:
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "1000"])
     yield process
     process.kill()
     process.wait()
@@ -66,8 +67,15 @@ async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
     """A running job whose process is ``process``, of a starter that is gone."""
     submit()
     job = await hooks.started_job()
-    await hooks.update(job, JobState="Running", JobPid=process.pid, JobStartDate=int(time.time()))
+    await hooks.update(job, JobState="Running", JobPid=process.pid, JobStartDate=started_at(process))
     return job
+
+
+def started_at(process: Process) -> int:
+    """When a process began, which may be some time ago."""
+    at = process_of(process).started_at
+    assert at is not None
+    return int(at)
 
 
 def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
@@ -75,10 +83,11 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     try:
         assert starter.stdout.readline() == b"ready\n"
         identity = process_of(starter)
-        # between fork and exec a child looks like its parent
-        until(lambda: (found := orphans.child_of(identity)) and b"61" in command_of(found))
+        # a hook looks like its parent between fork and exec, and like a job before it is what it will be
+        until(lambda: [command_of(one).split(b"\0")[0] for one in identity.children()] == COMMANDS)
         found = orphans.child_of(identity)
-        assert command_of(found) == b"sleep\x0061\x00"  # type: ignore[arg-type]
+        assert found is not None
+        assert command_of(found) == b"sleep\x0061\x00"
     finally:
         os.killpg(starter.pid, 9)
         starter.wait()
@@ -98,10 +107,11 @@ def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> No
         )
         return orphans.recorded_process(run)
 
-    assert recorded(sleeper.pid, int(time.time())) == process_of(sleeper)
+    began = started_at(sleeper)
+    assert recorded(sleeper.pid, began) == process_of(sleeper)
     # another process has the number now
-    assert recorded(sleeper.pid, int(time.time()) - 100) is None
-    assert recorded(None, int(time.time())) is None
+    assert recorded(sleeper.pid, began - 100) is None
+    assert recorded(None, began) is None
 
 
 async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,15 +126,29 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
 
 
 async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
-    hooks: Hooks, agent: MakeHooks, submit: Submit, job_of: JobOf, sleeper: Process
+    hooks: Hooks,
+    agent: MakeHooks,
+    submit: Submit,
+    job_of: JobOf,
+    sleeper: Process,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await started_job(hooks, submit, sleeper)
+    may_end, end_of_run = asyncio.Event(), orphans.end_of_run
+
+    async def later(run: LiveRun, rights: Rights) -> None:
+        await may_end.wait()
+        await end_of_run(run, rights)
+
+    monkeypatch.setattr(orphans, "end_of_run", later)
     fresh = agent(nothing)
     assert await fresh.fetch() == b""
     assert job_of("1.0")["jobstatus"] == 2
+    may_end.set()
     # it is ended, which we have the right to, and only then its job is given again
-    while not (job := await fresh.fetch()):
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (job := await fresh.fetch()):
+            await asyncio.sleep(0.05)
     assert sleeper.poll() is not None
     assert attributes_of(job)["FetchWorkRunId"] == 2
 

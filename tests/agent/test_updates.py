@@ -30,7 +30,7 @@ from .conftest import Hooks, JobOf, Submit
 
 #: as a starter with its job; the job says that it is there
 STARTER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
-SLEEPER = ["sh", "-c", "echo ready; sleep 60 & wait"]
+SLEEPER = ["sh", "-c", "sleep 1000 & echo ready; wait"]
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
 
 StartJob = Callable[[list[str]], Process]
@@ -107,7 +107,7 @@ def job_process(starter: Process) -> Process:
 
 async def test_usage_is_that_of_the_whole_family(starter_of: StartJob) -> None:
     job = job_process(
-        starter_of(["sh", "-c", "head -c 80000000 /dev/zero | tail -c 1 >&2; echo ready; sleep 60 & wait"])
+        starter_of(["sh", "-c", "head -c 80000000 /dev/zero | tail -c 1 >&2; echo ready; sleep 1000 & wait"])
     )
     until(lambda: usage(job)["NumPids"] == "2")
     told = usage(job)
@@ -163,7 +163,7 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
     await updates.round()
     assert job.alive
     session = agent.context.session
-    told = await session.beat(runs.alive(session), 5.0)
+    told = await session.beat(runs.alive(session), PATIENCE_S)
     runs.end_wanted(session, (run.run_id for run in told))
     await updates.round()
     assert job.wait(PATIENCE_S)
@@ -195,7 +195,7 @@ async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_
         assert starter.alive
         call(database, "remove", jobs=["1.0"])
         session = agent.context.session
-        runs.end_wanted(session, [run.run_id for run in await session.beat(runs.alive(session), 5.0)])
+        runs.end_wanted(session, [run.run_id for run in await session.beat(runs.alive(session), PATIENCE_S)])
         await updates.round()
         assert starter.wait(PATIENCE_S) if not hook else starter.alive
     finally:
