@@ -58,6 +58,8 @@ FIRST_SLOW_PAUSE_S = 1.0
 LONGEST_SLOW_PAUSE_S = 5.0
 #: for an attempt, once many have run out of time (the first has connect_timeout)
 LONGEST_PATIENCE_S = 60
+#: the server gets so long to say itself that a call's time is over
+SERVER_S = 0.25
 
 
 class AsyncDatabase:
@@ -314,8 +316,7 @@ class AsyncDatabase:
             over = True
             _cut(connection)
 
-        # the server gets the time to say itself that the time is over
-        timer = asyncio.get_running_loop().call_later(timeout_s + 0.25, give_up)
+        timer = asyncio.get_running_loop().call_later(timeout_s + SERVER_S, give_up)
         try:
             rows = await answered(connection, timeout_s)
         except psycopg.Error as error:

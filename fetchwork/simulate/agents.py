@@ -105,7 +105,7 @@ class AgentProcess:
                     ) from None
             await asyncio.sleep(0.02)
 
-    async def status(self, timeout_s: float = 5.0) -> client.AgentStatus:
+    async def status(self, timeout_s: float = _READY_S) -> client.AgentStatus:
         """The agent's state; AgentUnavailable where none answers."""
         return await asyncio.to_thread(client.status, self.socket, timeout_s)
 

@@ -142,7 +142,7 @@ def test_connection_that_the_server_closed_is_replaced_before_it_is_used(
 ) -> None:
     pid = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
     with Database(conninfo) as other:
-        other.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        other.query("SELECT pg_terminate_backend(%s, 60000)", [pid], timeout_s=PATIENCE_S)
     assert database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
 
 
@@ -249,12 +249,12 @@ def test_child_forked_while_a_thread_holds_the_database_goes_on(database: Databa
     def hold() -> None:
         with database.transaction():
             holds.set()
-            may_go.wait(30)
+            may_go.wait(PATIENCE_S)
 
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        holds.wait(30)
+        assert holds.wait(PATIENCE_S)
         assert in_child(lambda: own_pid(database)).isdigit()
     finally:
         may_go.set()
@@ -279,10 +279,15 @@ def _echo(n: int) -> int:
     return int(_shared[0].query("SELECT %s::integer AS n", [n])[0]["n"])
 
 
-async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase) -> None:
-    rows = await asyncio.gather(
-        *(pool.query("SELECT pg_backend_pid() AS pid, pg_sleep(0.05)") for _ in range(6))
-    )
+async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase, database: Database) -> None:
+    # none of them is over before there are as many connections as there will be
+    database.query("SELECT pg_advisory_lock(1)")
+    locking = "SELECT pg_backend_pid() AS pid, pg_advisory_xact_lock_shared(1)"
+    calls = [asyncio.ensure_future(pool.query(locking, timeout_s=PATIENCE_S)) for _ in range(6)]
+    waits = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    await until_async(lambda: len(database.query(waits)) == 2)
+    database.query("SELECT pg_advisory_unlock(1)")
+    rows = await asyncio.gather(*calls)
     assert len({row[0]["pid"] for row in rows}) == 2
 
 
@@ -327,6 +332,8 @@ async def test_a_call_with_bytes_gives_up_in_its_time_and_leaves_a_pool_that_wor
     pool: AsyncDatabase,
 ) -> None:
     sleeping: Call[object] = _Echo("sleep", {"s": PATIENCE_S}, lambda rows: rows, expression="pg_sleep(%s)")
+    # it has a connection: its time is not over before it has asked
+    assert await backend(pool)
     with pytest.raises(DatabaseUnavailable, match="does not answer"):
         await pool.carry(sleeping, timeout_s=0.1)
     assert await backend(pool)
@@ -546,10 +553,11 @@ async def deaf_server() -> AsyncIterator[DeafServer]:
 
 
 async def test_attempt_that_outlived_its_call_leaves_nothing_open(deaf_server: DeafServer) -> None:
-    port, _, gone = deaf_server
+    port, came, gone = deaf_server
     pool = AsyncDatabase(f"host=127.0.0.1 port={port} user=nobody sslmode=disable")
     with pytest.raises(DatabaseUnavailable):
         await pool.query("SELECT 1", timeout_s=0.2)
+    await asyncio.wait_for(came.wait(), PATIENCE_S)
     await pool.close()
     await asyncio.wait_for(gone.wait(), PATIENCE_S)
 

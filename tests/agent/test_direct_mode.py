@@ -52,7 +52,7 @@ class DirectHook:
         *args: str,
         check: str = "",
         slot: str = "slot1",
-        deadline_ms: int = 20_000,
+        deadline_ms: int = int(1000 * PATIENCE_S),
         config: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         told = {
@@ -128,14 +128,14 @@ def test_removed_job_is_signalled_by_the_hook_itself(
     job = submit()
     ad = fetched(hook)
     hook("prepare_job", ad)
-    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+    with subprocess.Popen(["/bin/sleep", "1000"]) as process:
         try:
             update = with_attributes(ad, **UPDATE, JobPid=process.pid)
             assert hook("update_job_info", update).returncode == 0
             assert process.poll() is None
             call(database, "remove", jobs=[job])
             assert hook("update_job_info", update).returncode == 0
-            assert process.wait(10) == -15
+            assert process.wait(PATIENCE_S) == -15
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

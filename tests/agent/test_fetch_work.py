@@ -223,7 +223,7 @@ async def test_undo_puts_the_job_back(hooks: Hooks, submit: Submit, job_of: JobO
 
 
 async def test_waiting_fetch_gets_the_job_that_appears(conninfo: str, submit: Submit) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=PATIENCE_S)
     fetch = asyncio.ensure_future(hooks.fetch())
     await hooks.waiting.until(1)
     await asyncio.to_thread(submit)
@@ -233,7 +233,7 @@ async def test_waiting_fetch_gets_the_job_that_appears(conninfo: str, submit: Su
 
 
 async def test_waiting_fetch_that_has_to_end_gets_nothing(conninfo: str, submit: Submit) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=PATIENCE_S)
     fetch = asyncio.ensure_future(hooks.fetch())
     await hooks.waiting.until(1)
     await asyncio.to_thread(submit)
@@ -243,7 +243,7 @@ async def test_waiting_fetch_that_has_to_end_gets_nothing(conninfo: str, submit:
 
 
 async def test_claimed_slot_is_not_kept_waiting(conninfo: str) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=20.0)
+    hooks = Hooks(conninfo, max_fetch_wait_s=PATIENCE_S)
     assert await hooks.fetch(slot_ad("25.14.1-fetch_work-static-claimed-idle")) == b""
     assert hooks.waiting.waits == 0
     await hooks.context.session.close()

@@ -119,8 +119,9 @@ async def test_agent_without_runs_does_not_ask_who_watches(
 
 
 async def test_nothing_is_read_until_somebody_watches(
-    outputs: LiveOutputs, running: StartRun, database: Database
+    outputs: LiveOutputs, running: StartRun, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shipping, "LOOK_S", 1e6)
     await running()
     await outputs.round()
     assert outputs._readers == {}
@@ -182,7 +183,7 @@ async def test_an_agent_that_may_not_read_says_so(
 async def test_output_that_goes_nowhere_is_said(
     outputs: LiveOutputs, running: StartRun, database: Database
 ) -> None:
-    await running(["sh", "-c", "echo begun; exec sleep 60 > /dev/null 2>&1"])
+    await running(["sh", "-c", "echo begun; exec sleep 1000 > /dev/null 2>&1"])
     seen(database)
     async with asyncio.timeout(PATIENCE_S):
         while problem(database) is None:
@@ -277,7 +278,7 @@ async def test_part_that_keeps_root_opens_the_files_for_the_agent(
 async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
     agent: Hooks, part: RootPart, running: StartRun, database: Database, folder: Path, closed: str
 ) -> None:
-    command = JOB if closed == "unreadable" else ["sh", "-c", "echo begun; exec sleep 60 > /dev/null 2>&1"]
+    command = JOB if closed == "unreadable" else ["sh", "-c", "echo begun; exec sleep 1000 > /dev/null 2>&1"]
     job = await running(command, user="nobody")
     await asyncio.to_thread(until, lambda: closed == "unreadable" or b"sleep" in _command(job))
     for name in ("out", "err"):

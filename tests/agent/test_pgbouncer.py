@@ -73,8 +73,10 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
     try:
         request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=700_000)
         fetch = asyncio.ensure_future(asyncio.to_thread(_ask, agent.socket, request))
-        await until_async(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
-        await until_async(lambda: client.status(agent.socket)["databases"]["main"]["state"] == "up")
+        await until_async(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
+        await until_async(
+            lambda: client.status(agent.socket, PATIENCE_S)["databases"]["main"]["state"] == "up"
+        )
         assert not (await agent.status())["databases"]["main"]["listening"]
         await asyncio.to_thread(submit)
         assert (await asyncio.wait_for(fetch, PATIENCE_S)).body

@@ -19,6 +19,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.db import calls
+from fetchwork.db import pool as db_pool
 from fetchwork.db.calls import Call
 from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase
@@ -61,7 +62,7 @@ async def pool(conninfo: str) -> AsyncIterator[AsyncDatabase]:
 
 async def test_second_call_of_a_connection_prepares_and_all_others_use_that(pool: AsyncDatabase) -> None:
     for n in range(20):
-        rows = await pool.run(echo("SELECT %s::int + 0 AS n", n * 10_000), timeout_s=10.0 + n)
+        rows = await pool.run(echo("SELECT %s::int + 0 AS n", n * 10_000), timeout_s=PATIENCE_S + n)
         assert rows == [{"n": n * 10_000}]
         # one for the time limit
         assert await kept(pool) == (0 if n == 0 else 2)
@@ -127,7 +128,11 @@ async def test_a_function_has_one_statement_whatever_its_values_are(pool: AsyncD
     assert await kept(pool, "%claim_many%") == 1
 
 
-async def test_server_ends_what_takes_too_long_and_the_statement_stays(pool: AsyncDatabase) -> None:
+async def test_server_ends_what_takes_too_long_and_the_statement_stays(
+    pool: AsyncDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # however long it takes the server to say so
+    monkeypatch.setattr(db_pool, "SERVER_S", PATIENCE_S)
     slow = "SELECT pg_sleep(%s::float8)::text AS slept, pg_backend_pid() AS pid"
     pids = {(await pool.run(echo(slow, 0)))[0]["pid"] for _ in range(2)}
     with pytest.raises(DatabaseUnavailable, match="statement timeout"):
@@ -143,7 +148,7 @@ async def test_time_limit_does_not_outlive_its_call(conninfo: str, database: Dat
     try:
         async with AsyncDatabase(conninfo, size=1) as pool:
             for _ in range(3):
-                await pool.run(echo("SELECT 1"), timeout_s=5.0)
+                await pool.run(echo("SELECT 1"), timeout_s=PATIENCE_S)
             carried = await pool.carry(echo("SELECT current_setting('statement_timeout') AS now"))
     finally:
         database.query("ALTER ROLE CURRENT_USER RESET statement_timeout")
@@ -207,7 +212,7 @@ async def test_connection_that_ends_in_a_call_is_replaced_if_the_call_may_be_rep
     database.query("SELECT pg_advisory_lock(7)")
     calling = asyncio.ensure_future(pool.run(echo(locked, 7), timeout_s=PATIENCE_S))
     await until_async(lambda: database.query(waits) == [{"pid": pid}])
-    database.query("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    database.query("SELECT pg_terminate_backend(%s, 60000)", [pid], timeout_s=PATIENCE_S)
     database.query("SELECT pg_advisory_unlock(7)")
     assert (await calling)[0]["pid"] != pid
 
@@ -216,7 +221,7 @@ async def test_connection_that_is_given_up_is_closed_and_nothing_is_kept_of_it(
     pool: AsyncDatabase, database: Database
 ) -> None:
     def is_over(pid: int) -> bool:
-        return not database.query("SELECT FROM pg_stat_activity WHERE pid = %s", [pid])
+        return not database.query("SELECT pid FROM pg_stat_activity WHERE pid = %s", [pid])
 
     gone: list[weakref.ref[object]] = []
     for way in ("it ends", "its call can't be sent") * 2:
@@ -297,6 +302,10 @@ async def test_statements_are_kept_through_a_pooler_that_keeps_track_alone(
 ) -> None:
     async with Sharers(pooled) as sharers:
         await sharers.call(20)
+        # the pooler makes its second connection while calls wait for the first one
+        async with asyncio.timeout(PATIENCE_S):
+            while len(sharers.pids) < 2:
+                await sharers.call(1)
         names = await sharers.names()
     assert len(sharers.pids) == 2
     if TRACKING in bouncer.settings:

@@ -10,6 +10,7 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.handlers import start
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.unit.test_slotad import tool
+from tests.waiting import PATIENCE_S
 
 GPU_SLOT: dict[str, Any] = {
     "Cpus": 2,
@@ -102,8 +103,10 @@ async def test_a_job_that_asks_for_more_devices_than_there_are_does_not_start(
 
 
 async def test_the_startd_is_asked_about_a_slot_that_was_carved_for_the_job(
-    hooks: Hooks, submit: Submit, tools: Path
+    hooks: Hooks, submit: Submit, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the commands are programs, which a busy machine starts when it comes to it
+    monkeypatch.setattr(start, "SLOT_S", PATIENCE_S)
     configured(tools)
     carved = 'Name = "slot1_1@vm"\nMachineResources = "Cpus Memory GPUs"\nCpus = 3\nGPUs = 0\n'
     tool(tools, "condor_status", f"#!/bin/sh\ncat <<END\n{carved}\nEND\n")

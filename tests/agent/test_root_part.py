@@ -29,7 +29,8 @@ UID, OTHER = pwd.getpwnam(USER).pw_uid, pwd.getpwnam(STRANGER).pw_uid
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from fetchwork.agent import rootpart
+from fetchwork.agent import asksroot, rootpart
+rootpart.TIME_S = asksroot.ANSWER_S = 600.0
 part = rootpart.split(sys.argv[1])
 status = Path("/proc/self/status").read_text()
 facts = [part.pid, os.getresuid(), os.getgroups(), status, os.environ["HOME"]]
@@ -121,14 +122,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started = []
     directory = tmp_path / "starter"
     directory.mkdir()
+    script = directory / "condor_starter"
+    script.write_text('#!/bin/sh\n"$@" &\necho $!\nwait\n')
+    script.chmod(0o755)
 
     def start(
         command: list[str] = SLEEP, *, account: str = USER, starter: str = "root", marked: bool = False
     ) -> Process:
-        script = directory / "condor_starter"
         as_user = ["setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups", "--"]
-        script.write_text('#!/bin/sh\n"$@" &\necho $!\nwait\n')
-        script.chmod(0o755)
         lines: dict[str, list[object]] = {
             "root": [script, *as_user, *command],
             "none": [*as_user, "sh", "-c", '"$@" & echo $!; wait', "sh", *command],
@@ -522,7 +523,8 @@ def test_what_an_account_has_stopped_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_its_answer: bool
 ) -> None:
     """As by kill(-1, SIGSTOP): no timer ends what is stopped, and each request would leave another one."""
-    monkeypatch.setattr(rootpart, "TIME_S", 0.5)
+    # the one that does not answer has to have come so far within its time
+    monkeypatch.setattr(rootpart, "TIME_S", PATIENCE_S if after_its_answer else 3.0)
     helper = tmp_path / "helper"
 
     def stop() -> None:
@@ -562,6 +564,7 @@ import errno, json, time
 from fetchwork.agent import rootpart
 rootpart.TIME_S = 0.3
 answers = [rootpart._by_a_process(lambda: None, lambda: time.sleep(600))]
+rootpart.TIME_S = 600.0
 answers.append(rootpart._by_a_process(lambda: None, lambda: None))
 print(json.dumps(answers))
 """

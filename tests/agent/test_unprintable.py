@@ -21,8 +21,9 @@ TOO_LARGE = {"Cmd": "/bin/true", "Owner": MALLORY, "Arguments": "a" * 6000}
 
 
 @pytest.fixture
-async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
-    """Of a host that does not read long ads."""
+async def hooks(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hooks]:
+    """Of a host that does not read long ads; what rests does so for longer than a test takes."""
+    monkeypatch.setattr(unprintable, "REST_S", 1e6)
     made = Hooks(conninfo, ad_bytes=5000)
     yield made
     await made.context.session.close()
