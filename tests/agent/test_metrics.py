@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fetchwork.agent import client
 from fetchwork.agent.metrics import HOOKS
 from fetchwork.hook.wire import Reply, Request
+from fetchwork.pool.ports import free_port
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import Submit, slot_ad
 from tests.metrics.names import documented
@@ -22,9 +23,7 @@ from tests.waiting import PATIENCE_S, until_async
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

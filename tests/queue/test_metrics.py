@@ -19,6 +19,7 @@ from fetchwork.errors import AgentUnavailable
 from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector
 from fetchwork.metrics.serving import Server, text_of
+from fetchwork.pool.ports import free_port
 from fetchwork.queue import Queue
 from fetchwork.queue.session import Session
 from tests.direct_queue import DirectQueue
@@ -201,27 +202,21 @@ def test_prometheus_accepts_what_is_printed(
     assert problems == []
 
 
-def test_an_exporter_serves_until_it_is_told_to_end(conninfo: str, queue: Queue, free_port: int) -> None:
+def test_an_exporter_serves_until_it_is_told_to_end(conninfo: str, queue: Queue) -> None:
     submit(queue, 3)
+    port = free_port()
     command = [
         *(sys.executable, "-m", "fetchwork", "exporter", "--dsn", conninfo),
-        *("--listen", f"127.0.0.1:{free_port}"),
+        *("--listen", f"127.0.0.1:{port}"),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as exporter:
         assert exporter.stdout is not None
-        assert exporter.stdout.readline() == f"serving http://127.0.0.1:{free_port}/metrics\n"
-        with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=PATIENCE_S) as answer:
+        assert exporter.stdout.readline() == f"serving http://127.0.0.1:{port}/metrics\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             read = samples(answer.read().decode())
         assert value(read, "TotalIdleJobs", submitter="alice", queue="default") == 3
         exporter.send_signal(signal.SIGTERM)
         assert exporter.wait(PATIENCE_S) == 0
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_port_that_is_taken_is_named() -> None:

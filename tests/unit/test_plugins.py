@@ -235,9 +235,10 @@ def test_a_server_that_refuses_connections_is_not_tried_for_minutes(
     curl: Plugin, sandbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reaching, "PATIENCE_S", 1.5)
-    with socket.create_server(("127.0.0.1", 0)) as closed, socket.create_server(("127.0.0.1", 0)) as taking:
+    with socket.socket() as closed, socket.create_server(("127.0.0.1", 0)) as taking:
+        # nobody else can have the port, and nobody listens there
+        closed.bind(("127.0.0.1", 0))
         refusing, there = closed.getsockname()[1], taking.getsockname()[1]
-        closed.close()
         urls = [f"http://me:pw@127.0.0.1:{refusing}/x", f"http://127.0.0.1:{there}/y", "file:///etc/passwd"]
         refused, came, copied = move(curl, sandbox, *urls)
     assert refused.failure is not None
@@ -250,15 +251,13 @@ def test_a_server_that_refuses_connections_is_not_tried_for_minutes(
 
 @pytest.mark.usefixtures("no_proxies")
 def test_a_server_that_comes_back_is_waited_for(curl: Plugin, sandbox: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    asked: list[socket.socket] = []
-    started = threading.Timer(1.5, lambda: asked.append(socket.create_server(("127.0.0.1", port))))
-    started.start()
-    [moved] = move(curl, sandbox, f"http://127.0.0.1:{port}/x")
-    started.join()
-    for one in asked:
-        one.close()
+    with socket.socket() as server:
+        # nobody else can have the port meanwhile
+        server.bind(("127.0.0.1", 0))
+        started = threading.Timer(1.5, server.listen)
+        started.start()
+        [moved] = move(curl, sandbox, f"http://127.0.0.1:{server.getsockname()[1]}/x")
+        started.join()
     assert moved.failure is None
 
 
