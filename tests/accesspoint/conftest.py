@@ -11,6 +11,7 @@ from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
 from tests.direct_queue import DirectQueue
 from tests.kept import kept_database
+from tests.waiting import PATIENCE_S
 
 ROLE = "fw_of_access_point"
 PASSWORD = "of-the-tests"
@@ -52,11 +53,12 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 
 
 @pytest.fixture
-def point(directory: Path, point_conninfo: str) -> Iterator[AccessPoint]:
-    """A running access point that serves everybody."""
+def point(request: pytest.FixtureRequest, directory: Path, point_conninfo: str) -> Iterator[AccessPoint]:
+    """A running access point that serves everybody; a parameter is for how long commands wait their turn."""
     if os.geteuid() != 0:
         pytest.skip("an access point for everybody is root's")
-    point = AccessPoint(directory, point_conninfo, "--min-uid", "1").start()
+    patience_s = getattr(request, "param", PATIENCE_S)
+    point = AccessPoint(directory, point_conninfo, "--min-uid", "1", patience_s=patience_s).start()
     yield point
     if point.process is not None and point.process.poll() is None:
         assert point.stop() == 0, point.log()

@@ -252,8 +252,9 @@ def test_the_same_question_is_asked_of_the_database_once(point: AccessPoint) -> 
 
     before = point.status()["shared"]
     asked = as_account("nobody", many)
-    # all but the first, however many there were time for
-    assert point.status()["shared"] - before >= asked - 2
+    # all but the first, however many there were time for; a submission is over a moment after its answer, and
+    # an answer is known for a second, in which a busy machine may not come to the next question
+    assert point.status()["shared"] - before >= asked - 3
 
 
 def test_an_answer_is_never_older_than_what_the_asker_did(point: AccessPoint) -> None:

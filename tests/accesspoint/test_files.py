@@ -411,7 +411,12 @@ async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() ->
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
-async def test_what_failed_waits_for_its_next_try_though_the_database_was_away() -> None:
+async def test_what_failed_waits_for_its_next_try_though_the_database_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # which does not come within the test
+    monkeypatch.setattr("fetchwork.accesspoint.outputs.FIRST_RETRY_S", 1e6)
+    monkeypatch.setattr("fetchwork.accesspoint.outputs.LONGEST_RETRY_S", 1e6)
     looks: list[bool] = []
     tried: list[int] = []
 
