@@ -8,6 +8,7 @@ import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.conftest import TEMPLATE
+from tests.waiting import PATIENCE_S
 
 _SAVE = """
 DO $$
@@ -60,7 +61,7 @@ def kept_database(server: PostgresServer) -> str:
     server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
     server.query(_SAVE, "kept")
     # what waits for ever is a defect
-    server.query("ALTER DATABASE kept SET statement_timeout = '20s'")
+    server.query(f"ALTER DATABASE kept SET statement_timeout = '{PATIENCE_S:.0f}s'")
     _put_back(conninfo)
     return conninfo
 

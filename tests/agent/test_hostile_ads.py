@@ -12,6 +12,7 @@ from fetchwork.handlers import maintenance
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import scalar
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
+from tests.waiting import PATIENCE_S
 
 #: its name comes before the other's, so that its jobs are the first to be looked at
 MALLORY, BOB = "daemon", "nobody"
@@ -87,7 +88,7 @@ async def test_hostile_policies_do_not_stop_those_of_later_jobs(
         with contextlib.suppress(FetchworkError):
             submit(owner=MALLORY, ad=ad)
     plain = submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
-    await hooks.context.session.hello(5.0)
+    await hooks.context.session.hello(PATIENCE_S)
     await maintenance.policy_pass(hooks.context.session)
     assert job_of(plain)["jobstatus"] == 5
 

@@ -8,6 +8,7 @@ from fetchwork.db import schema
 from fetchwork.db.database import Database
 from tests.agent.conftest import Hooks, JobOf, Submit
 from tests.later_schema import MIGRATIONS, later_schema
+from tests.waiting import PATIENCE_S
 
 
 async def test_host_goes_on_with_a_schema_later_than_its_own(
@@ -18,7 +19,7 @@ async def test_host_goes_on_with_a_schema_later_than_its_own(
     database.query("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version")
     assert (await hooks.exit(ad, ExitCode=3, JobPid=7)).reply.code == ""
     # and so does one that comes as new
-    await hooks.context.session.say_hello(5.0)
+    await hooks.context.session.say_hello(PATIENCE_S)
     await hooks.exit(await hooks.started_job(), ExitCode=4, JobPid=7)
     assert [job_of(job)["exitcode"] for job in jobs] == [3, 4]
 

@@ -15,8 +15,10 @@ from fetchwork.cli.simulate import cli
 from fetchwork.config.write import to_toml
 from fetchwork.errors import ConfigError
 from fetchwork.simulate.agents import AgentProcess
+from tests.waiting import PATIENCE_S
 
 JOBS = 12
+UNTIL_DONE = ["--jobs", JOBS, "--seconds", int(PATIENCE_S), "--json"]
 
 
 @pytest.fixture
@@ -26,8 +28,8 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def host_file(conninfo: str, directory: Path) -> Path:
-    """A host file with two keywords; JOBS jobs of 5 s wait."""
-    ad = {"Cmd": "/bin/sleep", "Args": "5", "Owner": "nobody", "Iwd": "/"}
+    """A host file with two keywords; JOBS jobs wait, which take a simulated host's slots a while."""
+    ad = {"Cmd": "/bin/sleep", "Args": "20", "Owner": "nobody", "Iwd": "/"}
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad)] * JOBS])
     tables: dict[str, Any] = {
@@ -50,7 +52,19 @@ def _run(*arguments: object) -> dict[str, Any]:
 
 
 def test_hosts_with_agents_of_their_own(conninfo: str, host_file: Path) -> None:
-    options = ["--hosts", 2, "--slots", 3, "--scale", 20, "--jobs", JOBS, "--seconds", 60, "--json"]
+    options = [
+        "--hosts",
+        2,
+        "--slots",
+        3,
+        "--scale",
+        20,
+        "--jobs",
+        JOBS,
+        "--seconds",
+        int(PATIENCE_S),
+        "--json",
+    ]
     told = _run("-c", host_file, "--keyword", "FETCHWORK", *options)
     assert told["counts"]["job_exit exit"] == JOBS
     assert told["jobs_per_second"] > 0
@@ -68,7 +82,18 @@ def test_partitionable_slot_of_this_host(conninfo: str, host_file: Path, directo
     agent = AgentProcess(directory, "ep1", conninfo)
     asyncio.run(agent.start())
     try:
-        options = ["--slots", 4, "--partitionable", "--scale", 20, "--jobs", JOBS, "--seconds", 60, "--json"]
+        options = [
+            "--slots",
+            4,
+            "--partitionable",
+            "--scale",
+            20,
+            "--jobs",
+            JOBS,
+            "--seconds",
+            int(PATIENCE_S),
+            "--json",
+        ]
         told = _run("-c", host_file, "--keyword", "FETCHWORK", *options)
     finally:
         asyncio.run(agent.stop())

@@ -172,7 +172,7 @@ schedd = htcondor2.Schedd()
 cluster = schedd.submit(submit, count=2).cluster()
 schedd.act(htcondor2.JobAction.Remove, f"ClusterId == {cluster}")
 seen = []
-for event in htcondor2.JobEventLog(log).events(stop_after=20):
+for event in htcondor2.JobEventLog(log).events(stop_after=120):
     seen.append((event.proc, event.type))
     if len(seen) == 4:
         break

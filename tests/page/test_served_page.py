@@ -12,6 +12,7 @@ import pytest
 from fetchwork.errors import PoolError
 from fetchwork.pool.servedpage import ServedPage
 from fetchwork.queue import Queue
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_one_that_died_is_told_from_one_that_was_never_started(served: ServedPag
     process = served.process
     assert process is not None
     process.signal(9)
-    process.wait(20)
+    assert process.wait(PATIENCE_S)
     assert served.started and served.process is None and served.link is None
 
 

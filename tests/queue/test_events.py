@@ -24,8 +24,9 @@ pytestmark = pytest.mark.usefixtures("known_kind")
 @pytest.fixture
 def known_kind(connection: psycopg.Connection) -> None:
     """Submits of a kind that was never seen wait for each other until the first commits; later ones don't."""
-    connection.execute("SET statement_timeout = '30s'")
-    connection.execute("ALTER DATABASE " + connection.info.dbname + " SET statement_timeout = '30s'")
+    limit = f"statement_timeout = '{PATIENCE_S:.0f}s'"
+    connection.execute(f"SET {limit}")
+    connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {limit}")
     job = submit_in(connection)
     connection.execute("DELETE FROM fetchwork.event")
     connection.execute("DELETE FROM fetchwork.waiting")

@@ -14,6 +14,7 @@ import pytest
 from fetchwork.cli import output
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
+from tests.waiting import PATIENCE_S
 
 # clears the screen, renames the window, turns the direction of writing around
 HOSTILE = "a\x1b[2J\x1b]0;root\x07\x9b31m\u202eb"
@@ -41,7 +42,7 @@ def on_terminal(conninfo: str) -> Callable[..., str]:
         except OSError:
             pass  # how Linux says that nobody has the terminal open any more
         os.close(ours)
-        process.wait(30)
+        process.wait(PATIENCE_S)
         return sent.decode()
 
     return run

@@ -7,6 +7,7 @@ import pytest
 
 from fetchwork.accesspoint import answers
 from fetchwork.accesspoint.answers import Answers
+from tests.waiting import PATIENCE_S
 
 
 class Asker:
@@ -36,6 +37,8 @@ async def test_answers_that_took_too_long_to_be_given_again_take_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(answers, "KEEP_ALL", 10)
+    # none of the last ones is forgotten before the next
+    monkeypatch.setattr(answers, "FRESH_S", PATIENCE_S)
     known = Answers()
     asker = Asker(known)
     for _ in range(5):

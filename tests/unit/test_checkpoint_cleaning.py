@@ -46,7 +46,8 @@ class _Children:
         assert len(request["names"]) <= FILES
         self.asked.append(request["owner"])
         await self.go_on.wait()
-        await asyncio.sleep(0.001)
+        # all of them take a while, so that it is seen who is among the first
+        await asyncio.sleep(0.01)
         return {"deleted": len(request["names"])}
 
 
@@ -76,7 +77,7 @@ async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
         await until_async(lambda: "small" not in database.left, "the other one's")
         assert set(database.left) == set(large)
         await until_async(lambda: not database.left, "all others")
-        assert children.asked.index("small") < 20 * checkpoints.MOST
+        assert children.asked.index("small") < len(children.asked) / 2
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

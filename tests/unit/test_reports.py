@@ -172,12 +172,15 @@ async def test_each_waits_no_longer_than_its_own_time(database: FakeDatabase, ga
     assert await patient == "completed"
 
 
-async def test_an_accept_travels_with_the_start(database: FakeDatabase, gathered: RunReports) -> None:
+async def test_an_accept_travels_with_the_start(
+    database: FakeDatabase, gathered: RunReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "ACCEPT_S", PATIENCE_S)
     gathered.accepted(1, TOKEN)
     await start(gathered, 1)
     ((_, sent),) = database.calls
     assert sent["accept_ids"] == []
-    assert 0 <= sent["started_accepted_s"][0] < 60
+    assert 0 <= sent["started_accepted_s"][0] < PATIENCE_S
     await gathered.close()
 
 

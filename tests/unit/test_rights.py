@@ -73,8 +73,9 @@ async def test_an_account_has_one_turn_even_if_those_who_ask_go_away(tmp_path: P
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[RootPart, socket.socket]]:
-    """A part with root that a test plays."""
+def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RootPart, socket.socket]]:
+    """A part with root that a test plays, which has time to answer."""
+    monkeypatch.setattr("fetchwork.agent.asksroot.ANSWER_S", PATIENCE_S)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         yield RootPart(ours, 0), theirs
