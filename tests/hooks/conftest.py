@@ -65,7 +65,7 @@ class StandIn:
         with connection, contextlib.suppress(OSError):
             self._behave(self, connection)
 
-    def read(self, connection: socket.socket) -> None:
+    def read(self, connection: socket.socket) -> Request:
         """Take one request."""
         reader = RequestReader()
         while (request := reader.next_request()) is None:
@@ -74,6 +74,7 @@ class StandIn:
                 raise ConnectionResetError
             reader.feed(data)
         self.requests.append(request)
+        return request
 
     def stop(self) -> None:
         self.over.set()
