@@ -4,6 +4,8 @@ A new database for each of several hundred tests takes longer than the tests. He
 schema inserted again, and sequences set to their start. A test that makes or drops tables in the schema can't use it, nor one that writes its migrations or attributes.
 """
 
+import time
+
 import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
@@ -43,6 +45,14 @@ $$
 """
 
 
+# what others are at in this database
+_BUSY = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND state <> 'idle'
+"""
+#: for so long the last calls of the test before are waited for, and then ended
+_LAST_CALLS_S = 5.0
+
 _made: set[int] = set()
 
 
@@ -53,6 +63,7 @@ def kept_database(server: PostgresServer) -> str:
         with psycopg.connect(conninfo) as connection:
             row = connection.execute("SELECT xid_offset FROM fetchwork.event_floor").fetchone()
         if row == (0,):
+            _end_what_is_left(conninfo)
             _put_back(conninfo)
             return conninfo
         # a restore has changed a column's default, too
@@ -64,6 +75,19 @@ def kept_database(server: PostgresServer) -> str:
     server.query(f"ALTER DATABASE kept SET statement_timeout = '{PATIENCE_S:.0f}s'")
     _put_back(conninfo)
     return conninfo
+
+
+def _end_what_is_left(conninfo: str) -> None:
+    """Let the last calls of the test before end: a server goes on with them though nobody waits any more.
+
+    What they write after the rows were put back would be the next test's.
+    """
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        end = time.monotonic() + _LAST_CALLS_S
+        while connection.execute(_BUSY).fetchone() is not None:
+            if time.monotonic() > end:
+                connection.execute(f"SELECT pg_terminate_backend(pid, 60000) FROM ({_BUSY}) AS busy")
+            time.sleep(0.01)
 
 
 def _put_back(conninfo: str) -> None:

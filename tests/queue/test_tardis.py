@@ -13,7 +13,7 @@ import pytest
 from fetchwork.classad.bindings import JobAction
 from fetchwork.pool.cache import cached
 from fetchwork.queue import Queue
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.all, pytest.mark.slow]
 
@@ -71,7 +71,7 @@ def drones(tardis: Path, conninfo: str, tmp_path: Path) -> Iterator[Callable[[],
 
     yield states
     daemon.terminate()
-    daemon.wait(30)
+    daemon.wait(PATIENCE_S)
 
 
 def test_drones_come_for_idle_jobs_and_go_when_there_are_none(
