@@ -209,7 +209,7 @@ def test_agent_whose_root_part_was_killed_is_started_again_with_one_and_loses_no
     marker = f"/tmp/go-on-{next(_names)}-{time.time_ns()}"
     job = jobs.submit(arguments=f"-c 'while test ! -e {marker}; do sleep 0.1; done; exit 3'")
     jobs.running(job)
-    before = status(socket)["pid"]
+    before = status(socket, PATIENCE_S)["pid"]
     agent = Process.find(before)
     assert agent is not None
     assert agent.owner != 0
@@ -224,7 +224,7 @@ def test_agent_whose_root_part_was_killed_is_started_again_with_one_and_loses_no
             return False
         return told["pid"] != before and told["rights"] == "root part"
 
-    jobs.wait(another, "the next agent", 60)
+    jobs.wait(another, "the next agent")
     assert jobs.pool.run_command(["touch", marker]).returncode == 0
     done = jobs.completed(job)
     assert (done["exitcode"], done["numjobstarts"]) == (3, 1)
@@ -256,7 +256,7 @@ def test_output_of_a_running_job_is_followed_by_command_and_page(jobs: Jobs, tmp
     finally:
         tail.end()
     jobs.completed(job)
-    assert status(socket)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
+    assert status(socket, PATIENCE_S)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 
 # writes the name of each signal that it gets, and goes on
@@ -287,7 +287,7 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
     if agent.exists():
         # once, though the agent looks several times; the job may have begun again in the meantime
         assert file.read_text().split().count(heard) == 1
-        assert status(agent)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
+        assert status(agent, PATIENCE_S)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 
 def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:

@@ -14,7 +14,7 @@ from fetchwork.errors import PoolError
 from fetchwork.personal import PersonalPoolState
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.process import Process
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_pool_is_the_local_one_and_runs_jobs(pool: fetchwork.PersonalPool, dir
         f"executable = /bin/sh\narguments = \"-c 'exit 3'\"\ninitialdir = /tmp\nlog = {directory}/job.log\n"
     )
     result = fetchwork.Schedd().submit(job, owner="alice")
-    events = fetchwork.JobEventLog(f"{directory}/job.log").events(stop_after=60)
+    events = fetchwork.JobEventLog(f"{directory}/job.log").events(stop_after=PATIENCE_S)
     ends = (fetchwork.JobEventType.JOB_TERMINATED, fetchwork.JobEventType.JOB_ABORTED)
     end = next(event for event in events if event.type in ends)
     assert (end.type, end["ReturnValue"]) == (fetchwork.JobEventType.JOB_TERMINATED, 3)

@@ -17,6 +17,7 @@ from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
 from tests.by_name import scalar
 from tests.living import content, directories, files
+from tests.waiting import PATIENCE_S
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 
@@ -125,23 +126,27 @@ def test_commands_on_no_pool_say_how_to_make_one(tmp_path: Path) -> None:
         assert ended.stderr == f"fetchwork: error: no pool in '{tmp_path}': 'fetchwork pool up' makes one\n"
 
 
-def test_interrupted_demonstration_leaves_nothing(root: CondorRoot, tmp_path: Path) -> None:
+def test_interrupted_demonstration_leaves_nothing(
+    root: CondorRoot, public_directory: Callable[[], Path]
+) -> None:
+    # in /tmp and /var/tmp others may have pools
+    home = public_directory()
     demo = subprocess.Popen(
         [FETCHWORK, "demo"],
         stdout=subprocess.PIPE,
         text=True,
-        env={"TMPDIR": "/var/tmp", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+        env={"TMPDIR": str(home), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
     )
     assert demo.stdout
     with demo.stdout:
-        directories = set(Path("/var/tmp").glob("fetchwork-pool-*"))
+        directories = set(home.glob("fetchwork-pool-*"))
         for line in demo.stdout:
             if "running" in line:
-                directories = set(Path("/var/tmp").glob("fetchwork-pool-*"))
+                directories = set(home.glob("fetchwork-pool-*"))
                 demo.send_signal(signal.SIGTERM)
                 break
         rest = demo.stdout.read()
-    assert demo.wait(60) == 128 + signal.SIGTERM, rest
+    assert demo.wait(PATIENCE_S) == 128 + signal.SIGTERM, rest
     assert directories
     assert not any(directory.exists() for directory in directories)
     assert not any(left_of(directory) for directory in directories)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import ROOT_MOUNT, VENV, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process
+from tests.waiting import PATIENCE_S, until
 
 HOST = "test-host.example"
 
@@ -62,13 +62,6 @@ def condor_on(machine: RootMachine) -> Iterator[Condor]:
         yield condor
     finally:
         condor.stop()
-
-
-def until(found: Callable[[], object], timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not found():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def family_member(condor: Condor, program: str) -> Process | None:
@@ -135,7 +128,7 @@ def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> N
     master, job = condor.master, sleeping_job(condor)
     assert master and job
     master.signal(signal.SIGKILL)
-    assert master.wait(5)
+    assert master.wait(PATIENCE_S)
     assert job.alive
 
     condor.stop()

@@ -108,7 +108,7 @@ def site_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., 
 
 def test_job_takes_the_fetch_that_was_held_before_it_came(site_with: Callable[..., Site]) -> None:
     site = site_with(slots=1, host={"keyword": {"FETCHWORK": {"fetch_delay_s": 600}}})
-    site.until("a fetch is held", lambda: status(Path(site.socket))["waiting_fetches"])
+    site.until("a fetch is held", lambda: status(Path(site.socket), PATIENCE_S)["waiting_fetches"])
     (job,) = site.submit("true")
     # the slot's next fetch is ten minutes away
     assert site.ended(job)["exitcode"] == 0

@@ -159,7 +159,7 @@ def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, wit
     beside = _new_master_serves_others(day)
     # its agent has taken over from the one that the killed master had started
     assert day.agent != first
-    assert day.logged("master_gone", since)
+    day.until(lambda: day.logged("master_gone", since))
     day.until(lambda: day.status(job) == 4)
     assert day.tries(beside) == 1
     assert day.tries(job) == 2

@@ -187,7 +187,7 @@ class WorstDay:
         master = self.pool.condor.master
         assert master
         master.signal(signal.SIGKILL)
-        assert master.wait(5)
+        assert master.wait(PATIENCE_S)
 
     def kill_all_of_condor(self, *others: Process) -> None:
         """kill -9 of every daemon at once, and of others."""

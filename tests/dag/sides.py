@@ -15,7 +15,7 @@ from fetchwork import compiler
 from fetchwork.client.link import Link
 from fetchwork.condor.directory import NAME, compile_command
 from fetchwork.pool import PersonalPool
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 ROLE = "dag_access_point"
 PASSWORD = "of-the-tests"
@@ -101,7 +101,7 @@ class Point:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=PATIENCE_S)
 
 
 class Side:
