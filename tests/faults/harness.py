@@ -10,7 +10,7 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +30,9 @@ from tests.waiting import PATIENCE_S
 
 OWNER = "nobody"
 
+#: seconds of a job that is to run for as long as its test wants (``Site.end_jobs``)
+UNTIL_TOLD = 1000.0
+
 #: quick, so that a run of the harness takes seconds
 TIMING = Timing(
     unclaimed_delay_s=1.0,
@@ -48,6 +51,8 @@ DEADLINES_S = {
     "update_job_info": 4.0,
     "job_exit": 4.0,
 }
+#: where no hook gives up by itself: whatever ends one is the agent's answer
+PATIENT = dict.fromkeys(DEADLINES_S, 2 * PATIENCE_S)
 AGENT = {"lease_s": 15}
 KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 
@@ -249,6 +254,15 @@ class Site:
         ]
         with self.connection() as connection:
             connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad) for ad in ads]])
+
+    def end_jobs(self) -> None:
+        """Have every job that runs come to its end now, as if by itself."""
+        for host in self.hosts:
+            for slot in host.host.slots:
+                if slot.starter is not None:
+                    slot.starter.job = replace(slot.starter.job, seconds=0.0)
+                    # it looks at how long its job takes
+                    slot.starter._wake.set()
 
     def set(self, name: str, number: float) -> None:
         """Change a setting of the database."""

@@ -8,6 +8,7 @@ report_runs that reports an end.
 import asyncio
 import contextlib
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -48,17 +49,26 @@ class DatabaseProxy:
         #: calls seen, by function
         self.calls: dict[str, int] = {}
         self.accepted = 0
+        #: keeps the port for us while nobody listens there
+        self._kept: socket.socket | None = None
         self._listener: asyncio.Server | None = None
         self._links: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._opened.set()
 
     async def __aenter__(self) -> "DatabaseProxy":
+        self._kept = socket.socket()
+        # else it could not be listened at beside this
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind((self._address, 0))
+        self.port = self._kept.getsockname()[1]
         await self._listen()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._hang_up()
+        if self._kept is not None:
+            self._kept.close()
 
     def conninfo(self, conninfo: str) -> str:
         """The same database, through this proxy."""
@@ -86,7 +96,6 @@ class DatabaseProxy:
 
     async def _listen(self) -> None:
         self._listener = await asyncio.start_server(self._serve, self._address, self.port, reuse_address=True)
-        self.port = self._listener.sockets[0].getsockname()[1]
 
     async def _hang_up(self) -> None:
         if self._listener is not None:

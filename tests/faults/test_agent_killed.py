@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.hooks import FetchingSlot, HookKilled, Step
-from tests.faults.harness import TIMING, SimulatedHost, Site
+from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, SimulatedHost, Site
 from tests.faults.proxy import Side, Trap
 from tests.waiting import PATIENCE_S
 
@@ -256,12 +256,18 @@ async def test_agent_may_die_around_writes_that_are_seldom(site: Site) -> None:
 
 
 async def test_agent_that_comes_back_lets_jobs_live(site: Site) -> None:
-    # it finds starters and jobs again by pid and start time
+    # it finds starters and jobs again by pid and start time; each is to start once, however long that takes
+    site.deadlines_s = PATIENT
     host = await site.add_host(slots=4, family=True)
-    site.submit([6.0] * 4)
+    site.submit([UNTIL_TOLD] * 4)
     await site.until_running(4)
     await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.run WHERE job_pid IS NOT NULL") == 4)
     await host.kill_agent()
+    async with asyncio.timeout(PATIENCE_S):
+        while len((await host.agent.status())["runs"]) < 4:
+            await asyncio.sleep(0.05)
+    assert site.ledger.running == 4
+    site.end_jobs()
     await site.until_done()
     assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == 4
     assert site.faults() == []

@@ -18,7 +18,8 @@ import pytest
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS
-from tests.faults.harness import Site
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
+from tests.waiting import PATIENCE_S
 
 SLOTS = 4
 EXIT_CODE = 7
@@ -40,6 +41,8 @@ async def read_only(site: Site) -> AsyncIterator[None]:
     """Every transaction is read-only unless it says otherwise."""
     _alter_system(site, "ALTER SYSTEM SET default_transaction_read_only = on")
     try:
+        # a session that begins is told after those that there are
+        await site.until(lambda: site.value("SHOW default_transaction_read_only") == "on")
         yield
     finally:
         _alter_system(site, "ALTER SYSTEM RESET default_transaction_read_only")
@@ -49,25 +52,29 @@ async def read_only(site: Site) -> AsyncIterator[None]:
 async def no_connection(site: Site) -> AsyncIterator[None]:
     """Sessions of others take all that there are, also those that the agents lose."""
     held: list[psycopg.Connection] = []
-    over = asyncio.Event()
+    has_begun, over = asyncio.Event(), asyncio.Event()
 
-    def hold_all(first: psycopg.Connection) -> None:
+    def hold_all(first: psycopg.Connection) -> bool:
         first.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE application_name LIKE 'fetchwork%'"
         )
         with contextlib.suppress(psycopg.OperationalError):
             while True:
-                held.append(psycopg.connect(site.conninfo, connect_timeout=5))
+                held.append(psycopg.connect(site.conninfo, connect_timeout=int(PATIENCE_S)))
+        left = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'fetchwork%'"
+        return first.execute(left).fetchone() is None
 
     async def keep_all(first: psycopg.Connection) -> None:
         while not over.is_set():
-            await asyncio.to_thread(hold_all, first)
+            if await asyncio.to_thread(hold_all, first):
+                has_begun.set()
             await asyncio.sleep(0.1)
 
     with site.connection() as first:
         holding = asyncio.create_task(keep_all(first))
         try:
+            await asyncio.wait_for(has_begun.wait(), PATIENCE_S)
             yield
         finally:
             over.set()
@@ -88,16 +95,18 @@ async def full_disk(site: Site) -> AsyncIterator[None]:
                     while True:
                         file.write(b"\0" * size)
 
-    over = asyncio.Event()
+    has_begun, over = asyncio.Event(), asyncio.Event()
 
     async def keep_full() -> None:
         # what the server gives back is taken too
         while not over.is_set():
             await asyncio.to_thread(fill)
+            has_begun.set()
             await asyncio.sleep(0.05)
 
     filling = asyncio.create_task(keep_full())
     try:
+        await asyncio.wait_for(has_begun.wait(), PATIENCE_S)
         yield
     finally:
         over.set()
@@ -107,12 +116,15 @@ async def full_disk(site: Site) -> AsyncIterator[None]:
 
 async def refused_and_delivered(site: Site, refusing: Refusing) -> None:
     """Jobs run when the database begins to refuse, and end while it does; others wait."""
+    # each is to start once, however long that takes
+    site.deadlines_s = PATIENT
     host = await site.add_host(slots=SLOTS)
-    site.submit([3.0] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
+    site.submit([UNTIL_TOLD] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
     await site.until_running(SLOTS)
     await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == SLOTS)
     pid = host.agent.pid
     async with refusing(site):
+        site.end_jobs()
         await site.until(lambda: site.ledger.counts["job_exit exit"] >= SLOTS)
         # the first jobs have ended, and told it to nobody but the spool
         await site.until(lambda: len(site.left_in_spool()) >= SLOTS)

@@ -3,7 +3,9 @@
 Nothing is refused and nothing is closed then: packets get lost, as with a pulled cable.
 """
 
+import ipaddress
 import itertools
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 from tests.faults.harness import SimulatedHost, Site
 
 LEASE_S = 6
+NETWORKS = int(ipaddress.ip_address("10.213.0.0"))
 _numbers = itertools.count(1)
 
 
@@ -21,14 +24,18 @@ class Network:
     """A namespace with one link to here; PostgreSQL's port is reached through it."""
 
     def __init__(self, number: int) -> None:
+        # others may run these tests on the same machine at the same time
+        number += 4 * os.getpid()
         self.name = f"fwtest{number}"
         self._here, self._there = f"fwh{number}", f"fwn{number}"
-        self.address = f"10.213.{number}.1"
+        # one of the 16 384 networks of four addresses
+        _, here, there, _ = ipaddress.ip_network((NETWORKS + 4 * (number % 16_384), 30))
+        self.address = str(here)
         _ip("netns", "add", self.name)
         _ip("link", "add", self._here, "type", "veth", "peer", "name", self._there, "netns", self.name)
-        _ip("addr", "add", f"{self.address}/30", "dev", self._here)
+        _ip("addr", "add", f"{here}/30", "dev", self._here)
         _ip("link", "set", self._here, "up")
-        _ip("-n", self.name, "addr", "add", f"10.213.{number}.2/30", "dev", self._there)
+        _ip("-n", self.name, "addr", "add", f"{there}/30", "dev", self._there)
         _ip("-n", self.name, "link", "set", self._there, "up")
         _ip("-n", self.name, "link", "set", "lo", "up")
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from fetchwork.simulate.hooks import Step
-from tests.faults.harness import Site
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
 from tests.waiting import PATIENCE_S
 
 
@@ -15,11 +15,14 @@ from tests.waiting import PATIENCE_S
 async def test_slots_fetch_again_when_the_database_is_back(
     site: Site, mode: Literal["fast", "immediate"]
 ) -> None:
-    await site.add_host(slots=2)
+    host = await site.add_host(slots=2)
     site.submit([0.05] * 4)
     await site.until_done()
+    # none of them is begun before the server is stopped
+    await host.proxy.set_mode("cut")
     site.submit([0.05] * 4)
     await asyncio.to_thread(site.server.stop, mode)
+    await host.proxy.set_mode("open")
     await asyncio.sleep(3)
     started = site.ledger.counts["started"]
     await asyncio.to_thread(site.server.start)
@@ -46,10 +49,13 @@ async def test_fetch_without_a_database_is_answered_with_no_work(site: Site) -> 
 
 
 async def test_results_of_an_outage_are_all_recorded(site: Site) -> None:
+    # each is to start once, however long that takes
+    site.deadlines_s = PATIENT
     await site.add_host(slots=6)
-    site.submit([1.0] * 6, SimulatedExitCode=7)
+    site.submit([UNTIL_TOLD] * 6, SimulatedExitCode=7)
     await site.until_running(6)
     await asyncio.to_thread(site.server.stop, "immediate")
+    site.end_jobs()
     # they all end, and report, while there is no database
     await site.until(lambda: site.ledger.counts["job_exit exit"] == 6)
     await asyncio.sleep(5)

@@ -1,7 +1,7 @@
 """Connections that stand while nothing comes, and a network that is only slow."""
 
 from fetchwork.simulate.hooks import Step
-from tests.faults.harness import Site, deaf
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Site, deaf
 
 
 async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_deaf(site: Site) -> None:
@@ -14,16 +14,18 @@ async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_
         elif step.phase == "answered" and (step.hook, step.slot) in begun:
             answered.add(step.hook)
 
+    # no hook gives up by itself: whatever ends one is the agent's answer
+    site.deadlines_s = PATIENT
     host = await site.add_host(slots=4, watch=watch)
-    site.submit([1.0] * 4)
+    site.submit([UNTIL_TOLD] * 4)
     await site.until_running(4)
     begun.clear()
     answered.clear()
     async with deaf(host):
+        site.end_jobs()
         # those that began and ended while it was deaf
         await site.until(lambda: site.ledger.counts["job_exit exit"] == 4)
         await site.until(lambda: {"fetch_work", "job_exit"} <= answered)
-    # whichever comes first ends a hook: its deadline, which is counted as this, or the agent's answer
     assert not [name for name in site.ledger.counts if name.endswith("unanswered")]
     await site.until_done()
     await site.until(lambda: not site.left_in_spool())

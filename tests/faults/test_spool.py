@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.faults.harness import SimulatedHost, Site
+from tests.faults.harness import PATIENT, UNTIL_TOLD, SimulatedHost, Site
 
 JOBS = 6
 STRANGER = 4711
@@ -16,10 +16,13 @@ STRANGER = 4711
 @pytest.fixture
 async def host(site: Site) -> SimulatedHost:
     """A host whose jobs have all ended while there was no database; their reports are in the spool."""
+    # each is to start once, however long that takes
+    site.deadlines_s = PATIENT
     host = await site.add_host(slots=JOBS)
-    site.submit([1.0] * JOBS, SimulatedExitCode=3)
+    site.submit([UNTIL_TOLD] * JOBS, SimulatedExitCode=3)
     await site.until_running(JOBS)
     await asyncio.to_thread(site.server.stop, "immediate")
+    site.end_jobs()
     await site.until(lambda: len(host.reports()) == JOBS)
     return host
 

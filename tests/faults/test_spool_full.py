@@ -12,7 +12,7 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import FetchworkError
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
-from tests.faults.harness import Site
+from tests.faults.harness import UNTIL_TOLD, Site
 from tests.small_disk import fill
 from tests.waiting import PATIENCE_S
 
@@ -60,9 +60,10 @@ async def test_agent_goes_on_when_its_disk_is_full(site: Site, small_disk: Path)
     await site.until_done()
     filler.unlink()
     # and what was spooled before is still delivered
-    site.submit([0.5])
+    site.submit([UNTIL_TOLD])
     await site.until_running()
     await asyncio.to_thread(site.server.stop, "immediate")
+    site.end_jobs()
     await site.until(lambda: os.listdir(small_disk / "spool") != ["bad"])
     await asyncio.to_thread(site.server.start)
     await site.until_done()
