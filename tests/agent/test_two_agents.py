@@ -14,7 +14,7 @@ from fetchwork.agent.client import AgentStatus
 from fetchwork.db.database import Database
 from fetchwork.simulate.agents import AgentProcess
 from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_async
 
 MakeAgent = Callable[[str], AgentProcess]
 
@@ -54,6 +54,7 @@ async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
     assert problem is not None
     for part in ("host ep1 has another agent", f"pid {first.pid}, spool", f"pid {second.pid}, spool", "boot"):
         assert part in problem
+    await until_async(lambda: "host_taken" in second.log.read_text(), "its line")
     assert second.log.read_text().count("host_taken") == 1
     assert first.log.read_text().count("host_taken") == 0
     # the refused one neither renews the lease nor ends it
