@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
+from fetchwork.db.calls import Call
 from fetchwork.errors import NotFound
 from fetchwork.following.eventlog import JobEventLog
 from fetchwork.queue import Queue
+from fetchwork.queue.ask import Ask, Found, Pause
 from fetchwork.queue.events import CursorExpired, JobEvent
+from fetchwork.queue.reader import Reader
+from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 Connect = Callable[..., psycopg.Connection]
 
@@ -213,6 +217,35 @@ def test_stop_after_bounds_the_waiting(queue: Queue) -> None:
     begin = time.monotonic()
     assert list(queue.events(stop_after=0.3)) == []
     assert time.monotonic() - begin >= 0.3
+
+
+def test_where_nothing_happens_a_reader_asks_for_no_page_until_something_does(
+    queue: Queue, slots: DirectQueue
+) -> None:
+    database = session_of(queue).database
+    stream = Reader().lines(None)
+    pages = 0
+    answer: object = None
+
+    def asked() -> object:
+        nonlocal pages, answer
+        step = stream.send(answer)
+        answer = None
+        if isinstance(step, Ask):
+            pages += 1
+            answer = database.query(step.sql, step.params)
+        elif isinstance(step, Call):
+            answer = database.run(step)
+        return step
+
+    for _ in range(3):
+        while not isinstance(asked(), Pause):
+            pass
+    assert pages == 1
+    slots.submit()
+    until(lambda: isinstance(asked(), Found), "the event")
+    assert pages == 2
+    stream.close()
 
 
 def test_none_waits_for_the_next_event(queue: Queue, slots: DirectQueue) -> None:
