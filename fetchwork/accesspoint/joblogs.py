@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fetchwork.client.wire import Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.events import JobEvent
 
 #: clusters of others that are remembered not to be looked up again
 FOREIGN = 100_000
+
+#: in a job's ad: its log, is that XML, the nodes log, its mask
+_ATTRIBUTES = ("UserLog", "UserLogUseXML", "DAGManNodesLog", "DAGManNodesMask")
 
 # each job is looked up by its key, whatever the planner believes of how many there are
 _LOGS = """
@@ -74,6 +78,19 @@ class JobLogs:
     def forget(self, one: JobEvent) -> None:
         """Forget the logs of a job that has ended."""
         self._logs.pop((one.cluster, one.proc), None)
+
+    def note(self, cluster: int, count: int, owner: str, ad: Json) -> None:
+        """What ``find`` would find for the jobs of a cluster that have this ad and nothing of their own."""
+        spelled = {name.lower(): name for name in ad}
+        if any(spelled.get(name.lower(), name) != name for name in _ATTRIBUTES):
+            # the database knows which counts
+            return
+        log, xml, nodes_log, mask = (ad.get(name) for name in _ATTRIBUTES)
+        if not all(value is None or isinstance(value, str) for value in (log, nodes_log, mask)):
+            return
+        is_xml = xml is True or xml == "true"
+        logs = _OfJob(_log(owner, log, xml=is_xml), _log(owner, nodes_log), _mask(mask))
+        self._logs.update(((cluster, proc), logs) for proc in range(count))
 
     @property
     def any(self) -> bool:

@@ -30,6 +30,7 @@ from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.joblogs import JobLogs, Log
 from fetchwork.accesspoint.logfiles import Behind, LogFiles
 from fetchwork.accesspoint.logstate import Kept, StateFile
+from fetchwork.client.wire import Json
 from fetchwork.codes import EventType
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
@@ -272,6 +273,10 @@ class LogKeeper:
                 await asyncio.sleep(0.05)
 
     # -- submissions
+
+    def note(self, cluster: int, count: int, owner: str, ad: Json) -> None:
+        """Take the logs of jobs that were submitted just now, each with this ad, from that."""
+        self._logs.note(cluster, count, owner, ad)
 
     async def submitted(self, cluster: int, account: Account, *, again: bool) -> list[str]:
         """Have the submit events of a cluster in their logs before it returns; a line for each problem.

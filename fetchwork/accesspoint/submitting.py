@@ -159,7 +159,10 @@ class Submitting:
                 async with self._turn:
                     try:
                         put = asyncio.to_thread(self._put, kept, cluster, owner, key, acting, dry_run)
-                        return await put, None
+                        answer, alike = await put
+                        if alike and not dry_run:
+                            self._logs.note(cluster, answer["count"], owner, answer["common"])
+                        return answer, None
                     except NotFound:
                         # the last job that needed a content has just ended, and the content gone with it
                         if not left:
@@ -202,10 +205,15 @@ class Submitting:
             raise
         self._free.append(database)
 
-    def _put(self, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool) -> Json:
-        """Put what a child made of a submission into the queue; in a thread."""
+    def _put(
+        self, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
+    ) -> tuple[Json, bool]:
+        """Put what a child made of a submission into the queue; in a thread.
+
+        Returns the answer, and whether each of the jobs has the common ad and nothing else.
+        """
         with self._connection() as database:
-            common, number, now = self._put_jobs(database, kept, cluster, owner, key, acting, dry_run)
+            common, number, now, alike = self._put_jobs(database, kept, cluster, owner, key, acting, dry_run)
         state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
         of_queue = {
             "ClusterId": cluster,
@@ -215,16 +223,17 @@ class Submitting:
             "TotalSubmitProcs": number,
             "MyType": "Job",
         }
-        return {"cluster": cluster, "count": number, "common": common | of_queue}
+        return {"cluster": cluster, "count": number, "common": common | of_queue}, alike
 
     @staticmethod
     def _put_jobs(
         database: Database, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
-    ) -> tuple[Json, int, int]:
-        """The transaction that makes the cluster: its common ad, number of jobs, and moment."""
+    ) -> tuple[Json, int, int, bool]:
+        """The transaction that makes the cluster: its common ad, number of jobs, and moment; alike or not."""
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         number = 0
+        alike = True
         with contextlib.suppress(_Unwanted), database.transaction():
             if acting:
                 database.run(calls.act_for(owner=owner))
@@ -236,6 +245,7 @@ class Submitting:
                     part = common if number == 0 else None
                     database.run(calls.submit_ads(common=part, procs=answer["own"], cluster=cluster))
                     number += len(answer["own"])
+                    alike = alike and not any(answer["own"])
                 elif "files" in answer and not dry_run:
                     database.run(calls.add_job_files(cluster=cluster, files=answer["files"]))
                 elif "secret" in answer:
@@ -243,7 +253,7 @@ class Submitting:
             (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
             if dry_run:
                 raise _Unwanted
-        return common, number, now["at"]
+        return common, number, now["at"], alike
 
     def _source(self, account: Account) -> contents.Source:
         """Chunks of the account's files, read by its child; for a thread."""

@@ -10,6 +10,9 @@ import htcondor2
 import psycopg
 import pytest
 
+from fetchwork.accesspoint.joblogs import JobLogs
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.queue.events import JobEvent
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account
 from tests.accesspoint.test_access_point import ask, submit
 from tests.direct_queue import DirectQueue
@@ -121,6 +124,43 @@ def test_a_log_s_problem_is_its_owner_s_alone(
     until(lambda: len(entries(other)) == 2)
     until(lambda: "log_not_written" in point.log())
     assert "No such file or directory" in point.log()
+
+
+async def test_the_logs_of_what_is_submitted_are_those_that_the_database_tells(
+    point: AccessPoint, point_conninfo: str, mine: Path
+) -> None:
+    # as DAGMan asks for it
+    nodes = f"dagman_log = {mine}/nodes.log\n"
+    mask = 'My.DAGManNodesMask = "0,1,5"\n'
+    texts = [
+        "",
+        f"log = {mine}/a.log\n",
+        f"log = {mine}/a.log\nlog_xml = true\n",
+        "log = /dev/null\n" + nodes,
+        f"log = {mine}/a.log\n" + nodes + mask,
+        nodes + "My.dagmannodesmask = 5\n",
+        nodes + "My.DAGManNodesMask = strcat(1)\n",
+        f"log = {mine}/nodes.log\n" + nodes,
+    ]
+    noted = 0
+    async with AsyncDatabase(point_conninfo, size=1) as database:
+        for number, text in enumerate(texts):
+            whole = f"executable = /bin/true\n{text}queue 2\n"
+            answer = submit(point, "nobody", whole, key=str(number))
+            cluster = answer["cluster"]
+            events = [
+                JobEvent(f"1\t1\t{event}\t{cluster}\t{proc}\t-1\t0\t{{}}")
+                for proc in (0, 1)
+                for event in (0, 5, 6)
+            ]
+            found, said = JobLogs(database, "point"), JobLogs(database, "point")
+            await found.find(events)
+            said.note(cluster, 2, "nobody", answer["common"])
+            noted += bool(said.of(events[0]))
+            # where it is not known, it is looked up
+            await said.find(events)
+            assert [said.of(event) for event in events] == [found.of(event) for event in events], text
+    assert noted == 5
 
 
 def test_jobs_of_another_access_point_are_left_to_it(
