@@ -39,7 +39,8 @@ _REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"
 #: what is not printed for the starter, and yet may be read in .job.ad
 _READABLE = frozenset(
     (
-        *("AccountingGroup", "AcctGroup", "AcctGroupUser", "DAGNodeName", "JobBatchName"),
+        *("AccountingGroup", "AcctGroup", "AcctGroupUser", "JobBatchName"),
+        *("DAGManJobId", "DAGManNodesLog", "DAGManNodesMask", "DAGNodeName", "DAGParentNodeNames"),
         "OAuthServicesNeeded",
         *("ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput"),
     )

@@ -45,6 +45,8 @@ class Case:
     any_order: bool = False
     #: HTCondor's first major version whose DAGMan knows it
     since: int = 0
+    #: of condor_submit_dag
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 def described(program: str, more: str = "") -> str:

@@ -3,6 +3,14 @@
 from tests.dag.case import FILES, SERIAL, Case, described, nodes
 from tests.dag.shapes import SHAPES
 
+#: a node that notes what its job's ad says of its DAG
+SEES = {
+    "sees.sub": described("sees"),
+    "sees": '#!/bin/sh\necho $1 >> order\ngrep -e ^DAG -e ^JobPrio "$_CONDOR_JOB_AD"'
+    " | sed -e 's/^DAGManJobId = [0-9]*$/its number/' -e 's/^DAGManNodesLog.*nodes.log.$/its log/'"
+    " | sort >> order\n",
+}
+
 CASES: dict[str, Case] = {
     "one node": Case(nodes("A")),
     "a chain": Case(nodes("ABCD", "PARENT A CHILD B\nPARENT B CHILD C\nPARENT C CHILD D\n")),
@@ -222,6 +230,55 @@ CASES: dict[str, Case] = {
             "greets": '#!/bin/sh\necho "$GREETING $OTHER" >> order\n',
             "greets.sub": described("node").replace("$(JOB)", "of-the-node-$ENV(GREETING)"),
         },
+    ),
+    "what the DAG takes of the environment": Case(
+        "ENV GET GREETING\nJOB A node.sub\nSCRIPT PRE A greets\n",
+        files={"greets": '#!/bin/sh\necho "$GREETING ${OTHER:-none}" >> order\n'},
+        environment={"GREETING": "hello", "OTHER": "not asked for"},
+    ),
+    "an environment of the command line": Case(
+        "JOB A node.sub\nSCRIPT PRE A greets\n",
+        (*SERIAL, "-include_env", "GREETING", "-insert_env", "OTHER=inserted"),
+        {"greets": '#!/bin/sh\necho "$GREETING $OTHER" >> order\n'},
+        environment={"GREETING": "hello"},
+    ),
+    "what a node's job sees of its DAG": Case(
+        "JOB A sees.sub\nJOB B sees.sub\nJOB C sees.sub\nPARENT A B CHILD C\nPRIORITY A 3\n",
+        files=SEES,
+    ),
+    "a priority is handed down": Case(
+        "SUBDAG EXTERNAL S in.dag\nPRIORITY S 5\n",
+        files={**SEES, "in.dag": "JOB A sees.sub\nJOB B sees.sub\nPRIORITY B 2\n"},
+    ),
+    "what scripts are told of a node's jobs": Case(
+        'JOB A node.sub\nVARS A jobs="3"\nRETRY A 2\nSCRIPT POST A script 0 $NODE $JOB_COUNT $JOB_ABORT_COUNT'
+        " $SUCCESS $RETURN $EXIT_CODES $EXIT_CODE_COUNTS $RETRY $MAX_RETRIES $NODE_COUNT $DAG_STATUS\n"
+    ),
+    "a failed node waits on hold": Case(
+        "JOB WaitsOnHold once.sub\nCONFIG x.config\nJOB R node.sub NOOP\nSCRIPT PRE R release WaitsOnHold\n",
+        files={
+            "x.config": "DAGMAN_PUT_FAILED_JOBS_ON_HOLD = True\n",
+            "once.sub": described("once"),
+            "once": "#!/bin/sh\necho try >> order\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n",
+            "release": '#!/bin/sh\nheld="DAGNodeName == \\"$1\\" && JobStatus == 5"\n'
+            'until condor_q -constraint "$held" -af ClusterId | grep -q .; do sleep 0.3; done\n'
+            'echo held >> order\ncondor_release -constraint "$held"\n',
+        },
+    ),
+    "a sub-DAG in a splice": Case(
+        "SPLICE S in.dag\nJOB A node.sub\nPARENT S CHILD A\n",
+        files={**FILES, "in.dag": "SUBDAG EXTERNAL T one.dag\n"},
+    ),
+    "a final node after an abort": Case(
+        nodes(
+            "AB",
+            'VARS A status="3"\nABORT-DAG-ON A 3 RETURN 1\nPARENT A CHILD B\nFINAL F node.sub\n'
+            "SCRIPT PRE F script 0 final $DAG_STATUS $FAILED_COUNT\n",
+        )
+    ),
+    "a pre script that fails once": Case(
+        nodes("A", "SCRIPT PRE A once\nRETRY A 1\n"),
+        files={"once": "#!/bin/sh\necho pre >> order\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n"},
     ),
     "an attribute of the DAG's own job": Case(
         nodes("A", 'SET_JOB_ATTR Colour = "green"\nSCRIPT PRE A asks $DAGID\n'),

@@ -136,14 +136,16 @@ class Side:
             os.chown(path, *self.ids)
         return directory
 
-    def submit(self, directory: Path, *options: str) -> "Dag":
-        ended = self.run(directory, "condor_submit_dag", *options, "x.dag")
+    def submit(self, directory: Path, *options: str, **environment: str) -> "Dag":
+        ended = self.run(directory, "condor_submit_dag", *options, "x.dag", **environment)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         cluster = int(ended.stdout.split("submitted to cluster ")[1].split(".")[0])
         return Dag(self, directory, cluster)
 
-    def start(self, text: str, *options: str, files: dict[str, str] | None = None) -> "Dag":
-        return self.submit(self.write(text, files), *options)
+    def start(
+        self, text: str, *options: str, files: dict[str, str] | None = None, **environment: str
+    ) -> "Dag":
+        return self.submit(self.write(text, files), *options, **environment)
 
     def end(self, cluster: int) -> int | None:
         """The exit status of a DAG that has ended; -1 if it was removed, None while it goes on."""

@@ -43,6 +43,14 @@ ONLY_ALL = {
     "a category of all splices",
     "a DAG five deep in another",
     "a sub-DAG goes on from its rescue file when it is tried again",
+    "what the DAG takes of the environment",
+    "an environment of the command line",
+    "what scripts are told of a node's jobs",
+    "a priority is handed down",
+    "a failed node waits on hold",
+    "a sub-DAG in a splice",
+    "a final node after an abort",
+    "a pre script that fails once",
 }
 
 
@@ -76,7 +84,10 @@ def started(
     cases = {name: case for name, case in CASES.items() if (suite, name) in asked}
 
     def start(side: Side) -> list[Dag]:
-        return [side.start(case.text, *case.options, files=case.files) for case in cases.values()]
+        return [
+            side.start(case.text, *case.options, files=case.files, **case.environment)
+            for case in cases.values()
+        ]
 
     ours, theirs = on_both(start, queue, schedd)
     return dict(zip(cases, zip(theirs, ours, strict=True), strict=True))
