@@ -16,6 +16,10 @@ so the benchmark ends on a busy machine, too, within some ten times that.
 How fast nodes are submitted is measured with as many independent nodes that no slot takes, from the first to
 the last of them in the queue (there is a line for it; 50 a second are to be possible).
 
+The processes of the machine are counted, because both sides pay for each of them: condor_procd looks at all
+when a family begins and when it ends. That is ten looks a node over the queue, whose three hooks are
+families, and four over a schedd (as perf counted them, HTCondor 23.9): the ratios fall where much else runs.
+
 The last lines are the two ratios, of the medians (goal: 1 and more), the cores that the idle DAGs take (goal:
 under 0.3), and the median delay of an event (goal: under 100 ms).
 """
@@ -30,7 +34,7 @@ import time
 from pathlib import Path
 
 from fetchwork.pool import PersonalPool
-from fetchwork.process import Process
+from fetchwork.process import Process, processes
 from tests.benchmarks.cpu import process_s
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.dag.conftest import CONFIG
@@ -219,6 +223,7 @@ def main() -> None:
             compile_hooks(hook_directory(pool))
             point = Point(pool).start()
             queue, schedd = Queue(pool, point), Schedd(pool)
+            print(f"processes on this machine: {sum(1 for _ in processes())}", flush=True)
             rates: dict[tuple[str, str], list[float]] = {}
             delays: list[float] = []
             for text, what, number in (
