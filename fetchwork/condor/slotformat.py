@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.condor import printformat
@@ -14,32 +15,52 @@ from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue,
 from fetchwork.condor.renderers import PrintAs
 
 #: the letters of states and activities, as -print-format and -compact have them
-_STATES = {"Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Drained": "D"}
-_ACTIVITIES = {
+STATES = {
+    **{"Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S"},
+    **{"Delete": "X", "Backfill": "F", "Drained": "D"},
+}
+ACTIVITIES = {
     **{"Idle": "i", "Busy": "b", "Retiring": "r", "Vacating": "v", "Suspended": "s"},
     **{"Benchmarking": "e", "Killing": "k"},
 }
 
 
 def _activity_code(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    state, activity = ad.string("State"), ad.string("Activity")
-    if state is None or activity is None:
+    # of an activity, with the slot's state; or of a state, with the slot's activity
+    state: str | None
+    activity: str | None
+    if value in ACTIVITIES:
+        state, activity = ad.string("State"), str(value)
+    elif value in STATES:
+        state, activity = str(value), ad.string("Activity")
+    else:
         raise NotShown
-    return _STATES.get(state, " ") + _ACTIVITIES.get(activity, " ")
+    return STATES.get(state or "", " ") + ACTIVITIES.get(activity or "", " ")
+
+
+def _activity(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+    # OCU: slots whose owner gets them back at once
+    if not value:
+        return "??"
+    return "OCU" if value == "Idle" and ad.truth("OCU") else value
 
 
 def _activity_time(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    since, now = ad.integer("EnteredCurrentActivity"), ad.integer("MyCurrentTime")
-    if since is None or now is None:
+    since = ad.integer("EnteredCurrentActivity")
+    if since is None:
         raise NotShown
-    return max(0, now - since)
+    return max(0, _now(ad, "MyCurrentTime", "LastHeardFrom") - since)
+
+
+def _now(ad: PrintedAd, *names: str) -> int:
+    """When the ad was made; a collector adds LastHeardFrom, which ads that come by a hook are without."""
+    return next((moment for name in names if (moment := ad.integer(name))), None) or int(time.time())
 
 
 def _elapsed_time(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    now = ad.integer("LastHeardFrom")
-    if now is None or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         raise NotShown
-    return max(0, now - int(value))
+    return max(0, _now(ad, "LastHeardFrom", "MyCurrentTime") - int(value))
 
 
 def _due_date(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
@@ -50,18 +71,27 @@ def _due_date(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 
 def _platform(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    arch, system = ad.string("Arch"), ad.string("OpSysAndVer")
-    if arch is None or system is None:
+    system = ad.string("OpSysAndVer")
+    if system is None:
         raise NotShown
+    # without an architecture, HTCondor shows the column's own value there
+    arch = ad.string("Arch") or value
     return f"{'x64' if arch == 'X86_64' else arch}/{system}"
 
 
+def _count_tag(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+    # behind a number of slots: the letter of their type, for a partitionable slot none
+    return "" if type(value) is not str else " " if value == "Partitionable" else value[:1]
+
+
 #: functions of PRINTAS that condor_status has beside condor_q's
-_OF_SLOTS = {
+OF_SLOTS = {
     "ACTIVITY_CODE": PrintAs(str, _activity_code),
+    "ACTIVITY_OR_OCU": PrintAs(str, _activity),
     "ACTIVITY_TIME": PrintAs(int, _activity_time, format="%T"),
     "DUE_DATE": PrintAs(int, _due_date, format="%Y"),
     "ELAPSED_TIME": PrintAs(int, _elapsed_time, format="%T"),
+    "SLOT_COUNT_TAG": PrintAs(str, _count_tag),
     "PLATFORM": PrintAs(str, _platform),
 }
 
@@ -87,7 +117,7 @@ class SlotFormat:
         except OSError:
             raise Usage(f"Can't open select file: {file}\nError: invalid select file {file}") from None
         found = printformat.read(
-            data.decode("latin-1").splitlines(), mask, PrintMask(), _OF_SLOTS, texts_alone=True
+            data.decode("latin-1").splitlines(), mask, PrintMask(), OF_SLOTS, texts_alone=True
         )
         for message in found.messages:
             run.complain(text_of(message) + "\n")
@@ -96,15 +126,18 @@ class SlotFormat:
         self.given, self.header = True, found.header
         self.where += [found.where] if found.where else []
 
-    def print(self, run: Invocation, slots: Sequence[PrintedAd], mask: PrintMask, *, headings: bool) -> None:
-        """Print slots, those that all WHERE lines accept."""
-        shown: Iterable[PrintedAd] = slots
+    def accepted(self, slots: Sequence[PrintedAd]) -> list[PrintedAd]:
+        """The slots that all WHERE lines accept."""
         for where in self.where:
             try:
-                shown = list(filter(accepting(where), shown))
+                slots = list(filter(accepting(where), slots))
             except NotAnExpression:
-                shown = []
-        rows = [mask.row(slot) for slot in shown]
+                return []
+        return list(slots)
+
+    def print(self, run: Invocation, slots: Sequence[PrintedAd], mask: PrintMask, *, headings: bool) -> None:
+        """Print slots, those that all WHERE lines accept."""
+        rows = [mask.row(slot) for slot in self.accepted(slots)]
         if headings and self.header and mask.headings:
             run.write(mask.heading_line())
         for row in rows:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
 
+from fetchwork.condor import printformat, slotformat
+from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd
-from fetchwork.condor.printf import format_time
 
 _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
 _HEADINGS = ("Total", "Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle")
@@ -21,198 +20,191 @@ _HEADINGS_OF_ACTIVITIES = (
     *("Total", "Owner", "Unclaimed", "Claimed", "Preempting", "Matched", "Drain", "Backfill", "BkIdle"),
 )
 _WIDTHS_OF_ACTIVITIES = (5, 5, 9, 7, 10, 7, 6, 8, 6)
+#: of a slot for backfill, which counts for the machine only where it works: state -> column
+_IDLE_BACKFILL = "BkIdle"
+_OF_BACKFILL = {"Unclaimed": _IDLE_BACKFILL, "Claimed": "Backfill"}
 #: states in which a slot has room, or works
 _AVAILABLE = ("Unclaimed", "Claimed")
 
-#: of a table: the line of headings behind that of the name, and what a slot shows there
-_Rows: TypeAlias = "Callable[[Sequence[PrintedAd]], tuple[str, Iterator[str]]]"
-#: of the totals: their heading, the line of some slots, and what these have in common that share a line
-_Totals: TypeAlias = "tuple[str, Callable[[Sequence[PrintedAd]], str], Callable[[PrintedAd], str]]"
+#: the columns of tables, in the words of a print format
+_NAME = "Name WIDTH -34 FIT PRINTF %s OR ??"
+_SYSTEM = ("OpSys WIDTH -10 OR ??", "Arch WIDTH -8 OR ??")
+_LOAD = "CondorLoadAvg AS LoadAv WIDTH 6 TRUNCATE PRINTAS LOAD_AVG OR ??"
+_ROWS = {
+    "": (
+        *(
+            _NAME,
+            *_SYSTEM,
+            "State WIDTH AUTO OR ??",
+            "Activity WIDTH -8 PRINTAS ACTIVITY_OR_OCU OR ??",
+            _LOAD,
+        ),
+        "Memory AS Mem WIDTH 6 PRINTF %6d OR ??",
+        "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 NOPREFIX TRUNCATE PRINTAS ACTIVITY_TIME OR -",
+    ),
+    "state": (
+        *(_NAME, "Cpus AS Cpu OR ??", "Memory AS ' Mem' WIDTH 5 OR ??", _LOAD),
+        "KeyboardIdle AS '  KbdIdle' WIDTH 12 TRUNCATE PRINTAS TIME OR ??",
+        "State WIDTH -7 OR ??",
+        "EnteredCurrentState AS '  StateTime' WIDTH 12 TRUNCATE PRINTAS ELAPSED_TIME OR ??",
+        "Activity AS Activ OR ??",
+        "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 TRUNCATE PRINTAS ELAPSED_TIME OR -",
+    ),
+    "server": (
+        *(_NAME, *_SYSTEM, _LOAD, "Memory WIDTH 8 PRINTF %8d OR ??", "Disk WIDTH 9 PRINTF %9d OR ??"),
+        *("Mips WIDTH 7 PRINTF %7d OR ??", "KFlops WIDTH 9 PRINTF %9d OR ??"),
+    ),
+    "claimed": (*(_NAME, *_SYSTEM, _LOAD, "RemoteUser WIDTH -20 OR ??", "ClientMachine WIDTH -16 OR ??"),),
+}
 
 
-def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, only_totals: bool, totals: bool) -> None:
-    """Print slots as a table ("", "server" or "claimed"), and what they come to."""
-    rows, summary, counted = _TABLES[table]
+@dataclass(frozen=True)
+class Counted:
+    """What a slot comes to in the totals."""
+
+    slot: PrintedAd
+    #: the line of the totals that it counts in; None: what the table's own totals have
+    key: str | None = None
+    #: the states that it counts with; None: its own
+    states: Sequence[str] | None = None
+    backfill: bool = False
+
+    def in_states(self) -> Iterator[str]:
+        """The states that it counts with, as far as there are columns for them."""
+        for state in [self.slot.string("State")] if self.states is None else self.states:
+            if state in _STATES:
+                yield (_OF_BACKFILL.get(state, state) if self.backfill else state)
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """The totals of a table."""
+
+    heading: str
+    #: the line of some slots
+    line: Callable[[Sequence[Counted]], str]
+    #: what slots have in common that share a line; None: there is no line for it
+    key: Callable[[PrintedAd], str | None]
+    #: the figures that are added up; without any, states are
+    figures: tuple[str, ...] = ()
+    #: a slot without a state does not count
+    with_state: bool = False
+
+    def is_malformed(self, each: Counted) -> bool:
+        """Is there nothing, or not all, that could be added up?"""
+        if self.with_state and each.slot.string("State") is None:
+            return True
+        if self.figures:
+            return any(each.slot.integer(name) is None for name in self.figures)
+        return each.states is None and not any(each.in_states())
+
+
+def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, only_totals: bool) -> None:
+    """Print slots as a table ("", "server", "state" or "claimed"), and what they come to."""
     if not only_totals:
-        _print_table(run, slots, rows)
-    if totals:
-        _print_totals(run, slots, *summary)
-        left_out = sum(any(slot.integer(name) is None for name in counted) for slot in slots)
-        if left_out:
-            # HTCondor's words: they are ads without a figure that is added up
-            run.write(f"\n{'':14}(Omitted {left_out} malformed ads in computed attribute totals)\n\n")
+        _print_table(run, slots, _ROWS[table])
+    print_totals(run, table, [Counted(slot) for slot in slots])
 
 
-def _print_table(run: Invocation, slots: Sequence[PrintedAd], rows: _Rows) -> None:
-    names = [slot.string("Name") or "" for slot in slots]
-    width = max(18 if run.columns > 0 else 34, *(len(name) for name in names))
-    heading, more = rows(slots)
-    run.write(f"{'Name'.ljust(width)} {heading}\n\n")
-    for name, rest in zip(names, more, strict=True):
-        run.write(f"{name.ljust(width)} {rest}\n")
+def _print_table(run: Invocation, slots: Sequence[PrintedAd], columns: Sequence[str]) -> None:
+    mask = PrintMask()
+    printformat.read(["SELECT", *columns], mask, PrintMask(), slotformat.OF_SLOTS, texts_alone=True)
+    if run.columns > 0:
+        mask.columns[0].width = 18
+    rows = [mask.row(slot) for slot in slots]
+    run.write(mask.heading_line() + "\n")
+    for row in rows:
+        run.write(mask.line(row))
 
 
-def _with_system(rows: _Rows) -> _Rows:
-    """The rows with the system and the architecture before them."""
-
-    def table(slots: Sequence[PrintedAd]) -> tuple[str, Iterator[str]]:
-        heading, more = rows(slots)
-
-        def row(slot: PrintedAd, rest: str) -> str:
-            return f"{slot.string('OpSys') or '':<10} {slot.string('Arch') or '':<8} {rest}"
-
-        return f"{'OpSys':<10} {'Arch':<8} {heading}", map(row, slots, more)
-
-    return table
-
-
-def _states(slots: Sequence[PrintedAd]) -> tuple[str, Iterator[str]]:
-    states = [slot.string("State") or "" for slot in slots]
-    width = max(5, *(len(state) for state in states))
-
-    def row(state: str, slot: PrintedAd) -> str:
-        now = slot.integer("MyCurrentTime") or int(time.time())
-        since = slot.integer("EnteredCurrentActivity")
-        used = "" if since is None else format_time(max(0, now - since)).strip()
-        memory = slot.integer("Memory") or 0
-        activity = slot.string("Activity") or ""
-        return f"{state.ljust(width)} {activity:<8} {_load(slot)} {memory:>6} {used:>11}".rstrip()
-
-    return f"{'State'.ljust(width)} {'Activity':<8} LoadAv Mem     ActvtyTime", map(row, states, slots)
+def print_totals(run: Invocation, table: str, counted: Iterable[Counted], *, wide: bool = False) -> None:
+    """Print what slots come to, a line for each key; with ``wide`` no column is wider than it need be."""
+    totals = _TOTALS[table]
+    by_key: dict[str, list[Counted]] = {}
+    left_out = 0
+    widest = 5 if wide else 14
+    for each in counted:
+        own = each.key if table != "state" else None
+        key = own or totals.key(each.slot)
+        if key is None:
+            left_out += 1
+            continue
+        if own or wide:
+            widest = max(widest, len(key))
+        line = by_key.setdefault(key, [])
+        if not totals.with_state or each.slot.string("State") is not None:
+            line.append(each)
+        left_out += totals.is_malformed(each)
+    run.write(f"\n{'':>{widest}} {totals.heading}\n\n")
+    for key in sorted(by_key):
+        run.write(f"{key[:widest]:>{widest}} {totals.line(by_key[key])}\n")
+    run.write(f"\n{'Total':>{widest}} {totals.line([each for all in by_key.values() for each in all])}\n")
+    if left_out:
+        # HTCondor's words: they are ads without a figure that is added up
+        run.write(f"\n{'':{widest}}(Omitted {left_out} malformed ads in computed attribute totals)\n\n")
 
 
-def _state(slots: Sequence[PrintedAd]) -> tuple[str, Iterator[str]]:
-    activities = [slot.string("Activity") or "" for slot in slots]
-    width = max(5, *(len(activity) for activity in activities))
-
-    def since(slot: PrintedAd, name: str) -> str:
-        moment = slot.integer(name)
-        now = slot.integer("LastHeardFrom") or slot.integer("MyCurrentTime") or int(time.time())
-        return f"[{'?' * 10}]" if moment is None else format_time(max(0, now - moment))
-
-    def row(activity: str, slot: PrintedAd) -> str:
-        cpus, idle = slot.integer("Cpus"), slot.integer("KeyboardIdle")
-        cells = [
-            f"{'' if cpus is None else cpus:<3}",
-            # HTCondor leaves the memory out
-            " " * 5,
-            _load(slot).rjust(6),
-            f"[{'?' * 10}]" if idle is None else format_time(idle),
-            (slot.string("State") or "").ljust(7),
-            since(slot, "EnteredCurrentState"),
-            activity.ljust(width),
-            since(slot, "EnteredCurrentActivity"),
-        ]
-        return " ".join(cells)
-
-    heading = f"Cpu  Mem  LoadAv   KbdIdle    State     StateTime  {'Activ'.ljust(width)}   ActvtyTime"
-    return heading, map(row, activities, slots)
+def _platform(slot: PrintedAd) -> str | None:
+    architecture, system = slot.string("Arch"), slot.string("OpSys")
+    return None if architecture is None or system is None else f"{architecture}/{system}"
 
 
-def _server(slots: Sequence[PrintedAd]) -> tuple[str, Iterator[str]]:
-    def row(slot: PrintedAd) -> str:
-        cells = ((8, "Memory"), (9, "Disk"), (7, "Mips"), (9, "KFlops"))
-        return " ".join([_load(slot), *(_number(slot, name, width) for width, name in cells)])
-
-    heading = f"LoadAv {'Memory':<8} {'Disk':<9} {'Mips':<7} {'KFlops':<9}"
-    return heading, map(row, slots)
-
-
-def _claimed(slots: Sequence[PrintedAd]) -> tuple[str, Iterator[str]]:
-    def row(slot: PrintedAd) -> str:
-        user, machine = slot.string("RemoteUser") or "", slot.string("ClientMachine") or ""
-        return f"{_load(slot)} {user[:20]:<20} {machine[:16]:<16}"
-
-    return f"LoadAv {'RemoteUser':<20} {'ClientMachine':<16}", map(row, slots)
-
-
-def _load(slot: PrintedAd) -> str:
-    load = slot.real("CondorLoadAvg")
-    return "  [???]" if load is None else f"{load:6.3f}"
-
-
-def _number(slot: PrintedAd, name: str, width: int) -> str:
-    value = slot.integer(name)
-    return f"[{'?' * (width - 2)}]" if value is None else f"{value:>{width}}"
-
-
-def _print_totals(
-    run: Invocation,
-    slots: Sequence[PrintedAd],
-    heading: str,
-    line: Callable[[Sequence[PrintedAd]], str],
-    key: Callable[[PrintedAd], str],
-) -> None:
-    by_key: dict[str, list[PrintedAd]] = {}
-    for slot in slots:
-        by_key.setdefault(key(slot), []).append(slot)
-    # the column of platforms is 14 wide, where nobody widens the table
-    run.write(f"\n{'':>14} {heading}\n\n")
-    for name in sorted(by_key):
-        run.write(f"{octets(name):>14} {line(by_key[name])}\n")
-    run.write(f"\n{'Total':>14} {line(slots)}\n")
-
-
-def _platform(slot: PrintedAd) -> str:
-    return f"{slot.string('Arch') or '?'}/{slot.string('OpSys') or '?'}"
-
-
-def _of_activities(slots: Sequence[PrintedAd]) -> str:
-    counts = Counter(slot.string("State") or "Owner" for slot in slots)
+def _of_activities(counted: Sequence[Counted]) -> str:
+    counts = _counts(counted)
+    numbers = [*(counts[state] for state in _STATES_OF_ACTIVITIES), counts[_IDLE_BACKFILL]]
     # HTCondor adds up no total here
-    return _in_columns([0, *(counts[state] for state in _STATES_OF_ACTIVITIES), 0], _WIDTHS_OF_ACTIVITIES)
+    return _in_columns([0, *numbers], _WIDTHS_OF_ACTIVITIES)
 
 
-def _of_states(slots: Sequence[PrintedAd]) -> str:
-    counts = Counter(slot.string("State") or "Owner" for slot in slots)
-    numbers = [sum(counts.values()), *(counts[state] for state in _STATES), 0]
-    return _in_columns(numbers, _WIDTHS)
+def _of_states(counted: Sequence[Counted]) -> str:
+    counts = _counts(counted)
+    numbers = [counts[state] for state in _STATES]
+    return _in_columns([sum(numbers), *numbers, counts[_IDLE_BACKFILL]], _WIDTHS)
 
 
-def _of_server(slots: Sequence[PrintedAd]) -> str:
-    available = sum(slot.string("State") in _AVAILABLE for slot in slots)
-    sums = [_sum(slots, name) for name in ("Memory", "Disk", "Mips", "KFlops")]
-    return _in_columns([len(slots), available, *sums], (8, 5, 11, 11, 11, 11))
+def _counts(counted: Iterable[Counted]) -> Counter[str]:
+    return Counter(state for each in counted for state in each.in_states())
 
 
-def _of_claimed(slots: Sequence[PrintedAd]) -> str:
-    numbers = [len(slots), _sum(slots, "Mips"), _sum(slots, "KFlops")]
-    load = sum(slot.real("LoadAvg") or 0.0 for slot in slots) / len(slots)
+def _of_server(counted: Sequence[Counted]) -> str:
+    available = sum(each.slot.string("State") in _AVAILABLE for each in counted)
+    sums = [_sum(counted, name) for name in ("Memory", "Disk", "Mips", "KFlops")]
+    return _in_columns([len(counted), available, *sums], (8, 5, 11, 11, 11, 11))
+
+
+def _of_claimed(counted: Sequence[Counted]) -> str:
+    numbers = [len(counted), _sum(counted, "Mips"), _sum(counted, "KFlops")]
+    load = sum(each.slot.real("LoadAvg") or 0.0 for each in counted) / max(1, len(counted))
     return f"{_in_columns(numbers, (8, 12, 12))}   {load:.3f}"
 
 
-def _sum(slots: Iterable[PrintedAd], name: str) -> int:
-    return sum(slot.integer(name) or 0 for slot in slots)
+def _sum(counted: Iterable[Counted], name: str) -> int:
+    return sum(each.slot.integer(name) or 0 for each in counted)
 
 
 def _in_columns(cells: Sequence[object], widths: Sequence[int]) -> str:
     return " ".join(str(cell).rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
-#: by name: the rows, the totals, and the figures that these take from each ad
-_TABLES: dict[str, tuple[_Rows, _Totals, tuple[str, ...]]] = {
-    "": (_with_system(_states), (_in_columns(_HEADINGS, _WIDTHS), _of_states, _platform), ()),
-    "state": (
-        _state,
-        (
-            _in_columns(_HEADINGS_OF_ACTIVITIES, _WIDTHS_OF_ACTIVITIES),
-            _of_activities,
-            lambda slot: slot.string("Activity") or "?",
-        ),
-        (),
+#: by the same names
+_TOTALS = {
+    "": _Totals(_in_columns(_HEADINGS, _WIDTHS), _of_states, _platform),
+    "state": _Totals(
+        _in_columns(_HEADINGS_OF_ACTIVITIES, _WIDTHS_OF_ACTIVITIES),
+        _of_activities,
+        lambda slot: slot.string("Activity"),
     ),
-    "server": (
-        _with_system(_server),
-        (
-            f"{'Slots':>8} Avail  Memory {'Disk':>11} {'MIPS':>11} {'KFLOPS':>11}",
-            _of_server,
-            _platform,
-        ),
+    "server": _Totals(
+        f"{'Slots':>8} Avail  Memory {'Disk':>11} {'MIPS':>11} {'KFLOPS':>11}",
+        _of_server,
+        _platform,
         ("Memory", "Disk", "Mips", "KFlops"),
+        with_state=True,
     ),
-    "claimed": (
-        _with_system(_claimed),
-        (f"{'Machines':>8} {'MIPS':>12} {'KFLOPS':>12}   AvgLoadAvg", _of_claimed, _platform),
+    "claimed": _Totals(
+        f"{'Machines':>8} {'MIPS':>12} {'KFLOPS':>12}   AvgLoadAvg",
+        _of_claimed,
+        _platform,
         ("Mips", "KFlops", "LoadAvg"),
     ),
 }

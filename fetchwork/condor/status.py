@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from fetchwork.condor import slottables, texts
+from fetchwork.condor import compactslots, slottables, texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
@@ -15,7 +15,7 @@ from fetchwork.condor.slotformat import SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 _CONDITIONS = {
-    "available": 'State == "Unclaimed"',
+    "available": compactslots.CONDITIONS["available"],
     "claimed": 'State == "Claimed"',
     "run": 'State == "Claimed"',
     "gpus": "TotalGPUs > 0",
@@ -31,6 +31,14 @@ _NONE = (
     *("ckptsrvr", "collector", "data", "defrag", "license", "master", "grid", "generic", "negotiator"),
     "storage",
 )
+#: options that ask for other ads than slots', of which there is no compact form -> their least letters
+_OTHER_ADS = {
+    **{"schedd": 2, "submitters": 3, "startd": 4, "run": 2, "any": 2},
+    **dict.fromkeys(_NONE, 3),
+}
+_NO_STARTDS = "remove -startd from command or use -slot instead"
+#: conditions with tables of their own in HTCondor
+_NOT_COMPACT = ("gpus", "java", "vm", "broken")
 #: options that are refused by name -> why
 _REFUSED = {
     "diagnose": "there is no collector that would get the query",
@@ -38,17 +46,40 @@ _REFUSED = {
     "merge": "compare the output of two calls",
     "target": "'fetchwork match' shows which waiting jobs a slot would get",
     "aaf": "use -af",
-    "compact": "each slot has a line of its own; leave it out, or use -af Machine",
 }
+
+
+@dataclass
+class _Compact:
+    """Is -compact asked for, and the first option that it can't be used with?"""
+
+    asked: bool = False
+    other: tuple[int, str] | None = None
+
+    def note(self, word: str, argv: Sequence[str]) -> None:
+        """Note an option that asks for other ads than those of slots."""
+        if self.other is None and any(is_option(word, name, least) for name, least in _OTHER_ADS.items()):
+            self.other = list(argv).index(word), word
+
+    def check(self, modes: Sequence[str]) -> None:
+        """Raise Usage where something else was asked for as well."""
+        if self.other is not None:
+            number, word = self.other
+            advice = _NO_STARTDS if is_option(word, "startd", 4) else ""
+            raise Usage(f"Error:  arg (-compact) contradicts arg {number} ({word}) {advice}")
+        if mode := next((mode for mode in modes if mode in _NOT_COMPACT), None):
+            raise Usage(f"Error: -compact is not supported with -{mode}: leave it out, or use -af Machine")
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
     words = Words(run.argv[1:])
+    compact = _Compact()
+    modes: list[str] = []
+    wide = False
     selection = Selection(run.name)
     names: list[str] = []
-    totals = wants_totals = False
-    wants_totals = True
+    totals = False
     which, table = "slots", ""
     file: str | None = None
     ads_form = "auto"
@@ -56,14 +87,13 @@ def main(run: Invocation) -> int:
     format = SlotFormat()
     try:
         for word in words:
+            compact.note(word, run.argv)
             if selection.take(word, words):
                 continue
             if texts.tell(run, word):
                 return 0
             if is_option(word, "totals", 1):
                 totals = True
-            elif is_option(word, "nototal", 3):
-                wants_totals = False
             elif is_option(word, "pool", 1) or is_option(word, "name", 1):
                 words.take()
             elif is_option(word, "sort", 2):
@@ -88,19 +118,24 @@ def main(run: Invocation) -> int:
                 table = "server"
             elif is_option(word, "state", 4):
                 table = "state"
+            elif is_option(word, "compact", 3):
+                compact.asked = True
+            elif is_option(word, "nocompact", 5):
+                compact.asked = False
+            elif is_option(word, "wide", 2):
+                wide = True
             elif is_option(word, "print-format", 2):
                 format.read(run, words.take(), selection.mask)
             elif is_option(word, "statistics", 4) and words.take() is None:
                 raise Usage(f"{run.name}: -statistics requires another argument{selection.help}")
             elif condition := next((c for c, _ in _CONDITIONS.items() if is_option(word, c, 2)), None):
-                selection.constraints.append(f"({_CONDITIONS[condition]})")
+                modes.append(condition)
                 table = "claimed" if condition in ("claimed", "run") else table
             elif any(
                 is_colon_option(word, name, 2)[0]
                 for name in (
                     "startd",
                     "slot",
-                    "wide",
                     "natural",
                     "debug",
                     "expert",
@@ -126,6 +161,8 @@ def main(run: Invocation) -> int:
                 raise Usage(f"Error:  Unknown option {word}", help=True)
             else:
                 names.append(word)
+        if compact.asked:
+            compact.check(modes)
     except Usage as problem:
         run.complain(problem.text + (texts.help_of(run.name) if problem.help else ""))
         return 1
@@ -135,14 +172,37 @@ def main(run: Invocation) -> int:
             return 0
         if which != "slots":
             return _of_queue(run, selection, which)
+        own_table = not (format.given or selection.prints())
+        if compact.asked:
+            selection.constraints += compactslots.conditions(modes, table if own_table else None)
+            modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
+        selection.constraints += [f"({_CONDITIONS[mode]})" for mode in modes]
+        if "no" not in sort_by:
+            # HTCondor shows no slot without a value to sort by
+            selection.constraints += [f"({by} =!= UNDEFINED)" for by in sort_by]
         slots = _of_file(run, file, ads_form) if file is not None else None
         found = _slots(run, selection, names, slots, sort_by)
+        if compact.asked:
+            found = compactslots.in_order(found)
+        if compact.asked and totals:
+            run.complain("Warning: ignoring -compact option because -total option is also set\n")
+        elif compact.asked:
+            if own_table:
+                if found:
+                    compactslots.show(run, found, table, wide=wide)
+                return 0
+            if selection.form is None:
+                found = format.accepted(found)
+                # columns are as wide as if all slots had lines
+                for slot in found:
+                    selection.mask.row(slot)
+            found = compactslots.first_of_each(found)
         if format.given and selection.form is None:
             format.print(run, found, selection.mask, headings=not totals)
         elif selection.prints():
             selection.print(run, found)
         elif found:
-            slottables.show(run, found, table, only_totals=totals, totals=wants_totals)
+            slottables.show(run, found, table, only_totals=totals)
         return 0
     except ClassAdError:
         run.complain(f"Invalid constraint expression : ( {' && '.join(selection.constraints)} )\n")
@@ -213,9 +273,9 @@ def _rank(value: object) -> tuple[int, float, str]:
 
 
 def _order(slot: PrintedAd) -> list[tuple[int, int, str]]:
-    """HTCondor's natural order of slots: by machine and name, numbers in them as numbers."""
-    parts = re.split(r"(\d+)", f"{slot.string('Machine') or ''} {slot.string('Name') or ''}")
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part.lower()) for part in parts]
+    """HTCondor's natural order of slots: by machine and name."""
+    parts = (slot.string(name) for name in ("Machine", "Name"))
+    return compactslots.natural(" ".join("undefined" if part is None else part for part in parts))
 
 
 def _of_queue(run: Invocation, selection: Selection, which: str) -> int:

@@ -32,6 +32,9 @@ OF_25_14 = {
     "-constraint 'x =='": "another message",
 }
 
+#: words with which condor_status -compact prints something else, or a table that differs without -compact too
+COMPACT_OF_25_14 = {"-server", "-state", "-total", "-startd", "-schedd", "-submitters", "-run", "-any"}
+
 #: the same for condor_history
 HISTORY_OF_25_14 = {
     "": "another table",

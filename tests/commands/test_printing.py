@@ -1,6 +1,7 @@
 """condor_q, condor_history and condor_status print what HTCondor's own print: options x ads, byte for byte.
 
-The ads are those of real schedds and startds (``tests/data/jobs``, of both versions), and one of odd values.
+The ads are those of real schedds and startds (``tests/data/jobs``, of both versions), and made ones: jobs of
+odd values, and slots of many types, full, draining, for backfill, and without this or that attribute.
 """
 
 import os
@@ -18,11 +19,11 @@ from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
 
 QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
-SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads")
+SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads", "made.slots.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 #: what is compared: more than this many command lines, and not by accident fewer
-LEAST_CASES = 800
+LEAST_CASES = 1050
 
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
@@ -42,7 +43,8 @@ def _differs_in_23_9(line: str, command: str) -> bool:
         # another table, and options that are new
         printed = ("-long", "-xml", "-json", "-af", "-format", "-attributes")
         own_form = any(word.startswith(printed) for word in line.split())
-        return not own_form or "-annex" in line or "-print-format" in line
+        compact = "-compact" in line and not any(word in options.COMPACT_OF_25_14 for word in line.split())
+        return not (own_form or compact) or "-annex" in line or "-print-format" in line
     if command == "condor_q":
         return any(
             line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
