@@ -42,6 +42,8 @@ SENDERS = 32
 IN_MEMORY = 4 * 1024 * 1024
 #: the attribute of a job that says by which access point it was submitted
 ATTRIBUTE = "FetchWorkAccessPoint"
+#: those that name an event log of it, in lower case
+_LOGS = (b'"userlog"', b'"dagmannodeslog"')
 
 
 class _Unwanted(Exception):
@@ -108,6 +110,7 @@ class Submitting:
         as_owner = owner if acting else None
         key, dry_run = checked.pop("key"), checked.pop("dry_run")
         await self._logs.ready()
+        has_logs = True
         before = await self._database.run(calls.submitted_as(owner=owner, key=key), acting_for=as_owner)
         if before is None:
             cluster = await self._database.run(calls.reserve_cluster(), acting_for=as_owner, again=False)
@@ -116,7 +119,7 @@ class Submitting:
             )
             with contextlib.ExitStack() as stack:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
-                await _keep(answers, kept)
+                has_logs = await _keep(answers, kept)
                 # a client that goes away does not stop what was begun half-way
                 making = asyncio.ensure_future(
                     self._make(kept, account, cluster, key, acting, dry_run, progress)
@@ -127,7 +130,7 @@ class Submitting:
             # nobody may be left to hear of its failure
             making.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             answer, before = await asyncio.shield(making)
-        if dry_run:
+        if dry_run or (before is None and not has_logs):
             return {**answer, "problems": []}
         if before is not None:
             answer = await self._known(before, as_owner)
@@ -336,16 +339,29 @@ class _Files:
                 self.job_bytes = json.loads(line)["job_bytes"]
 
 
-async def _keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> None:
-    """Write a child's answers to a file, a line each, before any transaction begins: a child may be slow."""
+async def _keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> bool:
+    """Write a child's answers to a file, a line each, before any transaction begins: a child may be slow.
+
+    Returns whether a job may have an event log: of those without, nothing has to be looked up afterwards.
+    """
     jobs = 0
+    has_logs = False
     async with contextlib.aclosing(answers):
         async for answer in answers:
             if "end" not in answer:
-                kept.write(json.dumps(answer).encode() + b"\n")
+                line = json.dumps(answer).encode()
+                kept.write(line + b"\n")
                 jobs += len(answer.get("own", ()))
+                has_logs = has_logs or _names_log(line)
     if not jobs:
         raise SubmitError("nothing to submit: no jobs; allowed: one or more")
+    return has_logs
+
+
+def _names_log(line: bytes) -> bool:
+    # attributes' names are in whatever case the description has
+    lower = line.lower()
+    return any(name in lower for name in _LOGS)
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {

@@ -66,6 +66,26 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
     assert [line[:3] for line in entries(log)] == ["000", "000", "000", "009"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("log = {}", "LOG = {}", '+UserLog = "{}"', '+userlog = "{}"', 'MY.USERLOG = "{}"'),
+        *('+DAGManNodesLog = "{}"', '+dagmannodeslog = "{}"', "name = {}\nlog = $(name)"),
+        # of the second job alone
+        "log = $CHOICE(Process,/dev/null,{})",
+    ],
+)
+def test_the_submit_event_is_in_a_log_that_is_named_in_whatever_way(
+    point: AccessPoint, mine: Path, connect: Callable[..., psycopg.Connection], line: str
+) -> None:
+    log = mine / "a.log"
+    with connect(autocommit=False) as old:
+        # holds back the stream of events for as long as it is open
+        old.execute("SELECT pg_current_xact_id()")
+        submit(point, "nobody", f"executable = /bin/true\n{line.format(log)}\nqueue 2\n")
+        assert {line[:3] for line in entries(log)} == {"000"}
+
+
 def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
     point: AccessPoint, mine: Path, slots: DirectQueue
 ) -> None:
