@@ -17,14 +17,17 @@ condor_submit of one job (goal: 40 ms), and the ratio of the delays with and wit
 """
 
 import argparse
+import json
 import os
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -55,44 +58,72 @@ queue {}
 MOST_S = 120
 #: whose jobs and commands they are in our queue
 USER = "nobody"
+#: that of this checkout may be root's alone
+PYTHON = shutil.which("python3", path=os.defpath) or sys.executable
 #: a job that the pool's slots run
 SHORT = "executable = /bin/true\ntransfer_executable = false\ninitialdir = /tmp\nqueue\n"
 
-# times commands inside the pool root, where HTCondor's are
+# times a command, ours and HTCondor's: in a small process, because to start a program costs one as large as
+# this more than most commands take
 TIMES = """
 import json, subprocess, sys, time
-words, count = json.loads(sys.argv[1]), int(sys.argv[2])
+words, count, text, most_s = json.loads(sys.argv[1])
 times = []
 for _ in range(count):
     begin = time.perf_counter()
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
+    ended = subprocess.run(words, input=text.encode(), capture_output=True, timeout=most_s)
     times.append(time.perf_counter() - begin)
-    assert ended.returncode == 0, ended.stderr
+    if ended.returncode:
+        sys.exit(f"{words}: {ended.stderr.decode()}")
 print(json.dumps(times))
 """
+
+# polls with each of the commands every so many seconds; a line for each that it reads: the polls until then,
+# and what went wrong, after which that client polls no more
+POLLS = """
+import json, subprocess, sys, threading, time
+commands, every_s, most_s = json.loads(sys.argv[1])
+polls, failed = [], []
+def poll(number):
+    time.sleep(every_s * number / len(commands))
+    while True:
+        begin = time.monotonic()
+        try:
+            subprocess.run(
+                commands[number], stdin=subprocess.DEVNULL, capture_output=True, timeout=most_s, check=True
+            )
+        except subprocess.SubprocessError as error:
+            failed.append(f"{error} {getattr(error, 'stderr', '')}")
+            return
+        polls.append(number)
+        time.sleep(max(0, every_s - (time.monotonic() - begin)))
+for number in range(len(commands)):
+    threading.Thread(target=poll, args=(number,), daemon=True).start()
+for _ in sys.stdin:
+    print(json.dumps([len(polls), failed]), flush=True)
+"""
+
+
+def program(text: str, arguments: list[object], user: str | None = USER) -> dict[str, Any]:
+    """How a small program is started that starts commands of ours."""
+    return {
+        "args": [PYTHON, "-I", "-S", "-c", text, json.dumps(arguments)],
+        "cwd": "/",
+        "user": user,
+        "group": user and "nogroup",
+        "extra_groups": [] if user else None,
+        "text": True,
+    }
 
 
 def ours(words: list[str], environment: dict[str, str], text: str = "", user: str | None = USER) -> float:
     """Seconds of a command of ours."""
-    begin = time.perf_counter()
-    try:
-        ended = subprocess.run(
-            words,
-            input=text,
-            env=environment,
-            capture_output=True,
-            text=True,
-            cwd="/",
-            user=user,
-            group=user and "nogroup",
-            extra_groups=[] if user else None,
-            timeout=MOST_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"{words}: no answer within {error.timeout} s") from None
+    how = program(TIMES, [words, 1, text, MOST_S], user)
+    ended = subprocess.run(**how, env=environment, capture_output=True)
     if ended.returncode:
-        raise RuntimeError(f"{words}: {ended.stderr}")
-    return time.perf_counter() - begin
+        raise RuntimeError(ended.stderr)
+    (seconds,) = json.loads(ended.stdout)
+    return float(seconds)
 
 
 class HTCondors:
@@ -111,10 +142,8 @@ class HTCondors:
         return str(ended.stdout)
 
     def seconds(self, *words: str, count: int) -> float:
-        import json
-
         python = str(self._pool.machine.venv / "bin/python")
-        printed = self.run(python, "/tmp/times.py", json.dumps(list(words)), str(count))
+        printed = self.run(python, "-I", "-S", "/tmp/times.py", json.dumps([words, count, "", MOST_S]))
         return statistics.median(json.loads(printed))
 
 
@@ -184,42 +213,31 @@ class Pollers:
     """Clients that ask for their cluster with condor_q, each every ``every_s`` seconds."""
 
     def __init__(self, command: Path, socket: Path, clusters: list[int], every_s: float) -> None:
-        self._command, self._every_s = command, every_s
+        commands = [[str(command), str(cluster), "-af:j", "JobStatus"] for cluster in clusters]
+        self._how = program(POLLS, [commands, every_s, MOST_S])
         self._environment = {"PATH": os.defpath, "FETCHWORK_ACCESS_POINT": str(socket)}
-        self._ended = threading.Event()
-        self._clusters = clusters
-        self._threads: list[threading.Thread] = []
-        self._failed: list[Exception] = []
-        self.polls = 0
+        self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> "Pollers":
-        for number, cluster in enumerate(self._clusters):
-            first_s = self._every_s * number / len(self._clusters)
-            thread = threading.Thread(target=self._poll, args=(cluster, first_s), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(**self._how, env=self._environment, stdin=pipe, stdout=pipe)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-        if self._failed:
-            raise self._failed[0]
+        assert self._process is not None
+        self._process.communicate()
 
-    def _poll(self, cluster: int, first_s: float) -> None:
-        words = [str(self._command), str(cluster), "-af:j", "JobStatus"]
-        pause_s = first_s
-        while not self._ended.wait(pause_s):
-            begin = time.monotonic()
-            try:
-                ours(words, self._environment)
-            except RuntimeError as error:
-                # who polls no more makes the figure better
-                self._failed.append(error)
-                return
-            self.polls += 1
-            pause_s = max(0.0, self._every_s - (time.monotonic() - begin))
+    @property
+    def polls(self) -> int:
+        """How many there were; raises RuntimeError for one that failed, and so polls no more."""
+        assert (
+            self._process is not None and self._process.stdin is not None and self._process.stdout is not None
+        )
+        print(file=self._process.stdin, flush=True)
+        polls, failed = json.loads(self._process.stdout.readline())
+        if failed:
+            raise RuntimeError(failed[0])
+        return int(polls)
 
 
 def delays_s(queue: Queue, conninfo: str, number: int, most_s: float) -> list[float]:
