@@ -14,7 +14,7 @@ from fetchwork.condor.octets import text_of
 from fetchwork.condor.printedad import NotAnExpression, expression
 
 #: options of other sources of records, which a fetchwork queue has not
-_REFUSED = {
+REFUSED = {
     "epochs": "'fetchwork runs JOB' shows the runs of a job",
     "startd": "'fetchwork runs JOB' shows the runs of a job",
     "transfer-history": "no record of each transfer is kept",
@@ -191,8 +191,8 @@ def parse(run: Invocation) -> HistoryOptions | None:
                 "\t\te.g. condor_history -name submit.example.com "
             )
             number += 1
-        elif refused := next((name for name in _REFUSED if is_colon_option(word, name, 2)[0]), None):
-            raise Usage(f"Error: -{refused} is not supported: {_REFUSED[refused]}")
+        elif refused := next((name for name in REFUSED if is_colon_option(word, name, 2)[0]), None):
+            raise Usage(f"Error: -{refused} is not supported: {REFUSED[refused]}")
         elif word.startswith("-"):
             raise Usage(f"Error: Unknown argument {shown}", help=True)
         else:

@@ -20,7 +20,7 @@ _ARGUMENTS = {
     "owner": "a owner name argument",
     "jobids": "a list of job ids as an argument",
 }
-_REFUSED = {
+REFUSED = {
     "dry-run": "an edit is refused whole or done",
     "edits": "give the edits as ATTRIBUTE=VALUE",
     **dict.fromkeys(("long", "xml", "json"), "give the edits as ATTRIBUTE=VALUE"),
@@ -55,9 +55,9 @@ def main(run: Invocation) -> int:
                 ids += [id for id in re.split(r"[,\s]+", following) if id]
                 words.take()
                 continue
-        refused = next((name for name in _REFUSED if is_colon_option(word, name, 2)[0]), None)
+        refused = next((name for name in REFUSED if is_colon_option(word, name, 2)[0]), None)
         if refused is not None:
-            run.complain(f"{run.name} : -{refused} is not supported: {_REFUSED[refused]}\n")
+            run.complain(f"{run.name} : -{refused} is not supported: {REFUSED[refused]}\n")
             return 1
         if lacking := next((what for name, what in _ARGUMENTS.items() if is_option(word, name, 1)), None):
             run.complain(f"{run.name}: {word} requires {lacking}\n" + texts.help_of(run.name))

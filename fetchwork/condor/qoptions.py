@@ -13,7 +13,7 @@ from fetchwork.condor.octets import text_of
 _RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 
 #: what is refused, with the reason
-_REFUSED = {
+REFUSED = {
     "factory": "there are no job factories: what the jobs of a cluster share is kept once anyway",
     "jobset": "there are no job sets",
     "unmatchable": "'condor_q -better-analyze JOB' says why a job does not run",
@@ -257,8 +257,8 @@ def parse(words: Sequence[str]) -> QOptions:
         elif is_option(word, "stream-results", 2):
             _exclusive(found.dag or found.batch, "-stream-results and -dag or -batch are incompatible")
             found.stream = True
-        elif refused := next((name for name in _REFUSED if colon(name, min(len(name), 3))), None):
-            raise Usage(f"Error: -{refused} is not supported: {_REFUSED[refused]}")
+        elif refused := next((name for name in REFUSED if colon(name, min(len(name), 3))), None):
+            raise Usage(f"Error: -{refused} is not supported: {REFUSED[refused]}")
         else:
             raise Usage(f"Error: unrecognized argument {text_of(word)}", help=True)
     return found

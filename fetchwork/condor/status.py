@@ -40,7 +40,7 @@ _NO_STARTDS = "remove -startd from command or use -slot instead"
 #: conditions with tables of their own in HTCondor
 _NOT_COMPACT = ("gpus", "java", "vm", "broken")
 #: options that are refused by name -> why
-_REFUSED = {
+REFUSED = {
     "diagnose": "there is no collector that would get the query",
     "healthy": "'fetchwork doctor' checks a host",
     "merge": "compare the output of two calls",
@@ -155,8 +155,8 @@ def main(run: Invocation) -> int:
                 words.take()
             elif is_option(word, "subsystem", 3):
                 which = "slots" if str(words.take()).lower() == "startd" else "none"
-            elif refused := next((n for n in _REFUSED if is_colon_option(word, n, 3)[0]), None):
-                raise Usage(f"Error: -{refused} is not supported: {_REFUSED[refused]}")
+            elif refused := next((n for n in REFUSED if is_colon_option(word, n, 3)[0]), None):
+                raise Usage(f"Error: -{refused} is not supported: {REFUSED[refused]}")
             elif word.startswith("-"):
                 raise Usage(f"Error:  Unknown option {word}", help=True)
             else:

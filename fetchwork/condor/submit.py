@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: options with a value that mean nothing here: there is one queue, which FETCHWORK_DSN names
 _IGNORED = {"name": 1, "pool": 1, "addr": 2}
 
-_REFUSED = {
+REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
     "remote": "it implies -spool, and there is one queue",
     "interactive": "there is no shadow to talk to",
@@ -260,8 +260,8 @@ def _parse(run: Invocation) -> _Options | None:
             pass
         elif option := next((name for name, least in _IGNORED.items() if is_option(word, name, least)), None):
             value(option)
-        elif option := next((name for name in _REFUSED if is_option(word, name, 1)), None):
-            raise Usage(f"\nERROR: -{option} is not supported: {_REFUSED[option]}")
+        elif option := next((name for name in REFUSED if is_option(word, name, 1)), None):
+            raise Usage(f"\nERROR: -{option} is not supported: {REFUSED[option]}")
         elif is_option(word, "version", 3):
             run.say(texts.version())
             return None

@@ -14,7 +14,7 @@ _CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "reseta
 
 
 #: what there is nothing of here -> why
-_REFUSED = {
+REFUSED = {
     **dict.fromkeys(
         ("setbegin", "setlast", "setceiling", "cancelceilinglease", "cancelfactorlease", "cancelfloorlease"),
         "'fetchwork prio SUBMITTER' sets a factor or a limit",
@@ -59,8 +59,8 @@ def main(run: Invocation) -> int:
                 words.take()
             elif is_option(word, "priority", 4):
                 continue
-            elif (refused := next((name for name in _REFUSED if is_option(word, name, 4)), None)) is not None:
-                raise Usage(f"{run.name}: -{refused} is not supported: {_REFUSED[refused]}")
+            elif (refused := next((name for name in REFUSED if is_option(word, name, 4)), None)) is not None:
+                raise Usage(f"{run.name}: -{refused} is not supported: {REFUSED[refused]}")
             elif word.startswith("-"):
                 raise Usage("", help=True, newline=False)
             else:

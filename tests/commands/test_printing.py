@@ -28,14 +28,15 @@ LEAST_CASES = 1050
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
 
-def _cases(file: str) -> list[tuple[str, list[str]]]:
+def cases(file: str) -> list[tuple[str, list[str]]]:
+    """The command lines on a file of ads, each with its options alone."""
     command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
     command = ["condor_status", "-ads"] if file in SLOTS else command
     return [(line, [*command, file, *shlex.split(line)]) for line in options.of(command[0])]
 
 
 def test_hundreds_of_command_lines_are_compared() -> None:
-    assert sum(len(_cases(file)) for file in QUEUES + HISTORIES + SLOTS) > LEAST_CASES
+    assert sum(len(cases(file)) for file in QUEUES + HISTORIES + SLOTS) > LEAST_CASES
 
 
 def _differs_in_23_9(line: str, command: str) -> bool:
@@ -67,14 +68,14 @@ def test_options_and_ads_print_htcondors_bytes(
         pytest.skip(f"{NOT_TESTED} of {suite}: only root can enter its pool root")
     folder = tmp_path / "ads"
     shutil.copytree(options.DATA, folder)
-    cases = _cases(file)
+    lines = cases(file)
     try:
-        theirs = answers(suite, folder, [words for _, words in cases])
+        theirs = answers(suite, folder, [words for _, words in lines])
     except HTCondorUnavailable as reason:
         pytest.skip(f"{NOT_TESTED} of {suite}: {reason}")
     compared = 0
     different = []
-    for (line, words), expected in zip(cases, theirs, strict=True):
+    for (line, words), expected in zip(lines, theirs, strict=True):
         if (
             suite == "trixie" and _differs_in_23_9(line, words[0])
         ) or "Usage:" in expected.out + expected.err:
@@ -83,7 +84,7 @@ def test_options_and_ads_print_htcondors_bytes(
         compared += 1
         if _timeless(answer) != _timeless(expected):
             different.append(f"{shlex.join(words)}\n{_first_difference(answer, expected)}")
-    print(f"{suite}, {file}: {compared} of {len(cases)} command lines compared")
+    print(f"{suite}, {file}: {compared} of {len(lines)} command lines compared")
     assert compared
     assert not different, f"{len(different)} of {compared} differ:\n" + "\n".join(different)
 

@@ -1,0 +1,71 @@
+"""The options of HTCondor's commands: how many are compared with HTCondor's own, and which are refused.
+
+``fetchwork/condor/OPTIONS.md`` is this; a test compares the two. To write it anew, run
+``FETCHWORK_WRITE_TABLE=1 .venv/bin/pytest tests/commands/test_option_table.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fetchwork.condor import historyoptions, qedit, qoptions, status, submit, userprio
+from tests.commands.oracle import Answer
+from tests.commands.test_printing import HISTORIES, QUEUES, SLOTS, cases
+
+DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/OPTIONS.md"
+
+#: the options that commands refuse by name
+REFUSED: Mapping[str, Mapping[str, str]] = {
+    "condor_q": qoptions.REFUSED,
+    "condor_history": historyoptions.REFUSED,
+    "condor_status": status.REFUSED,
+    "condor_submit": submit.REFUSED,
+    "condor_qedit": qedit.REFUSED,
+    "condor_userprio": userprio.REFUSED,
+    "condor_rm": {"transfer": ""},
+    "condor_submit_dag": {"remote": ""},
+}
+
+HEAD = """\
+# Options of HTCondor's commands
+
+Every option that the help of HTCondor 23.9 and 25.14 names is known: it does what it does there, or it is
+refused by name, with the reason (`tests/commands/test_documented_options.py`).
+
+What is shown is compared with HTCondor's own `condor_q -jobads`, `condor_history -file` and
+`condor_status -ads`, byte for byte (`tests/commands/test_printing.py`): each command line on each file of
+ads. Where the two versions differ, ours prints what 25.14 does.
+
+| command | command lines | files of ads | compared |
+|---|---|---|---|
+"""
+
+
+def compared() -> list[tuple[str, int, int, int]]:
+    """By command: the command lines, the files of ads, and how many of one on the other."""
+    rows = []
+    for name, files in (("condor_q", QUEUES), ("condor_history", HISTORIES), ("condor_status", SLOTS)):
+        numbers = [len(cases(file)) for file in files]
+        rows.append((name, numbers[0], len(files), sum(numbers)))
+    return rows
+
+
+def reason(run: Callable[..., Answer], directory: Path, command: str, option: str) -> str:
+    """Why a command refuses an option, in its own words."""
+    answer = run(command, f"-{option}", "1", "1", directory=directory, stdin=b"queue\n")
+    _, found, why = answer.err.partition(f"-{option} is not supported: ")
+    assert found and answer.status == 1, (command, option, answer)
+    return why.splitlines()[0]
+
+
+def document(reasons: Mapping[tuple[str, str], str]) -> str:
+    """The whole as Markdown."""
+    rows = compared()
+    lines = [f"| `{name}` | {number} | {files} | {each} |" for name, number, files, each in rows]
+    total = sum(each for *_, each in rows)
+    table = (
+        HEAD + "\n".join(lines) + f"\n\nTogether {total} comparisons with each version, less those on 23.9"
+    )
+    table += " whose output differs there.\n\nRefused by name:\n\n| command | option | why |\n|---|---|---|\n"
+    return table + "".join(
+        f"| `{command}` | `-{option}` | {why} |\n" for (command, option), why in sorted(reasons.items())
+    )
