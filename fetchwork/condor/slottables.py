@@ -54,7 +54,15 @@ _ROWS = {
         *(_NAME, *_SYSTEM, _LOAD, "Memory WIDTH 8 PRINTF %8d OR ??", "Disk WIDTH 9 PRINTF %9d OR ??"),
         *("Mips WIDTH 7 PRINTF %7d OR ??", "KFlops WIDTH 9 PRINTF %9d OR ??"),
     ),
-    "claimed": (*(_NAME, *_SYSTEM, _LOAD, "RemoteUser WIDTH -20 OR ??", "ClientMachine WIDTH -16 OR ??"),),
+    "claimed": (_NAME, *_SYSTEM, _LOAD, "RemoteUser WIDTH -20 OR ??", "ClientMachine WIDTH -16 OR ??"),
+    "gpus": (
+        *("Name WIDTH AUTO", "Activity AS ST WIDTH 2 PRINTAS ACTIVITY_CODE"),
+        *("RemoteUser AS User WIDTH AUTO PRINTF %s OR _", "GPUs PRINTF %4d"),
+        "GPUs_GlobalMemoryMB AS GPU-Memory PRINTAS READABLE_MB OR _",
+        # of a partitionable slot with several devices: all of them
+        'GPUs_DeviceName?:join(",",evalInEachContext(DeviceName,AvailableGPUs))?:CUDADeviceName'
+        " AS GPU-Name PRINTF %s OR *",
+    ),
 }
 
 
@@ -100,16 +108,19 @@ class _Totals:
 
 
 def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, only_totals: bool) -> None:
-    """Print slots as a table ("", "server", "state" or "claimed"), and what they come to."""
+    """Print slots as a table (a name of ``_ROWS``), and what they come to."""
     if not only_totals:
         _print_table(run, slots, _ROWS[table])
     print_totals(run, table, [Counted(slot) for slot in slots])
+    if table == "gpus" and any(slot.item("AvailableGPUs") for slot in slots if "AvailableGPUs" in slot):
+        # where HTCondor's could tell of each device
+        run.write("\n")
 
 
 def _print_table(run: Invocation, slots: Sequence[PrintedAd], columns: Sequence[str]) -> None:
     mask = PrintMask()
     printformat.read(["SELECT", *columns], mask, PrintMask(), slotformat.OF_SLOTS, texts_alone=True)
-    if run.columns > 0:
+    if run.columns > 0 and not mask.columns[0].grows:
         mask.columns[0].width = 18
     rows = [mask.row(slot) for slot in slots]
     run.write(mask.heading_line() + "\n")
@@ -186,14 +197,16 @@ def _in_columns(cells: Sequence[object], widths: Sequence[int]) -> str:
     return " ".join(str(cell).rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
+_BY_ACTIVITY = _Totals(
+    _in_columns(_HEADINGS_OF_ACTIVITIES, _WIDTHS_OF_ACTIVITIES),
+    _of_activities,
+    lambda slot: slot.string("Activity"),
+)
 #: by the same names
 _TOTALS = {
     "": _Totals(_in_columns(_HEADINGS, _WIDTHS), _of_states, _platform),
-    "state": _Totals(
-        _in_columns(_HEADINGS_OF_ACTIVITIES, _WIDTHS_OF_ACTIVITIES),
-        _of_activities,
-        lambda slot: slot.string("Activity"),
-    ),
+    "state": _BY_ACTIVITY,
+    "gpus": _BY_ACTIVITY,
     "server": _Totals(
         f"{'Slots':>8} Avail  Memory {'Disk':>11} {'MIPS':>11} {'KFLOPS':>11}",
         _of_server,

@@ -18,7 +18,7 @@ _CONDITIONS = {
     "available": compactslots.CONDITIONS["available"],
     "claimed": 'State == "Claimed"',
     "run": 'State == "Claimed"',
-    "gpus": "TotalGPUs > 0",
+    "gpus": "(PartitionableSlot && AssignedGPUs isnt undefined) ?: Gpus",
     "java": "HasJava",
     "vm": "HasVM",
     "annex-slots": "IsAnnex",
@@ -130,7 +130,7 @@ def main(run: Invocation) -> int:
                 raise Usage(f"{run.name}: -statistics requires another argument{selection.help}")
             elif condition := next((c for c, _ in _CONDITIONS.items() if is_option(word, c, 2)), None):
                 modes.append(condition)
-                table = "claimed" if condition in ("claimed", "run") else table
+                table = {"claimed": "claimed", "run": "claimed", "gpus": "gpus"}.get(condition, table)
             elif any(
                 is_colon_option(word, name, 2)[0]
                 for name in (
@@ -176,6 +176,8 @@ def main(run: Invocation) -> int:
         if compact.asked:
             selection.constraints += compactslots.conditions(modes, table if own_table else None)
             modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
+        # of whole ads, HTCondor's shows those of other slots too
+        modes = [mode for mode in modes if mode != "gpus" or selection.form is None]
         selection.constraints += [f"({_CONDITIONS[mode]})" for mode in modes]
         if "no" not in sort_by:
             # HTCondor shows no slot without a value to sort by

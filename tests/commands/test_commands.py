@@ -435,6 +435,12 @@ def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots:
     assert lines[0].split()[:5] == ["Name", "OpSys", "Arch", "State", "Activity"]
     assert lines[2].startswith("slot1@h1 ") and lines[-1].split()[:2] == ["Total", "1"]
     assert condor("condor_status", "nosuch").out == ""
+    # what these ask for is asked of the database
+    assert condor("condor_status", "-compact").out.splitlines()[2].startswith("h1 ")
+    assert condor("condor_status", "-compact", "-claimed", "-af", "Name").out == "slot1@h1\n"
+    for options in (["-avail"], ["-compact", "-avail"], ["-gpus"], ["-sort", "NoSuch"]):
+        answer = condor("condor_status", *options)
+        assert (answer.status, answer.out, answer.err) == (0, "", ""), options
     answer = condor("condor_status", "-sort", "((")
     assert (answer.status, answer.err) == (1, "Error:  Parse error of: ((\n")
     assert condor("condor_status", "-schedd", "-af", "TotalRunningJobs").out == "1\n"

@@ -45,7 +45,8 @@ def _differs_in_23_9(line: str, command: str) -> bool:
         printed = ("-long", "-xml", "-json", "-af", "-format", "-attributes")
         own_form = any(word.startswith(printed) for word in line.split())
         compact = "-compact" in line and not any(word in options.COMPACT_OF_25_14 for word in line.split())
-        return not (own_form or compact) or "-annex" in line or "-print-format" in line
+        new = any(option in line for option in ("-annex", "-print-format", "-gpus -af"))
+        return new or not (own_form or compact)
     if command == "condor_q":
         return any(
             line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
