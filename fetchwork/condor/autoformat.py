@@ -57,6 +57,16 @@ def add_autoformat(mask: PrintMask, letters: str, words: Sequence[str]) -> None:
             mask.columns.append(Column(word, format, truncate=False))
 
 
+def append_autoformat(mask: PrintMask, letters: str, words: Sequence[str]) -> None:
+    """Add the columns of ``-aaf:letters words`` behind those of a table; raises InvalidExpression."""
+    last = mask.columns[-1]
+    if not last.width and not last.grows:
+        last.width, last.left, last.grows, last.truncate = 3, True, True, False
+    separators = (mask.row_prefix, mask.column_prefix, mask.column_suffix, mask.row_suffix)
+    add_autoformat(mask, letters + "h", words)
+    mask.separate(*separators)
+
+
 def add_format(mask: PrintMask, format: str, attribute: str) -> bool:
     """Add the column of ``-format``; False where the attribute is not an expression."""
     mask.columns.append(Column(attribute, format, truncate=False))

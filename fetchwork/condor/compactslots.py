@@ -84,12 +84,16 @@ def natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part.lower()) for part in parts]
 
 
-def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, wide: bool) -> None:
+def show(
+    run: Invocation, slots: Sequence[PrintedAd], table: str, appended: slotformat.Appended, *, wide: bool
+) -> None:
     """Print slots, which are in order, as a table (a name of ``_TABLES``), and what they come to."""
     mask = PrintMask()
-    names = _TABLES[table]
+    names = list(_TABLES[table])
     lines = ["SELECT", *(_COLUMNS[name] for name in names)]
     printformat.read(lines, mask, PrintMask(), slotformat.OF_SLOTS, texts_alone=True)
+    appended.to(mask)
+    names += [f"appended {number}" for number in range(len(mask.columns) - len(names))]
     if not table:
         mask.columns[0].width = 12
     if run.columns > 0 and not wide:
@@ -107,7 +111,7 @@ def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, wide: bool)
     run.write(mask.heading_line() + "\n")
     for cells in written:
         run.write(mask.line(cells))
-    slottables.print_totals(run, table, counted, wide=wide)
+    slottables.print_totals(run, table, counted, wide=wide or bool(appended.columns))
 
 
 def _key(slot: PrintedAd) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fetchwork.condor import printformat, qformats, qrows, qwidths
 from fetchwork.condor.adforms import AdList
 from fetchwork.condor.arguments import Usage
-from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
+from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format, append_autoformat
 from fetchwork.condor.columns import NotShown, PrintMask
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.jobtable import JobTable
@@ -176,23 +176,13 @@ class Shown:
             )
         if options.formats or options.totals:
             raise Usage("Error: output formatting options conflict with -aaf options")
-        last = self.mask.columns[-1]
-        if not last.width and not last.grows:
-            last.width, last.left, last.grows, last.truncate = 3, True, True, False
         for _, letters, *words in options.appended:
             if letters.strip("TVYr"):
                 raise Usage(
                     f"Error: {letters} is invalid -aaf format qualifier."
                     " only one of V,r,T, or Y is permitted."
                 )
-            separators = (
-                self.mask.row_prefix,
-                self.mask.column_prefix,
-                self.mask.column_suffix,
-                self.mask.row_suffix,
-            )
-            add_autoformat(self.mask, letters + "h", words)
-            self.mask.separate(*separators)
+            append_autoformat(self.mask, letters, words)
             assert self.names is not None
             self.names.update(*map(names_in, words))
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.condor import printformat
-from fetchwork.condor.arguments import Usage
-from fetchwork.condor.columns import NotShown, PrintMask
+from fetchwork.condor.arguments import Usage, Words
+from fetchwork.condor.autoformat import append_autoformat
+from fetchwork.condor.columns import NotShown, PrintMask, is_expression
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import text_of
+from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
 from fetchwork.condor.renderers import PrintAs
 
@@ -94,6 +95,34 @@ OF_SLOTS = {
     "SLOT_COUNT_TAG": PrintAs(str, _count_tag),
     "PLATFORM": PrintAs(str, _platform),
 }
+
+
+@dataclass
+class Appended:
+    """The columns of -aaf, which stand behind those of a table."""
+
+    #: the command's name
+    command: str
+    columns: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def add(self, word: str, letters: str, words: Words) -> None:
+        """Take an option's letters and attributes; raises Usage in HTCondor's words."""
+        taken = words.take_plain()
+        if not taken:
+            help = f'Use "{self.command} -help" for details'
+            raise Usage(f"Error: Argument {word} requires at least one attribute parameter\n{help}")
+        rest = letters[1:] if letters[:1] in tuple("TVYr") else letters
+        if rest:
+            allowed = "only one of V, r, T or Y is permitted"
+            raise Usage(f"Error: {rest} is invalid -aaf format qualifier. {allowed}.")
+        if bad := next((word for word in taken if not is_expression(octets(word))), None):
+            raise Usage(f"Error: invalid expression : {bad}")
+        self.columns.append((letters, [octets(attribute) for attribute in taken]))
+
+    def to(self, mask: PrintMask) -> None:
+        """Add the columns to a table's."""
+        for letters, attributes in self.columns:
+            append_autoformat(mask, letters, attributes)
 
 
 @dataclass

@@ -30,6 +30,9 @@ _AVAILABLE = ("Unclaimed", "Claimed")
 _NAME = "Name WIDTH -34 FIT PRINTF %s OR ??"
 _SYSTEM = ("OpSys WIDTH -10 OR ??", "Arch WIDTH -8 OR ??")
 _LOAD = "CondorLoadAvg AS LoadAv WIDTH 6 TRUNCATE PRINTAS LOAD_AVG OR ??"
+_SINCE = "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 NOPREFIX TRUNCATE PRINTAS ACTIVITY_TIME OR -"
+#: columns that have another form where there is room
+_WIDE = {_SINCE: "EnteredCurrentActivity AS ActivityTime WIDTH 12 TRUNCATE PRINTAS ACTIVITY_TIME OR -"}
 _ROWS = {
     "": (
         *(
@@ -40,7 +43,7 @@ _ROWS = {
             _LOAD,
         ),
         "Memory AS Mem WIDTH 6 PRINTF %6d OR ??",
-        "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 NOPREFIX TRUNCATE PRINTAS ACTIVITY_TIME OR -",
+        _SINCE,
     ),
     "state": (
         *(_NAME, "Cpus AS Cpu OR ??", "Memory AS ' Mem' WIDTH 5 OR ??", _LOAD),
@@ -107,19 +110,34 @@ class _Totals:
         return each.states is None and not any(each.in_states())
 
 
-def show(run: Invocation, slots: Sequence[PrintedAd], table: str, *, only_totals: bool) -> None:
+def show(
+    run: Invocation,
+    slots: Sequence[PrintedAd],
+    table: str,
+    appended: slotformat.Appended,
+    *,
+    only_totals: bool,
+    wide: bool,
+) -> None:
     """Print slots as a table (a name of ``_ROWS``), and what they come to."""
     if not only_totals:
-        _print_table(run, slots, _ROWS[table])
-    print_totals(run, table, [Counted(slot) for slot in slots])
+        columns: Sequence[str] = _ROWS[table]
+        if wide or run.columns > 100:
+            columns = [_WIDE.get(column, column) for column in columns]
+        _print_table(run, slots, columns, appended)
+    # HTCondor takes a table for wide that has further columns
+    print_totals(run, table, [Counted(slot) for slot in slots], wide=wide or bool(appended.columns))
     if table == "gpus" and any(slot.item("AvailableGPUs") for slot in slots if "AvailableGPUs" in slot):
         # where HTCondor's could tell of each device
         run.write("\n")
 
 
-def _print_table(run: Invocation, slots: Sequence[PrintedAd], columns: Sequence[str]) -> None:
+def _print_table(
+    run: Invocation, slots: Sequence[PrintedAd], columns: Sequence[str], appended: slotformat.Appended
+) -> None:
     mask = PrintMask()
     printformat.read(["SELECT", *columns], mask, PrintMask(), slotformat.OF_SLOTS, texts_alone=True)
+    appended.to(mask)
     if run.columns > 0 and not mask.columns[0].grows:
         mask.columns[0].width = 18
     rows = [mask.row(slot) for slot in slots]

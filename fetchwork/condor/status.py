@@ -11,7 +11,7 @@ from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
 from fetchwork.condor.selection import Selection
-from fetchwork.condor.slotformat import SlotFormat
+from fetchwork.condor.slotformat import Appended, SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 _CONDITIONS = {
@@ -45,7 +45,6 @@ REFUSED = {
     "healthy": "'fetchwork doctor' checks a host",
     "merge": "compare the output of two calls",
     "target": "'fetchwork match' shows which waiting jobs a slot would get",
-    "aaf": "use -af",
 }
 
 
@@ -77,6 +76,7 @@ def main(run: Invocation) -> int:
     compact = _Compact()
     modes: list[str] = []
     wide = False
+    appended = Appended(run.name)
     selection = Selection(run.name)
     names: list[str] = []
     totals = False
@@ -124,6 +124,8 @@ def main(run: Invocation) -> int:
                 compact.asked = False
             elif is_option(word, "wide", 2):
                 wide = True
+            elif (more := is_colon_option(word, "aaf", 3))[0]:
+                appended.add(word, more[1] or "", words)
             elif is_option(word, "print-format", 2):
                 format.read(run, words.take(), selection.mask)
             elif is_option(word, "statistics", 4) and words.take() is None:
@@ -163,6 +165,11 @@ def main(run: Invocation) -> int:
                 names.append(word)
         if compact.asked:
             compact.check(modes)
+        own_table = not (format.given or selection.prints())
+        if appended.columns and (totals or selection.form is not None or not (format.given or own_table)):
+            raise Usage("Error: output formatting options conflict with -aaf options")
+        if format.given:
+            appended.to(selection.mask)
     except Usage as problem:
         run.complain(problem.text + (texts.help_of(run.name) if problem.help else ""))
         return 1
@@ -172,7 +179,6 @@ def main(run: Invocation) -> int:
             return 0
         if which != "slots":
             return _of_queue(run, selection, which)
-        own_table = not (format.given or selection.prints())
         if compact.asked:
             selection.constraints += compactslots.conditions(modes, table if own_table else None)
             modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
@@ -191,7 +197,7 @@ def main(run: Invocation) -> int:
         elif compact.asked:
             if own_table:
                 if found:
-                    compactslots.show(run, found, table, wide=wide)
+                    compactslots.show(run, found, table, appended, wide=wide)
                 return 0
             if selection.form is None:
                 found = format.accepted(found)
@@ -204,7 +210,7 @@ def main(run: Invocation) -> int:
         elif selection.prints():
             selection.print(run, found)
         elif found:
-            slottables.show(run, found, table, only_totals=totals)
+            slottables.show(run, found, table, appended, only_totals=totals, wide=wide)
         return 0
     except ClassAdError:
         run.complain(f"Invalid constraint expression : ( {' && '.join(selection.constraints)} )\n")

@@ -513,7 +513,7 @@ def test_a_job_that_leave_in_queue_keeps_is_shown_as_completed_until_it_is_remov
     assert condor("condor_history", "-af", "JobStatus", "ExitCode").out == "4 3\n"
 
 
-@pytest.mark.parametrize("option", ["-healthy", "-merge", "-target", "-diagnose", "-aaf"])
+@pytest.mark.parametrize("option", ["-healthy", "-merge", "-target", "-diagnose"])
 def test_a_table_of_slots_that_is_not_printed_is_refused_by_name(
     condor: Callable[..., Answer], option: str
 ) -> None:
