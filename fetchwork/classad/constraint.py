@@ -10,6 +10,7 @@ the expression is translated into *two* SQL conditions, one for "can be true" an
   holds an expression both conditions are true, because only HTCondor knows;
 - numbers are computed as far as HTCondor and PostgreSQL come to the same (``arithmetic``); ``time()`` is the
   moment at which the constraint was compiled, for HTCondor too (``folding``);
+- an attribute that is composed of others is compared part by part (``composed``);
 - what ``regexp`` finds has the plain text of its pattern, and matches what PostgreSQL makes of it
   (``regexes``); an item of a list is a part of the list's text;
 - whatever this module does not know (another function, a choice) can be both.
@@ -35,6 +36,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fetchwork.classad.arithmetic import compared
+from fetchwork.classad.composed import taken_apart
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Unreadable, Value, read
 from fetchwork.classad.folding import MIRRORED, fold, pinned
 from fetchwork.classad.patterns import like_of
@@ -114,7 +116,7 @@ def compile_constraint(text: str, source: Source) -> Constraint:
         tree = tree or read(text)
         now = int(time.time())
         text = pinned(text, tree, now)
-        rails = _translate(fold(tree, now, source), source)
+        rails = _translate(taken_apart(fold(tree, now, source), source), source)
     except (Unreadable, RecursionError):
         # the latter: longer, or in deeper brackets, than Python goes
         rails = UNKNOWN

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["like_of"]
+__all__ = ["like_of", "runs_of"]
 
 _ATOM = re.compile(
     r"""
-        (?P<wild>\\[dDwWsSbB] | \[\^?[^][\\^]+\] | [.^$])
+        \[(?P<single>[^][\\^])\]
+      | (?P<wild>\\[dDwWsSbB] | \[\^?[^][\\^]+\] | [.^$])
       | \\(?P<escaped>[^A-Za-z0-9])
       | (?P<quantifier>[*?+])
+      | (?P<group>\((?:\?:)?(?![?*]))
       | (?P<plain>[^][\\.^$*?+(){}|])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_IN_GROUP = re.compile(
+    r"""
+        (?P<open>\((?:\?:)?(?![?*])) | (?P<close>\))
+      | \[\^?[^][\\^]+\] | \\(?:[dDwWsSbB] | [^A-Za-z0-9]) | [^][\\()]
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -27,37 +36,70 @@ def like_of(pattern: str, options: str = "") -> str | None:
 
     With the option ``i`` it is for the text in lower case.
     """
+    parts = _parts(pattern, options)
+    if parts is None:
+        return None
+    anchored = re.match(r"\^(?![*?+])", pattern) is not None
+    parts = [*(parts[1:] if anchored else [None, *parts]), None]
+    text = "".join(
+        "%" if part is None else re.sub(r"[\\%_]", r"\\\g<0>", part)
+        for before, part in zip(["", *parts], parts, strict=False)
+        if (before, part) != (None, None)
+    )
+    return None if text == "%" else text
+
+
+def runs_of(pattern: str, options: str = "") -> list[str]:
+    """The pieces of plain text in that LIKE pattern."""
+    text = "".join("\0" if part is None else part for part in _parts(pattern, options) or ())
+    return [run for run in text.split("\0") if run]
+
+
+def _parts(pattern: str, options: str) -> list[str | None] | None:
+    """The characters of a pattern's text, with None for whatever lies between; None: can't be told."""
     if options.strip("i"):
         return None
-    parts: list[str] = []
+    parts: list[str | None] = []
     position = 0
     while position < len(pattern):
         found = _ATOM.match(pattern, position)
         if found is None:
             return None
         position = found.end()
-        literal = found["plain"] or found["escaped"]
+        literal = found["plain"] or found["escaped"] or found["single"]
         if literal is not None:
             parts.append(_literal(literal, options))
         elif found["quantifier"] == "+":
-            parts.append("%")
+            parts.append(None)
         elif found["quantifier"]:
             # what is before it may be missing
-            parts[-1:] = ["%"]
+            parts[-1:] = [None]
         else:
-            parts.append("%")
-    anchored = re.match(r"\^(?![*?+])", pattern) is not None
-    parts = [*(parts[1:] if anchored else ["%", *parts]), "%"]
-    text = "".join(
-        part for before, part in zip(["", *parts], parts, strict=False) if (before, part) != ("%", "%")
-    )
-    return None if text == "%" else text
+            if found["group"]:
+                end = _end_of_group(pattern, position)
+                if end is None:
+                    return None
+                position = end
+            parts.append(None)
+    return parts
 
 
-def _literal(character: str, options: str) -> str:
+def _end_of_group(pattern: str, position: int) -> int | None:
+    """Where a group ends that has begun; None for one that may change what is behind it."""
+    depth = 1
+    while depth:
+        found = _IN_GROUP.match(pattern, position)
+        if found is None:
+            return None
+        position = found.end()
+        depth += bool(found["open"]) - bool(found["close"])
+    return position
+
+
+def _literal(character: str, options: str) -> str | None:
     if not options:
-        return "\\" + character if character in "\\%_" else character
+        return character
     if not character.isascii() or character in "kKsS":
         # there are letters of other alphabets that a caseless k and s match
-        return "%"
-    return "\\" + character if character in "\\%_" else character.lower()
+        return None
+    return character.lower()

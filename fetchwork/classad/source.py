@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 from fetchwork.classad.rails import Sql
 
 ColumnType: TypeAlias = Literal["integer", "real", "string", "boolean"]
+#: what a text is composed of: pieces of text, each with the attribute behind it ('' for none)
+Form: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Source:
     ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
     ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
     ``owners`` are values of the column Owner, of all jobs in the queue: named in the condition, they make its
-    index of use.
+    index of use. ``forms`` are those of the columns that are composed of others, none of which is NULL.
     """
 
     columns: Mapping[str, Column]
@@ -38,6 +40,7 @@ class Source:
     spellings: Mapping[str, str] = field(default_factory=dict)
     owners: Collection[str] | None = None
     layers: Sequence[str] = ()
+    forms: Mapping[str, Form] = field(default_factory=dict)
 
     def column(self, name: str) -> Column | None:
         """The column of an attribute, in any spelling; None for one inside the ad."""

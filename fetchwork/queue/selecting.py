@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from fetchwork.classad.constraint import Constraint, compile_constraint, names_in, text_of
-from fetchwork.classad.source import Source
+from fetchwork.classad.source import Form, Source
 from fetchwork.queue.ask import Ask, Memory, Steps
 from fetchwork.queue.views import View
 
@@ -105,19 +106,23 @@ def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Co
     """A constraint for one view; None and '' select everything."""
     text = text_of(constraint)
     names = names_in(text)
+    forms: dict[str, Form] = {}
+    if any(name.lower() in names for name in view.compositions):
+        rows = yield Ask("SELECT current_database() AS name")
+        forms = view.forms(rows[0]["name"])
+    named = names.union(name.lower() for key in names for _, name in forms.get(key, ()))
     owners = None
-    if "owner" in view.columns() and "owner" in names:
+    if "owner" in view.columns() and "owner" in named:
         rows = yield Ask("SELECT DISTINCT owner FROM fetchwork.autoclusters")
         owners = [row["owner"] for row in rows]
-    return compile_constraint(text, (yield from source_of(view, names, memory, owners)))
+    source = yield from source_of(view, names, memory)
+    return compile_constraint(text, dataclasses.replace(source, owners=owners, forms=forms))
 
 
-def source_of(
-    view: View, names: Collection[str], memory: Memory, owners: Collection[str] | None = None
-) -> Steps[Source]:
+def source_of(view: View, names: Collection[str], memory: Memory) -> Steps[Source]:
     """What constraints of these names are asked of."""
     columns = view.columns()
     if not set(names) <= columns.keys() and not memory.spellings:
         rows = yield Ask("SELECT key, name FROM fetchwork.attribute")
         memory.spellings = {row["key"]: row["name"] for row in rows}
-    return Source(columns, view.inner, memory.spellings, owners, view.layers)
+    return Source(columns, view.inner, memory.spellings, layers=view.layers)

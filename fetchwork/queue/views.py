@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from fetchwork.classad.source import Column, ColumnType
+from fetchwork.classad.source import Column, ColumnType, Form
 from fetchwork.db import calls
 from fetchwork.db.calls import Call, Record
+from fetchwork.queue.composing import form_of, sql_of
 
 #: an ad in HTCondor's JSON form
 Json: TypeAlias = dict[str, Any]
@@ -38,6 +39,8 @@ class View:
     tables: Sequence[str] = ()
     #: the columns of what the ad holds beside these; what a later one has counts
     layers: Sequence[str] = ("ad",)
+    #: how attributes are composed of others, none of which is NULL: as {Attribute} and {database}
+    compositions: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def names(self) -> dict[str, str]:
@@ -59,6 +62,10 @@ class View:
             )
             for name, attribute_type in self.attributes.items()
         }
+
+    def forms(self, database: str) -> dict[str, Form]:
+        """What the composed attributes are in a database of this name, for constraints."""
+        return {name.lower(): form_of(text, database) for name, text in self.compositions.items()}
 
     def selected(self, key: str) -> str:
         """An attribute, by its lower-case name, as an item of a SELECT list."""
@@ -137,10 +144,10 @@ _COMMON: dict[str, ColumnType] = {
     "InitialWaitDuration": "integer",
 }
 
+_COMPOSED = {"User": "{Owner}@{database}", "GlobalJobId": "{database}#{ClusterId}.{ProcId}#{QDate}"}
 # what HTCondor has several names for, and what follows from other columns
 _DERIVED = {
-    "User": "owner || '@' || current_database()",
-    "GlobalJobId": "current_database() || '#' || clusterid || '.' || procid || '#' || qdate",
+    **{name: sql_of(composition) for name, composition in _COMPOSED.items()},
     "CurrentHosts": "CASE WHEN jobstatus IN (2, 7) THEN 1 ELSE 0 END",
     "NumRestarts": "greatest(numjobstarts - 1, 0)",
     "NumShadowStarts": "nullif(numjobstarts, 0)",
@@ -177,6 +184,7 @@ JOBS = View(
     beginning=(-1, -1),
     tables=("fetchwork.job",),
     layers=_JOB_LAYERS,
+    compositions=_COMPOSED,
 )
 
 HISTORY = View(
@@ -203,6 +211,7 @@ HISTORY = View(
     tables=("fetchwork.job_history",),
     descending=True,
     layers=_JOB_LAYERS,
+    compositions=_COMPOSED,
 )
 
 

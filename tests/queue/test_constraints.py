@@ -1,6 +1,7 @@
 """A constraint selects the same jobs, whether SQL or HTCondor evaluates which part of it."""
 
 import itertools
+import re
 from typing import Any
 from unittest import mock
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fetchwork.classad.ads import quote
 from fetchwork.classad.bindings import JobAction
 from fetchwork.classad.constraint import compile_constraint
 from fetchwork.classad.jsonform import from_json
@@ -246,6 +248,34 @@ def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list
                 )
                 assert expected <= found, constraint
                 assert found == expected or not selection.exact, constraint
+
+
+def test_composed_attributes_are_compared_as_htcondor_compares_them(queue: Queue, some_jobs: None) -> None:
+    ads = queue.query()
+    job, other = ads[1], ads[2]["GlobalJobId"]
+    name, user = job["GlobalJobId"], job["User"]
+    constraints = [
+        f"{mark}({attribute} {sign} {quote(text)})"
+        for attribute, texts in (
+            ("MY.globaljobid", (name, name.upper(), other, f"{name}0", f"x{name}")),
+            ("User", (user, user.upper(), user.replace("@", "@x"), f"{user}x")),
+        )
+        for text, sign, mark in itertools.product(texts, ("==", "!=", "=?=", "=!="), ("", "!"))
+    ]
+    constraints.append(
+        f"strcmp(GlobalJobId, {quote(name)}) == 0 || stricmp({quote(other.upper())}, GlobalJobId) == 0"
+    )
+    pattern = f"#{job['ClusterId']}[.]({job['ProcId']}|x)#"
+    constraints += [f"{mark}regexp({quote(pattern)}, GlobalJobId)" for mark in ("", "!")]
+    for constraint in constraints:
+        session = session_of(queue)
+        selection = session.run(compiled(JOBS, constraint, session.memory))
+        expected = [ad["GlobalJobId"] for ad in ads if selection.accepts(ad)]
+        found = queue.query(constraint, ["GlobalJobId"])
+        assert [ad["GlobalJobId"] for ad in found] == expected, constraint
+        if "globaljobid" in constraint and len(expected) == 1:
+            # an index finds it
+            assert re.match(r"\(+clusterid = %s AND ", selection.sql), constraint
 
 
 def test_every_sum_is_htcondors(queue: Queue, whole_ads: list[tuple[str, Any]]) -> None:

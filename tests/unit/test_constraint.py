@@ -22,6 +22,20 @@ SOURCE = Source(
     spellings={"requestmemory": "RequestMemory"},
     owners=("alice", "Alice", "bob"),
 )
+COMPOSED = dataclasses.replace(
+    SOURCE,
+    columns={
+        **SOURCE.columns,
+        "procid": Column("procid", "integer", 31),
+        "qdate": Column("qdate", "integer", 45),
+        "user": Column("u", "string"),
+        "globaljobid": Column("g", "string"),
+    },
+    forms={
+        "user": [("", "Owner"), ("@Pool", "")],
+        "globaljobid": [("Pool#", "ClusterId"), (".", "ProcId"), ("#", "QDate")],
+    },
+)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +136,69 @@ def test_what_numbers_come_to_is_known_exactly(
     monkeypatch.setattr("time.time", lambda: 1000.7)
     compiled = compile_constraint(constraint, SOURCE)
     assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, True)
+
+
+_THIS = "((clusterid = %s AND procid = %s) AND qdate = %s)"
+_NOT_THIS = "((clusterid <> %s OR procid <> %s) OR qdate <> %s)"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "sql", "params"),
+    [
+        ('GlobalJobId == "pOOL#42.0#17"', _THIS, (42, 0, 17)),
+        ('"Pool#42.0#17" =?= MY.globaljobid', _THIS, (42, 0, 17)),
+        ('GlobalJobId =?= "pOOL#42.0#17"', "false", ()),
+        ('GlobalJobId != "Pool#42.0#-17"', _NOT_THIS, (42, 0, -17)),
+        ('!(GlobalJobId =!= "Pool#42.0#17")', _THIS, (42, 0, 17)),
+        ('strcmp(GlobalJobId, "Pool#42.0#17") == 0', _THIS, (42, 0, 17)),
+        ('0 == strcmp("pool#42.0#17", GlobalJobId)', "false", ()),
+        ('stricmp("pool#42.0#17", GlobalJobId) != 0', _NOT_THIS, (42, 0, 17)),
+        ('GlobalJobId == "Pool#042.0#17"', "false", ()),
+        ('GlobalJobId == "Pool#42.0#17\\n"', "false", ()),
+        (f'GlobalJobId == "Pool#42.0#{"9" * 5000}"', "false", ()),
+        ('GlobalJobId =!= "other#42.0#17"', "true", ()),
+        ('User == "ALICE@pool"', "owner = ANY(%s)", (["ALICE", "Alice", "alice"],)),
+        ('User =?= "a@b@Pool"', "owner = %s", ("a@b",)),
+        ('User != "alice@other"', "true", ()),
+    ],
+)
+def test_composed_attributes_are_compared_part_by_part(
+    constraint: str, sql: str, params: tuple[Any, ...]
+) -> None:
+    compiled = compile_constraint(constraint, COMPOSED)
+    assert (compiled.sql, compiled.params, compiled.exact) == (sql, params, True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sql", "params"),
+    [
+        ("#42[.](0|7)#", "clusterid = %s", (42,)),
+        (r"^pool#42\\.7#", "(clusterid = %s AND procid = %s)", (42, 7)),
+        ("#42[.].*#4[.]", "(clusterid = %s AND clusterid = %s)", (4, 42)),
+        # where nothing is said of a whole number
+        (r"42\\.7", "", ()),
+        (r"#42?\\.", "", ()),
+        (r"#42|#43\\.", "", ()),
+        ("#" + "4" * 19 + "[.]", "", ()),
+    ],
+)
+def test_a_pattern_says_which_parts_what_it_finds_has(
+    pattern: str, sql: str, params: tuple[Any, ...]
+) -> None:
+    compiled = compile_constraint(f'regexp("{pattern}", GlobalJobId)', COMPOSED)
+    assert not compiled.exact
+    before, found, _ = compiled.sql.partition('(((g) COLLATE "C")')
+    assert found and before == (f"({sql} AND " if sql else "")
+    assert compiled.params[: len(params)] == params
+    # what it does not find is anything
+    assert compile_constraint(f'!regexp("{pattern}", GlobalJobId)', COMPOSED).sql == "true"
+
+
+def test_a_database_may_be_called_as_a_job() -> None:
+    form = [("x#1.2#", "ClusterId"), (".", "ProcId"), ("#", "QDate")]
+    source = dataclasses.replace(COMPOSED, forms={"globaljobid": form})
+    assert "clusterid" not in compile_constraint('regexp("#1[.]2#", GlobalJobId)', source).sql
+    assert compile_constraint('GlobalJobId == "x#1.2#3.4#5"', source).params == (3, 4, 5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fetchwork.classad.ads import quote
 from fetchwork.classad.constraint import Constraint
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.patterns import like_of
+from fetchwork.classad.patterns import like_of, runs_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,10 @@ from fetchwork.classad.patterns import like_of
         ("50%_", r"%50\%\_%"),
         (r"job[0-9]+\.log", "%job%.log%"),
         (r"a\d\bc", "%a%c%"),
+        ("#42[.](0|7)#", "%#42.%#%"),
+        (r"a(?:b|(c\)[)]d))?e", "%a%e%"),
+        ("^(a|b)c", "%c%"),
+        ("[_]a", r"%\_a%"),
     ],
 )
 def test_the_text_of_a_pattern(pattern: str, like: str) -> None:
@@ -34,10 +38,18 @@ def test_the_text_of_a_pattern(pattern: str, like: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", ".*", "^", "a|b", "(a)", "(?i)a", "a{0}", r"\Qa", r"\x41", "a[[:alpha:]]", "[]a]", "a]", "a\\"],
+    [
+        *("", ".*", "^", "a|b", "(a)", "(?i)a", "a{0}", r"\Qa", r"\x41", "a[[:alpha:]]", "[]a]", "a]", "a\\"),
+        *("a(b", "a)b", "a(?=b)", "a(b(?i)c)", "(*ANY)a", r"a(\Q)b", "a([[:alpha:]])", "a(?|b)", r"(a)\1b"),
+    ],
 )
 def test_a_pattern_that_may_mean_another_text_is_left_alone(pattern: str) -> None:
     assert like_of(pattern) is None
+
+
+def test_the_pieces_of_a_pattern() -> None:
+    assert runs_of(r"#42[.](0|7)+#a?_") == ["#42.", "#", "_"]
+    assert runs_of("a|b") == runs_of("ab", "x") == []
 
 
 def test_options_other_than_i_are_left_alone() -> None:
@@ -55,7 +67,10 @@ def has(text: str, like: str) -> bool:
 
 
 atoms = st.sampled_from(
-    [*"abkKsS.^$*+?_%-é\n ", r"\.", r"\d", r"\w", r"\b", r"\_", "[ab]", "[^a]", "[a-c]", "ab"]
+    [
+        *"abkKsS.^$*+?_%-é\n (|)",
+        *(r"\.", r"\d", r"\w", r"\b", r"\_", "[ab]", "[^a]", "[a-c]", "ab", "(a|k)", "[s]"),
+    ]
 )
 texts = st.text("abkKsSABé._%-\n \u212a\u017f1", max_size=6)
 
