@@ -25,7 +25,7 @@ class Position:
     columns are computed for a whole piece.
 
     Where hardly anything is found, and what is left won't take long, it is read at once: several processes of
-    the server share that, which takes a third of the time of its pieces.
+    the server share that, and nobody has to find where pieces end, which takes a third of the time of these.
     """
 
     #: rows in one answer
@@ -36,17 +36,17 @@ class Position:
     CHEAP = 40_000.0
     #: seconds that a piece should take at most, so that whoever waits hears of each
     SLOW_S = 0.2
-    #: rows of a piece that tells how long the rest would take in pieces, and how long that may be, in seconds
-    TELLING, REST_S = 50 * PAGE, 4.0
+    #: rows of a piece that tells how long one process would read the rest; how long that may be, in seconds
+    TELLING, REST_S = 50 * PAGE, 6.0
 
     def __init__(self, view: View, *, whole: bool, wanted: int | None, after: Key | None) -> None:
         self._view = view
         self._whole = whole
         #: rows of the view that lie behind, with those that were not selected
         self.looked_at = 0
-        #: of the piece that is read: rows that were found, all rows, and when it began
+        #: of the piece that is read: rows that were found, all rows, when it began, when its end was known
         self._of_piece = self._size_of_piece = 0
-        self._piece_began = 0.0
+        self._piece_began = self._reading_began = 0.0
         self._pages = 0
         #: about how many rows the view has; None: not known yet. The rest of them is read at once
         self._about: int | None = None
@@ -165,7 +165,8 @@ class Position:
             return True
         self.looked_at += max(0, self._size_of_piece - self._of_piece)
         self._after, self._from = None, self._until
-        took_s = time.monotonic() - self._piece_began
+        now = time.monotonic()
+        took_s = now - self._piece_began
         if took_s > self.SLOW_S:
             self._size = max(self.SMALLEST, self._size // 2)
         elif took_s < self.SLOW_S / 2 and 2 * self._of_piece < size:
@@ -175,7 +176,7 @@ class Position:
                 self._about = yield from about(self._view)
             left = self._about - self.looked_at
             # a view that already had more has grown since its rows were counted: nobody knows what is left
-            if left > 0 and took_s * left <= self.REST_S * self._size_of_piece:
+            if left > 0 and (now - self._reading_began) * left <= self.REST_S * self._size_of_piece:
                 self._is_rest, self._until, self._of_piece, self._size_of_piece = True, None, 0, left
                 return True
         yield from self._next_piece()
@@ -186,6 +187,7 @@ class Position:
         self._of_piece, self._size_of_piece, self._piece_began = 0, self._size, time.monotonic()
         edge = yield self._view.edge(self._from, self._size)
         self._until = dataclasses.astuple(edge) if edge is not None else None
+        self._reading_began = time.monotonic()
 
 
 # of a table without partitions pg_partition_tree knows nothing
