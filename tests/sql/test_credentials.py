@@ -89,6 +89,22 @@ def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
     )
 
 
+def test_what_is_said_of_many_credentials_is_taken_apart_once(queue: DirectQueue) -> None:
+    """One ad may say as much as fits: it must not cost the square of that."""
+    put(queue, permissions="read:/ " * 200, resource="https://a")
+    said = [word for n in range(500) for word in ("box" if n % 2 else f"other{n}", "read:/", "https://a")]
+    with queue.connection.transaction():
+        queue.connection.execute("SET LOCAL track_functions = 'all'")
+        needing(queue, FetchWorkOAuthRequests=said)
+        (calls,) = queue.rows(
+            "SELECT pg_stat_get_xact_function_calls('fetchwork.words_of(text)'::regprocedure)"
+        )
+    # two of each that is asked for, and two of what is stored
+    assert calls == (2 * 500 + 2,)
+    with pytest.raises(psycopg.Error, match="did not match the requested resource 'https://b'"):
+        needing(queue, FetchWorkOAuthRequests=[*said, "box", "read:/", "https://b"])
+
+
 @pytest.mark.parametrize("strange", ["box", 7, {"box": 1}, ["box"], [["box", "x", "y"]], [None, None, None]])
 def test_what_is_said_of_credentials_may_be_anything(queue: DirectQueue, strange: object) -> None:
     put(queue)

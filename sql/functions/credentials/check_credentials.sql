@@ -28,26 +28,42 @@ BEGIN
                 lacking, check_credentials.ad ->> 'Owner', lacking
             );
     END IF;
-    SELECT e.name, e.what, e.asked, e.stored
-    INTO other
-    FROM (
+    -- what is asked for and what is stored are taken apart once each: a job may ask for as much as fits an ad
+    WITH asked AS MATERIALIZED (
         SELECT
-            c.name,
-            CASE a.n % 3 WHEN 2 THEN 'permissions' ELSE 'resource' END AS what,
-            a.word AS asked,
-            CASE a.n % 3 WHEN 2 THEN c.permissions ELSE c.resource END AS stored
+            max(a.word) FILTER (WHERE a.n % 3 = 1) AS name,
+            max(a.word) FILTER (WHERE a.n % 3 = 2) AS permissions,
+            max(a.word) FILTER (WHERE a.n % 3 = 0) AS resource
         FROM jsonb_array_elements_text(
             CASE jsonb_typeof(check_credentials.ad -> 'FetchWorkOAuthRequests')
                 WHEN 'array' THEN check_credentials.ad -> 'FetchWorkOAuthRequests'
                 ELSE '[]'
             END
         ) WITH ORDINALITY AS a (word, n)
-        JOIN fetchwork.credential AS c ON c.owner = check_credentials.ad ->> 'Owner'
-            AND c.name = check_credentials.ad -> 'FetchWorkOAuthRequests' ->> ((a.n - 1) / 3 * 3)::integer
-        WHERE a.n % 3 <> 1
+        GROUP BY (a.n - 1) / 3
+    ),
+
+    stored AS MATERIALIZED (
+        SELECT c.name, s.what, s.said, fetchwork.words_of(coalesce(s.said, '')) AS words
+        FROM fetchwork.credential AS c
+        CROSS JOIN LATERAL (
+            VALUES ('permissions', c.permissions), ('resource', c.resource)
+        ) AS s (what, said)
+        WHERE c.owner = check_credentials.ad ->> 'Owner' AND c.name IN (SELECT a.name FROM asked AS a)
+    )
+
+    SELECT e.name, e.what, e.said AS asked, s.said AS stored
+    INTO other
+    FROM (
+        SELECT a.name, w.what, w.said, fetchwork.words_of(w.said) AS words
+        FROM asked AS a
+        CROSS JOIN LATERAL (
+            VALUES ('permissions', a.permissions), ('resource', a.resource)
+        ) AS w (what, said)
+        OFFSET 0
     ) AS e
-    WHERE fetchwork.words_of(e.asked) <> '{}'
-        AND fetchwork.words_of(e.asked) <> fetchwork.words_of(coalesce(e.stored, ''))
+    JOIN stored AS s ON s.name = e.name AND s.what = e.what
+    WHERE e.words <> '{}' AND e.words <> s.words
     ORDER BY e.name, e.what
     LIMIT 1;
     IF FOUND THEN
