@@ -45,6 +45,7 @@ GRANT SELECT ON
     fetchwork.demand_now,
     fetchwork.batches,
     fetchwork.autoclusters,
+    fetchwork.owners,
     fetchwork.submitters,
     fetchwork.queues,
     fetchwork.limits,

@@ -346,6 +346,7 @@
 \ir views/demand_now.sql
 \ir views/batches.sql
 \ir views/autoclusters.sql
+\ir views/owners.sql
 \ir views/submitters.sql
 \ir views/queues.sql
 \ir views/limits.sql

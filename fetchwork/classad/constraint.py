@@ -254,7 +254,7 @@ def _column_comparison(operator: str, column: Column, value: Value, source: Sour
             _plain(column.sql, operator, value), _plain(column.sql, _OPPOSITE[operator], value), True
         )
     if column.sql == "owner" and operator in ("==", "!=") and source.owners is not None:
-        # whose jobs are all history may be known no more
+        # one who has no jobs yet is not among them
         alike = sorted({value, *(owner for owner in source.owners if _folded(owner) == _folded(value))})
         same, other = Sql("owner = ANY(%s)", (alike,)), Sql("owner <> ALL(%s)", (alike,))
         return Rails(same, other, True) if operator == "==" else Rails(other, same, True)

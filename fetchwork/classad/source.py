@@ -31,8 +31,8 @@ class Source:
 
     ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
     ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
-    ``owners`` are values of the column Owner, of all jobs in the queue: named in the condition, they make its
-    index of use. ``forms`` are those of the columns that are composed of others, none of which is NULL.
+    ``owners`` are the values of the column Owner: named in the condition, they make its index of use.
+    ``forms`` are those of the columns that are composed of others, none of which is NULL.
     """
 
     columns: Mapping[str, Column]

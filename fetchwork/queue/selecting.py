@@ -113,7 +113,7 @@ def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Co
     named = names.union(name.lower() for key in names for _, name in forms.get(key, ()))
     owners = None
     if "owner" in view.columns() and "owner" in named:
-        rows = yield Ask("SELECT DISTINCT owner FROM fetchwork.autoclusters")
+        rows = yield Ask("SELECT owner FROM fetchwork.owners")
         owners = [row["owner"] for row in rows]
     source = yield from source_of(view, names, memory)
     return compile_constraint(text, dataclasses.replace(source, owners=owners, forms=forms))

@@ -1075,6 +1075,16 @@ COMMENT ON TABLE fetchwork.job_history IS 'jobs that have ended';
 
 CREATE TABLE fetchwork.job_history_default PARTITION OF fetchwork.job_history DEFAULT;
 
+-- Autoclusters say whose jobs there are; of those that are forgotten this does. It is written when they are,
+-- so that nobody who submits waits for it.
+CREATE TABLE fetchwork.past_owner (
+    name text PRIMARY KEY,
+    forgotten_at timestamptz NOT NULL           -- all jobs of theirs that ended before are in history
+);
+
+COMMENT ON TABLE fetchwork.past_owner IS
+    'owners of forgotten autoclusters, of whose jobs there may be history';
+
 CREATE INDEX job_history_job ON fetchwork.job_history (cluster_id, proc_id);
 CREATE INDEX job_history_owner ON fetchwork.job_history (owner, completed_at);
 CREATE INDEX job_history_at ON fetchwork.job_history (completed_at, cluster_id, proc_id);

@@ -32,7 +32,7 @@ def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
     return str(caught.value)
 
 
-VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches", "run_counts"]
+VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches", "run_counts", "owners"]
 
 
 def owners_seen(queue: DirectQueue, view: str) -> set[str]:

@@ -50,6 +50,21 @@ def test_autocluster_without_jobs_for_long_goes_with_its_counts_batch_and_submit
     queue.check()
 
 
+def test_whose_history_there_is_stays_known_as_long_as_that(queue: DirectQueue) -> None:
+    ended(queue, Owner="alice")
+    ended(queue, Owner="bob")
+    long_ago(queue)
+    queue.call("forget")
+    # forgotten for the second time
+    ended(queue, Owner="bob")
+    long_ago(queue)
+    queue.connection.execute("UPDATE fetchwork.past_owner SET forgotten_at = now() - interval '2 years'")
+    queue.call("forget")
+    assert queue.rows("SELECT owner FROM fetchwork.owners ORDER BY 1") == [("alice",), ("bob",)]
+    queue.call("maintain_tables")
+    assert queue.rows("SELECT owner FROM fetchwork.owners ORDER BY 1") == [("bob",)]
+
+
 def test_autocluster_whose_jobs_ended_lately_stays(queue: DirectQueue) -> None:
     number = ended(queue)
     queue.scalar("fold")

@@ -1,7 +1,7 @@
 -- Forgets autoclusters and batches that have had no jobs for a while, and their counts, and submitters that
 -- have used nothing for a while and for which nothing is set (setting forget_after). History and events keep
--- what they say; only the counts of jobs that ended long ago go (views totals and batches). At most 20 000 of
--- each a call.
+-- what they say, and whose they are stays known (past_owner); only the counts of jobs that ended long ago go
+-- (views totals and batches). At most 20 000 of each a call.
 --
 -- A submission that is about to use a row has locked it with KEY SHARE, as a reference or in
 -- ensure_autocluster: such rows are left (SKIP LOCKED), and those that could be locked are looked at again,
@@ -46,8 +46,15 @@ BEGIN
     WHERE t.autocluster_id = ANY (ids);
     DELETE FROM fetchwork.slot_rest AS r
     WHERE r.autocluster_id = ANY (ids);
-    DELETE FROM fetchwork.autocluster AS a
-    WHERE a.autocluster_id = ANY (ids);
+    WITH gone AS (
+        DELETE FROM fetchwork.autocluster AS a
+        WHERE a.autocluster_id = ANY (ids)
+        RETURNING a.owner
+    )
+    INSERT INTO fetchwork.past_owner AS p (name, forgotten_at)
+    SELECT DISTINCT g.owner, now()
+    FROM gone AS g
+    ON CONFLICT (name) DO UPDATE SET forgotten_at = excluded.forgotten_at;
 
     SELECT array_agg(l.batch_id)
     INTO ids

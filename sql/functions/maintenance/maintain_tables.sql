@@ -46,6 +46,9 @@ BEGIN
     WHERE h.completed_at < history_limit;
     DELETE FROM fetchwork.run_history_default AS h
     WHERE h.ended_at < history_limit;
+    -- theirs were in partitions of a month, and a partition that is being read goes later
+    DELETE FROM fetchwork.past_owner AS p
+    WHERE p.forgotten_at < history_limit - interval '2 months';
     DELETE FROM fetchwork.cluster AS c
     WHERE c.submitted_at < history_limit
         AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
