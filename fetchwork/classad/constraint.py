@@ -39,7 +39,7 @@ from fetchwork.classad.arithmetic import compared
 from fetchwork.classad.composed import taken_apart
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Unreadable, Value, read
 from fetchwork.classad.folding import MIRRORED, fold, pinned
-from fetchwork.classad.patterns import like_of
+from fetchwork.classad.patterns import like_of, runs_of
 from fetchwork.classad.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
 from fetchwork.classad.regexes import regex_of
 from fetchwork.classad.source import Column, Source
@@ -182,6 +182,10 @@ def _called(call: Call, source: Source) -> Rails:
 def _found(pattern: str, name: str, options: str, source: Source) -> Rails:
     """What ``regexp`` may find: by the plain text of its pattern, soon looked for, and by the whole."""
     like, regex = like_of(pattern, options), regex_of(pattern, options)
+    constant = [before for before, _ in source.forms.get(name.lower(), ())]
+    if regex and constant and all(any(run in text for text in constant) for run in runs_of(pattern, options)):
+        # all texts have that, and to compose them once is enough
+        like = None
     conditions = {"{} LIKE %s": like, "{} ~ %s": regex}
     forms = [form for form, value in conditions.items() if value]
     params = tuple(value for value in conditions.values() if value)

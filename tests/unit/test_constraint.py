@@ -194,6 +194,14 @@ def test_a_pattern_says_which_parts_what_it_finds_has(
     assert compile_constraint(f'!regexp("{pattern}", GlobalJobId)', COMPOSED).sql == "true"
 
 
+def test_what_all_composed_texts_have_is_not_looked_for() -> None:
+    only_once = ('(((g) COLLATE "C") ~ %s)', (r"\u0023(?:no|such)(?:\n)?$",))
+    compiled = compile_constraint('regexp("#(no|such)$", GlobalJobId)', COMPOSED)
+    assert (compiled.sql, compiled.params) == only_once
+    compiled = compile_constraint('regexp("7#(no|such)$", GlobalJobId)', COMPOSED)
+    assert compiled.params[0] == "%7#%"
+
+
 def test_a_database_may_be_called_as_a_job() -> None:
     form = [("x#1.2#", "ClusterId"), (".", "ProcId"), ("#", "QDate")]
     source = dataclasses.replace(COMPOSED, forms={"globaljobid": form})
