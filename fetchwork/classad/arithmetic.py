@@ -138,8 +138,10 @@ class _Reader:
     def _held(self, name: str) -> _Number:
         """An attribute inside the ad: a text, a list or a record can't be computed with, and is an error."""
         held, text = self.source.held(name), self.source.text(name)
-        short = _sql(f"length({{}}) <= {_LENGTH}", text) & _sql(
-            f"length(split_part({{}}, '.', 1)) <= {self.digits}", text
+        # most are so short that nothing more has to be looked at
+        short = _sql(f"length({{}}) <= {self.digits}", text) | (
+            _sql(f"length({{}}) <= {_LENGTH}", text)
+            & _sql(f"length(split_part({{}}, '.', 1)) <= {self.digits}", text)
         )
         if self.of_integers:
             short = short & _sql("strpos({}, '.') = 0", text)
