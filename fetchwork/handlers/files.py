@@ -18,6 +18,7 @@ from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key, u
 from fetchwork.handlers.starterlog import fault_of
 from fetchwork.hook.wire import Reply
 from fetchwork.sandbox import inline
+from fetchwork.sandbox.failure import OF_THE_HOST
 from fetchwork.sandbox.offered import executable_travels
 
 #: seconds for a call
@@ -80,7 +81,7 @@ async def input_done(task: Task) -> Answer:
 
 
 async def input_failed(task: Task) -> Answer:
-    """PREPARE_JOB could not get an input: the job is held."""
+    """PREPARE_JOB could not get an input: the job is held, or tried again where this host is at fault."""
     key, subject, _ = await _asked(task)
     code, _, rest = task.request.arg.partition(" ")
     subcode, _, reason = rest.partition(" ")
@@ -100,7 +101,8 @@ async def input_failed(task: Task) -> Answer:
         timeout_s=task.left(DATABASE_S),
     )
     task.runs.ended(session, key.run_id)
-    return subject.answer("held", None, reason=reason)
+    tried_again = int(subcode) <= OF_THE_HOST
+    return subject.answer("could_not_start" if tried_again else "held", None, reason=reason)
 
 
 async def output_plan(task: Task) -> Answer:

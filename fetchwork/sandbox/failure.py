@@ -8,6 +8,8 @@ from fetchwork.errors import FetchworkError, one_line
 
 #: characters of a reason
 MAX_REASON = 1000
+#: a subcode from here down says that the host is at fault, and not the job (condor_holdcodes.h)
+OF_THE_HOST = -1000
 
 
 class TransferFailure(FetchworkError):

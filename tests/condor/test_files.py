@@ -421,6 +421,21 @@ def test_links_and_other_names_of_files_are_sent_as_what_they_are(jobs: FileJobs
     assert outputs == {"real": b"real\n", "link": b"real\n", "other": b"real\n"}
 
 
+def test_directories_that_the_job_made_read_only_are_emptied_all_the_same(jobs: FileJobs) -> None:
+    job = jobs.submit(
+        "mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/g; chmod -R a-w d; echo $_CONDOR_SCRATCH_DIR",
+        TransferOutput="d",
+    )
+    jobs.completed(job)
+    outputs = jobs.outputs(job)
+    stdout = outputs.pop("_condor_stdout")
+    assert isinstance(stdout, bytes)
+    assert outputs == {"_condor_stderr": b"", "d/": None, "d/e/": None, "d/e/f": b"1\n", "d/g": b"2\n"}
+    scratch = Path(stdout.decode().strip())
+    assert scratch.name.startswith("dir_")
+    until(lambda: not scratch.exists(), "the end of the scratch directory")
+
+
 def test_what_the_job_s_account_may_not_read_is_read_by_nobody_for_it(jobs: FileJobs) -> None:
     job = jobs.submit("ln -s /etc/shadow secret")
     held = jobs.held(job)
@@ -556,9 +571,12 @@ def test_a_server_that_sends_too_little_holds_the_job_and_a_slow_one_does_not(
             assert "Aborted due to lack of progress" in held["holdreason"]
 
 
-def test_a_scheme_that_the_host_has_no_plugin_for_holds_the_job(jobs: FileJobs) -> None:
+def test_a_scheme_that_the_host_has_no_plugin_for_is_tried_again_and_at_last_holds_the_job(
+    jobs: FileJobs,
+) -> None:
     held = jobs.held(jobs.submit("true", {"x": "nosuch://host/x"}))
-    assert held["holdreasoncode"] == 13
+    assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (13, -1001)
+    assert held["holdreason"].startswith("could not start 2 times, last on slot")
     assert "no file transfer plugin of this host moves nosuch:// URLs" in held["holdreason"]
 
 

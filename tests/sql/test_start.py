@@ -310,13 +310,39 @@ def test_a_job_whose_inputs_do_not_come_is_held_at_once_with_htcondors_code(
     assert queue.claim() is not None
 
 
+@pytest.mark.parametrize("subcode", [-1001, -1003, -1004])
+def test_a_job_whose_inputs_do_not_come_by_the_hosts_fault_is_tried_again_and_at_last_held(
+    queue: DirectQueue, run: Claimed, subcode: int
+) -> None:
+    fault = {**FAILED, "subcode": subcode}
+    for tries in (1, 2):
+        queue.start(run)
+        assert queue.of(run, "fail_inputs", **fault) is True
+        assert queue.outcome(run) == "could_not_start"
+        # the hook asks again whose answer got lost, and JOB_EXIT comes after it
+        assert queue.of(run, "fail_inputs", **fault) is False
+        queue.of(run, "finish", hook_reason="evict", report={})
+        assert (queue.status(run.job), queue.column("num_not_started", run.job)) == (1, tries)
+        queue.pass_time(10)
+        queue.scalar("wake")
+        claimed = queue.claim()
+        assert claimed is not None
+        run = claimed
+    queue.start(run)
+    assert queue.of(run, "fail_inputs", **fault) is True
+    held = queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode FROM fetchwork.jobs")
+    assert held == [(5, f"could not start 3 times, last on slot1@h1: {FAILED['reason']}", 13, subcode)]
+    assert queue.events(run.job) == [0, 1, 4, 1, 4, 1, 4, 12]
+
+
+@pytest.mark.parametrize("subcode", [2, -1001])
 @pytest.mark.parametrize(("request_", "status"), [("remove", None), ("hold", 5), ("vacate", 1)])
 def test_inputs_that_do_not_come_change_nothing_about_an_end_that_was_asked_for(
-    queue: DirectQueue, run: Claimed, request_: str, status: int | None
+    queue: DirectQueue, run: Claimed, request_: str, status: int | None, subcode: int
 ) -> None:
     queue.start(run)
     queue.act(request_, run.job)
-    assert queue.of(run, "fail_inputs", **FAILED) is True
+    assert queue.of(run, "fail_inputs", **{**FAILED, "subcode": subcode}) is True
     found = queue.rows("SELECT JobStatus, HoldReasonCode FROM fetchwork.jobs")
     assert found == ([] if status is None else [(status, 1 if status == 5 else None)])
 
