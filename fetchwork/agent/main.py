@@ -48,6 +48,7 @@ from fetchwork.agent.replay import Replay
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
+from fetchwork.agent.starters import starter_of
 from fetchwork.agent.turns import Turns
 from fetchwork.agent.updates import ROUND_S as UPDATES_S
 from fetchwork.agent.updates import Updates
@@ -248,8 +249,8 @@ class Agent:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
             hook = Process.find(who.pid)
-            parent = hook.parent if hook else None
-            starter = parent.key if parent else None
+            called_by = starter_of(hook) if hook else None
+            starter = called_by.key if called_by else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
         return Task(request, caller, context, self.runs, end, self._spool_of(caller), self.files)
 

@@ -7,6 +7,7 @@ that is alive keeps its slot, whoever names that slot: another one is watched be
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,31 @@ from fetchwork.process import Process
 STALE_FETCH_S = 5.0
 #: slots come and go: beyond so many, starters that no fetch will ask for are forgotten
 MAX_STARTERS = 4096
+#: what the kernel calls a starter
+_NAME = "condor_starter"
+#: a site's own program that runs our hook, and what that runs it by
+_MOST_BETWEEN = 4
+
+
+def starter_of(hook: Process) -> Process | None:
+    """The starter that called a hook: its parent, or above that where a site's program has run ours.
+
+    Where none of these is called as a starter is, the parent. None where init has adopted the hook.
+    """
+    parent = hook.parent
+    return None if parent is None else _nearest_starter(parent)
+
+
+@functools.lru_cache(maxsize=64)
+def _nearest_starter(parent: Process) -> Process:
+    above: Process | None = parent
+    for _ in range(_MOST_BETWEEN):
+        if above is None:
+            break
+        if above.name == _NAME:
+            return above
+        above = above.parent
+    return parent
 
 
 @dataclass(slots=True, eq=False)
