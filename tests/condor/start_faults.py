@@ -35,9 +35,7 @@ def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
     }
     for directory in given["gone"]:
         os.rmdir(directory)
-    for name, changes in given["edits"].items():
-        for attribute, value in changes.items():
-            schedd.edit(str(clusters[name]), attribute, value)
+    _edit(schedd, clusters, given["edits"])
     schedd.act(bindings.JobAction.Release, "true")
     found: dict[str, dict[str, object]] = {}
     end = time.monotonic() + PATIENCE_S
@@ -52,23 +50,33 @@ def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
 
 
 def tries(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
-    """What is known of each job once it is Held, or has been tried twice."""
+    """What is known of each job once it is Held, has been tried twice, or has ended."""
     given = json.load(sys.stdin)
     clusters = {
         name: schedd.submit(bindings.Submit(f"{ALL}{description}\n")).cluster()
         for name, description in given["jobs"].items()
     }
+    _edit(schedd, clusters, given.get("edits", {}))
     found: dict[str, dict[str, object]] = {}
     end = time.monotonic() + PATIENCE_S
     while len(found) < len(clusters) and time.monotonic() < end:
         time.sleep(0.3)
         ads = {ad["ClusterId"]: ad for ad in schedd.query()}
         for name, cluster in clusters.items():
-            ad = ads[cluster]
-            if name not in found and (ad["JobStatus"] == 5 or ad.get("NumShadowStarts", 0) >= 2):
-                found[name] = {attribute: ad.get(attribute) for attribute in ("NumShadowStarts", *HOLD)}
+            if name in found:
+                continue
+            ad = ads.get(cluster) or next(iter(schedd.history(f"ClusterId == {cluster}", [], 1)), None)
+            if ad is not None and (ad["JobStatus"] in (4, 5) or ad.get("NumShadowStarts", 0) >= 2):
+                wanted = ("JobStatus", "ExitCode", "NumShadowStarts", *HOLD)
+                found[name] = {attribute: ad.get(attribute) for attribute in wanted}
     schedd.act(bindings.JobAction.Remove, "true")
     return found
+
+
+def _edit(schedd: Any, clusters: dict[str, int], edits: dict[str, dict[str, str]]) -> None:
+    for name, changes in edits.items():
+        for attribute, value in changes.items():
+            schedd.edit(str(clusters[name]), attribute, value)
 
 
 if __name__ == "__main__":

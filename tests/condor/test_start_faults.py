@@ -18,6 +18,7 @@ import pytest
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import CondorRoot
 from tests.condor import container_runtime
+from tests.condor.conftest import NEWEST
 from tests.condor.sides import CONFIG_OF_HALVES, HOST, Sides
 from tests.waiting import until
 
@@ -36,10 +37,19 @@ ad=$(cat)
 case "$ad" in
 *FailsQuietly*) exit 33 ;;
 *FailsAloud*) echo 'HookStatusMessage = "no luck"'; exit 34 ;;
+*ReportsFault*) echo 'HookStatusCode = 190'; echo 'HookStatusMessage = "really bad"'; exit 0 ;;
+*TriesElsewhere*) echo 'HookStatusCode = 390'; echo 'HookStatusMessage = "not here"'; exit 0 ;;
+*GetsKilled*) kill -9 $$ ;;
 esac
-exec FETCHWORK_HOOK <<END
-$ad
-END
+case "$ad" in
+*FetchWorkRunId*) printf '%s\n' "$ad" | FETCHWORK_HOOK || exit ;;
+esac
+case "$ad" in
+*ReportsLate*) echo 'HookStatusCode = 191'; exit 0 ;;
+*Warns*) echo 'HookStatusCode = 0'; echo 'HookStatusMessage = "beware"'; exit 7 ;;
+*ReportsNothing*) echo 'HookStatusCode = -5'; exit 0 ;;
+esac
+exit 0
 """
 JOBS = {
     "no program": "executable = /no/such/program",
@@ -62,6 +72,8 @@ JOBS = {
     "too late": "deferral_time = 1000",
     "hook": "+FailsQuietly = true",
     "hook with a message": "+FailsAloud = true",
+    "hook with a status": "+ReportsFault = true",
+    "hook with a status, after ours": "+ReportsLate = true",
 }
 FILES = {
     "no such URL": "should_transfer_files = YES\ntransfer_input_files = file:///no/such/file",
@@ -83,6 +95,20 @@ EDITS = {"too late": {"Requirements": "true"}}
 #: with the newest
 SOME = ("no program", "not executable", "no such URL", "no such checkpoint")
 SOME_CODES = {6, 13, 36}
+#: HTCondor tries these again, elsewhere
+AGAIN = {
+    "hook": (
+        "+TriesElsewhere = true",
+        "PREPARE_JOB (prepare) failed (reported status 390): not here",
+    ),
+    "killed hook": (
+        "+GetsKilled = true",
+        "PREPARE_JOB (prepare) failed (died with signal 9): <no message>",
+    ),
+}
+#: and these run
+NO_FAULT = {"a status that is none": "+ReportsNothing = true", "a warning": "+Warns = true"}
+NO_PLUGIN = {"no plugin": "should_transfer_files = YES\ntransfer_input_files = nosuch://host/file"}
 BROKEN = {"image": "container_image = /tmp/broken.sif\ntransfer_container = false"}
 FILLING = {
     "disk": (
@@ -98,7 +124,8 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool], thorough: bo
 
     Each job has a slot: a schedd leaves one alone after such a job, that of 25.14 for a minute.
     """
-    number = (len(JOBS) + len(FILES) if thorough else len(SOME)) + len(BROKEN) + len(FILLING)
+    number = len(JOBS) + len(FILES) + len(AGAIN) + len(NO_FAULT) if thorough else len(SOME)
+    number += len(NO_PLUGIN) + len(BROKEN) + len(FILLING)
     slots = 2 * number
     config = f"{CONFIG_OF_HALVES}{MORE_CONFIG}{RUNTIME}DISK = {slots * DISK_KIB}\n"
     host = {"slots": {**HOST["slots"], "limit_disk": True}}
@@ -157,6 +184,50 @@ def test_an_image_that_does_not_work_holds_a_job_that_a_schedd_would_try_for_eve
     assert "Singularity test failed:FATAL:   could not open image" in held["HoldReason"]
 
 
+def test_a_hook_that_asks_for_another_try_gets_it_and_at_last_the_job_is_held(
+    sides: Sides, thorough: bool
+) -> None:
+    if not thorough:
+        pytest.skip("what HTCondor does is the same in both")
+    jobs = {name: text for name, (text, _) in AGAIN.items()}
+    theirs = sides.theirs("tries", {"jobs": _with_hook(jobs)})
+    ours = sides.ours("faults", {"gone": [], "edits": {}, "jobs": jobs})
+    for name, (_, text) in AGAIN.items():
+        assert theirs[name]["HoldReasonCode"] is None
+        assert theirs[name]["NumShadowStarts"] >= 2
+        held = ours[name]
+        assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (6, 0)
+        assert held["HoldReason"].startswith("could not start 3 times, last on slot")
+        assert held["HoldReason"].endswith(f": {text}")
+
+
+def test_a_hook_that_reports_no_fault_starts_the_job_whatever_its_exit_status(
+    sides: Sides, thorough: bool
+) -> None:
+    if not thorough:
+        pytest.skip("what HTCondor does is the same in both")
+    given = {"jobs": _with_hook(NO_FAULT)}, {"jobs": NO_FAULT}
+    for side in sides.ask_each("tries", *given):
+        ends = {name: (side[name]["JobStatus"], side[name]["ExitCode"]) for name in NO_FAULT}
+        assert ends == dict.fromkeys(NO_FAULT, (4, 0))
+
+
+def test_an_input_that_no_plugin_moves_is_tried_elsewhere_and_at_last_the_job_is_held(
+    sides: Sides, suite: str
+) -> None:
+    given = {"jobs": NO_PLUGIN, "edits": {name: {"Requirements": "true"} for name in NO_PLUGIN}}
+    theirs = sides.theirs("tries", given)["no plugin"]
+    held = sides.ours("faults", {"gone": [], **given})["no plugin"]
+    assert (held["HoldReasonCode"], held["HoldReasonSubCode"]) == (13, -1001)
+    assert held["HoldReason"].startswith("could not start 3 times, last on slot")
+    if suite == NEWEST:
+        assert theirs["HoldReasonCode"] is None
+        assert theirs["NumShadowStarts"] >= 2
+    else:
+        # with whatever errno was the last
+        assert theirs["HoldReasonCode"] == 13
+
+
 def test_a_job_that_takes_more_memory_than_its_slot_has_is_held_without_a_cgroup(sides: Sides) -> None:
     told = sides.pool.run_command(["condor_status", "-af", "Memory"]).stdout.split()
     # it keeps what has no end of line
@@ -180,7 +251,8 @@ def test_a_job_that_takes_more_disk_than_its_slot_has_is_held_where_the_host_say
 
 def _with_hook(jobs: dict[str, str]) -> dict[str, str]:
     return {
-        name: f'{text}\n+HookKeyword = "SITE"' if "+Fails" in text else text for name, text in jobs.items()
+        name: f'{text}\n+HookKeyword = "SITE"' if text.startswith("+") else text
+        for name, text in jobs.items()
     }
 
 
