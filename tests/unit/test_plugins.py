@@ -3,14 +3,17 @@
 import os
 import socket
 import stat
+import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from fetchwork.process import Process
 from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
+from tests.waiting import until
 
 #: a plugin for several files: what it does with each is what its URL's path begins with
 MULTIPLE = r"""#!/usr/bin/python3
@@ -45,7 +48,7 @@ with open(words["-outfile"], "w") as out:
 """
 SINGLE = """#!/bin/sh
 [ "$1" = -classad ] && { echo 'SupportedMethods = "one"'; exit 0; }
-case "$1" in *bad*) echo it is bad >&2; exit 7;; esac
+case "$1$2" in *bad*) echo it is bad >&2; exit 7;; *hang*) sleep 600 & echo $! > child; wait;; esac
 echo "$1" > "$2"
 """
 
@@ -178,6 +181,35 @@ def test_a_plugin_for_single_files_is_run_once_for_each(tmp_path: Path, sandbox:
     assert moved[1].failure.subcode == 7 << 8
     assert "it is bad" in moved[1].failure.details
     assert (sandbox / "file2").read_text() == "one://c\n"
+
+
+@pytest.mark.parametrize("upload", [False, True])
+def test_a_plugin_for_single_files_that_hangs_is_ended_with_its_children_and_named(
+    tmp_path: Path, sandbox: Path, monkeypatch: pytest.MonkeyPatch, upload: bool
+) -> None:
+    plugin = plugins.ask(program(tmp_path, SINGLE))
+    assert plugin is not None
+    child = sandbox / "child"
+
+    class Hanging(subprocess.Popen[bytes]):
+        """Has its time when it hangs, however long that takes on a busy machine."""
+
+        def communicate(
+            self, input: bytes | None = None, timeout: float | None = None
+        ) -> tuple[bytes, bytes]:
+            if timeout is not None:
+                until(lambda: child.exists() and child.read_text().endswith("\n"), "a plugin that hangs")
+                timeout = 0.1
+            return super().communicate(input, timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Hanging)
+    [hung] = move(plugin, sandbox, "one://hang", upload=upload)
+    assert hung.failure is not None
+    assert hung.failure.subcode == plugins.TIMED_OUT
+    told = "toy_plugin using protocol one. Details: did not end in time ( URL file = one://hang )"
+    assert hung.failure.details == told
+    pid = int(child.read_text())
+    until(lambda: (found := Process.find(pid)) is None or not found.alive, "the end of the plugin's child")
 
 
 def test_plugins_of_a_job_are_in_its_sandbox() -> None:
