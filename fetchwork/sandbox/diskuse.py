@@ -8,10 +8,6 @@ import os
 import stat
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from os import _ScandirIterator
-
 #: entries that are looked at, some 2 s on a slow machine
 MOST_ENTRIES = 200_000
 #: directories within each other; what lies deeper is not counted
@@ -25,46 +21,71 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O
 def used(directory: int, end: float) -> int:
     """The bytes of the plain files below a directory (a descriptor); of one with several names once.
 
-    At least these: it looks at MOST_ENTRIES, and none after the monotonic time ``end``.
+    At least these: it looks at MOST_ENTRIES, and none after the monotonic time ``end``. It takes a descriptor
+    for each level that it is in, and one more.
     """
     top = os.open(".", _DIRECTORY, dir_fd=directory)
-    levels: list[tuple[int, _ScandirIterator[str]]] = [(top, os.scandir(top))]
-    device = os.fstat(top).st_dev
-    counted: set[int] = set()
-    size = looked = 0
+    count = _Count(os.fstat(top).st_dev, end)
+    # directories that are open, each with the names of those below it that are still to be looked at
+    levels: list[tuple[int, list[str]]] = [(top, [])]
     try:
-        while levels and looked < MOST_ENTRIES:
-            level, entries = levels[-1]
-            entry = next(entries, None)
-            if entry is None:
-                _close(levels)
+        count.add_entries(*levels[-1])
+        while levels and not count.over:
+            level, names = levels[-1]
+            if not names:
+                levels.pop()
+                os.close(level)
                 continue
-            looked += 1
-            if not looked % _AT_ONCE and time.monotonic() > end:
-                break
             try:
-                found = os.stat(entry.name, dir_fd=level, follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode) and found.st_dev == device and len(levels) < DEEPEST:
-                    below = os.open(entry.name, _DIRECTORY, dir_fd=level)
-                    try:
-                        levels.append((below, os.scandir(below)))
-                    except OSError:
-                        os.close(below)
-                        raise
+                below = os.open(names.pop(), _DIRECTORY, dir_fd=level)
             except OSError:
                 # it has gone, or is not this account's to read
                 continue
-            if stat.S_ISREG(found.st_mode) and found.st_ino not in counted:
-                size += found.st_blocks * _BLOCK
-                if found.st_nlink > 1:
-                    counted.add(found.st_ino)
+            levels.append((below, []))
+            count.add_entries(below, levels[-1][1])
+            if len(levels) == DEEPEST:
+                levels[-1][1].clear()
     finally:
-        while levels:
-            _close(levels)
-    return size
+        for level, _ in levels:
+            os.close(level)
+    return count.size
 
 
-def _close(levels: "list[tuple[int, _ScandirIterator[str]]]") -> None:
-    directory, entries = levels.pop()
-    entries.close()
-    os.close(directory)
+class _Count:
+    """The bytes of what was looked at on one file system; ``over`` when it is enough."""
+
+    def __init__(self, device: int, end: float) -> None:
+        self._device = device
+        self._end = end
+        self._looked = 0
+        self._counted: set[int] = set()
+        self.size = 0
+        self.over = False
+
+    def add_entries(self, directory: int, names: list[str]) -> None:
+        """Count the files of a directory, and add the names of the directories that are in it."""
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    self._looked += 1
+                    if not self._looked % _AT_ONCE and time.monotonic() > self._end:
+                        self.over = True
+                        return
+                    self._add(directory, entry.name, names)
+                    if self._looked >= MOST_ENTRIES:
+                        self.over = True
+                        return
+        except OSError:
+            return
+
+    def _add(self, directory: int, name: str, names: list[str]) -> None:
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return
+        if found.st_dev == self._device and stat.S_ISDIR(found.st_mode):
+            names.append(name)
+        elif stat.S_ISREG(found.st_mode) and found.st_ino not in self._counted:
+            self.size += found.st_blocks * _BLOCK
+            if found.st_nlink > 1:
+                self._counted.add(found.st_ino)

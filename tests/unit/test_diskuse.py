@@ -99,6 +99,28 @@ def test_directories_without_an_end_are_followed_for_a_while(tmp_path: Path) -> 
     assert open_files() == before
 
 
+def test_a_deep_tree_takes_a_descriptor_for_each_level_and_one_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deepest = tmp_path
+    for _ in range(40):
+        deepest /= "d"
+    deepest.mkdir(parents=True)
+    (deepest / "file").write_bytes(b"x" * KIB)
+    stat, before, most = os.stat, open_files(), 0
+
+    def look(name: str, **keywords: object) -> os.stat_result:
+        nonlocal most
+        most = max(most, open_files() - before)
+        return stat(name, **keywords)  # type: ignore[arg-type]
+
+    one = (deepest / "file").stat().st_blocks * 512
+    monkeypatch.setattr(os, "stat", look)
+    assert used(tmp_path) == one
+    # the one that was given, one for each of 41 directories, and one to read with
+    assert most == 1 + 41 + 1
+
+
 def test_directory_that_there_is_no_descriptor_to_read_with_leaves_none_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
