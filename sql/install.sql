@@ -233,6 +233,7 @@
 \ir functions/runs/known_run.sql
 \ir functions/runs/run_owner.sql
 \ir functions/runs/run_facts.sql
+\ir functions/runs/bytes_moved.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/termination.sql
 \ir functions/runs/provisioned.sql

@@ -84,9 +84,7 @@ def _of_eviction(info: Event) -> dict[str, object]:
     return {
         "RunRemoteUsage": _usage_of(info.get("RunUserCpu"), info.get("RunSysCpu")),
         "RunLocalUsage": _usage_of(0, 0),
-        # there is no file transfer
-        "SentBytes": 0.0,
-        "ReceivedBytes": 0.0,
+        **{name: _number(info, name) for name in ("SentBytes", "ReceivedBytes")},
     }
 
 
@@ -100,8 +98,7 @@ def _of_termination(info: Event) -> dict[str, object]:
         **run,
         "TotalRemoteUsage": total,
         "TotalLocalUsage": run["RunLocalUsage"],
-        "TotalSentBytes": 0.0,
-        "TotalReceivedBytes": 0.0,
+        **{name: _number(info, name) for name in ("TotalSentBytes", "TotalReceivedBytes")},
         **({"TimeExecuteUsage": int(seconds)} if isinstance(seconds, int | float) else {}),
     }
 
@@ -162,7 +159,7 @@ def _execute(event: Event) -> str:
 def _evicted(event: Event) -> str:
     again = bool(event.get("TerminatedAndRequeued", False))
     first = "(0) Job terminated and was requeued" if again else "(0) CPU times"
-    lines = [f"\t{first}", *_usage(event, ("Run",)), *_bytes(("Run",))]
+    lines = [f"\t{first}", *_usage(event, ("Run",)), *_bytes(event, {"Run": ""})]
     if again:
         lines += _ending(event)
     if reason := _text(event, "Reason"):
@@ -173,7 +170,12 @@ def _evicted(event: Event) -> str:
 
 def _terminated(event: Event) -> str:
     scopes = ("Run", "Total")
-    lines = [*_ending(event), *_usage(event, scopes), *_bytes(scopes), *_resources(event)]
+    lines = [
+        *_ending(event),
+        *_usage(event, scopes),
+        *_bytes(event, {"Run": "", "Total": "Total"}),
+        *_resources(event),
+    ]
     if "EventTime" in event:
         signal = event.get("TerminatedBySignal")
         how = f"exit-code {int(event.get('ReturnValue') or 0)}" if signal is None else f"signal {int(signal)}"
@@ -223,9 +225,18 @@ def _usage(event: Event, scopes: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _bytes(scopes: tuple[str, ...]) -> list[str]:
-    # there is no file transfer
-    return [f"\t0  -  {scope} Bytes {way} By Job" for scope in scopes for way in ("Sent", "Received")]
+def _bytes(event: Event, scopes: dict[str, str]) -> list[str]:
+    return [
+        f"\t{_number(event, f'{prefix}{way}Bytes'):.0f}  -  {scope} Bytes {way} By Job"
+        for scope, prefix in scopes.items()
+        for way in ("Sent", "Received")
+    ]
+
+
+def _number(event: Event, name: str) -> float:
+    """An attribute that may be missing: nothing was counted."""
+    value = event.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _days(seconds: object) -> str:

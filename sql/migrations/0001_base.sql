@@ -250,8 +250,7 @@ FROM unnest(ARRAY[
     -- reports about it
     'FetchWorkTailBytes',
     -- what condor_q asks of each job
-    'DAG_NodesTotal', 'DAG_NodesDone', 'DAG_NodesQueued', 'JobMaterializeNextProcId', 'BytesRecvd',
-    'BytesSent'
+    'DAG_NodesTotal', 'DAG_NodesDone', 'DAG_NodesQueued', 'JobMaterializeNextProcId'
 ]) AS a (name);
 
 -- Stay here: the starter gets an ad of limited size, and has no use for them.
@@ -307,7 +306,7 @@ FROM unnest(ARRAY[
     'NumHolds', 'NumHoldsByReason', 'NumJobMatches', 'JobRunCount', 'CurrentHosts', 'TotalSuspensions',
     -- use
     'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
-    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
+    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes', 'BytesSent', 'BytesRecvd',
     'ImageSize', 'MemoryUsage', 'ResidentSetSize', 'RemoteSysCpu', 'RemoteUserCpu', 'RemoteWallClockTime',
     'LastRemoteWallClockTime', 'CommittedTime',
     'CommittedSlotTime', 'CommittedSuspensionTime', 'CumulativeSlotTime', 'CumulativeRemoteSysCpu',

@@ -45,7 +45,7 @@ def test_each_way_to_submit_makes_the_jobs_that_a_schedd_gets(sides: Sides) -> N
 
 # what a schedd's ads have and fetchwork's do not, and why
 ABSENT = {
-    # there is no file transfer
+    # the job moves no files
     *("TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB"),
     *("TransferInputStats", "TransferOutputStats", "TransferSocket", "BytesSent", "BytesRecvd"),
     "TransferInputFileCounts",

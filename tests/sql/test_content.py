@@ -556,6 +556,28 @@ def test_a_slot_is_free_while_the_outputs_of_its_run_are_brought(queue: DirectQu
     assert queue.finish(other) == "completed"
 
 
+@pytest.mark.parametrize("before", [0, 7])
+def test_the_bytes_of_a_job_s_files_are_in_its_ad_and_its_events(queue: DirectQueue, before: int) -> None:
+    submit(queue)
+    if before:
+        run = queue.started()
+        assert queue.of(run, "note_transfer", phase=None, direction="input", bytes=before, seconds=0.5)
+        queue.finish(run, "evict", JobPid=1)
+        info = queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 4")
+        assert (info["ReceivedBytes"], "SentBytes" in info) == (before, False)
+        assert queue.value("SELECT facts -> 'BytesRecvd' FROM fetchwork.jobs") == before
+    run = queue.started()
+    assert queue.of(run, "note_transfer", phase="output", direction="input", bytes=5, seconds=0.5)
+    leave(queue, run, out=b"123")
+    assert queue.of(run, "note_transfer", phase=None, direction="output", bytes=3, seconds=0.25)
+    assert queue.finish(run) == "completed"
+    info = queue.value("SELECT info FROM fetchwork.events WHERE EventTypeNumber = 5")
+    assert (info["SentBytes"], info["ReceivedBytes"]) == (3, 5)
+    assert (info["TotalSentBytes"], info["TotalReceivedBytes"]) == (3, 5 + before)
+    moved = queue.rows("SELECT facts ->> 'BytesSent', facts ->> 'BytesRecvd' FROM fetchwork.history")
+    assert moved == [("3.0", f"{5 + before}.0")]
+
+
 # What goes
 
 

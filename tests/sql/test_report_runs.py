@@ -71,6 +71,8 @@ def test_jobs_end_together_as_they_would_alone(queue: DirectQueue, runs: list[Cl
     usage = {"JobState": "Running", "JobPid": 77, "ResidentSetSize": 2000}
     for run in runs:
         queue.call("heartbeat", run_id=run.run_id, token=run.token, report=usage)
+        for way in ("input", "output"):
+            assert queue.of(run, "note_transfer", phase=None, direction=way, bytes=5, seconds=0.5)
     # the way of a verdict ends a job by the single functions
     for run in runs[:2]:
         assert (

@@ -67,6 +67,21 @@ CASES: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
         },
     ),
     (
+        5,
+        {
+            "TerminatedNormally": True,
+            "ReturnValue": 0,
+            **{
+                "SentBytes": 3,
+                "ReceivedBytes": 12345678848,
+                "TotalSentBytes": 4.0,
+                "TotalReceivedBytes": 6.0,
+            },
+        },
+        {"SentBytes": 3.0, "ReceivedBytes": 12345678848.0, "TotalSentBytes": 4.0, "TotalReceivedBytes": 6.0},
+    ),
+    (4, {"SentBytes": 3, "ReceivedBytes": 5}, {"SentBytes": 3.0, "ReceivedBytes": 5.0}),
+    (
         6,
         {"Size": 1234, "MemoryUsage": 2, "ResidentSetSize": 1000},
         {"Size": 1234, "MemoryUsage": 2, "ResidentSetSize": 1000},

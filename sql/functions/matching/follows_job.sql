@@ -14,7 +14,7 @@ RETURN matched ?| ARRAY[
     'RemoteWallClockTime', 'LastRemoteWallClockTime', 'RemoteUserCpu', 'RemoteSysCpu', 'CommittedTime',
     'CommittedSlotTime', 'CumulativeSlotTime', 'CumulativeRemoteUserCpu', 'CumulativeRemoteSysCpu',
     'CpusProvisioned', 'MemoryProvisioned', 'DiskProvisioned', 'GPUsProvisioned',
-    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes',
+    'BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes', 'BytesSent', 'BytesRecvd',
     'ToE', 'ImageSize', 'MemoryUsage', 'ResidentSetSize',
     'JobStartDate', 'JobCurrentStartDate', 'LastMatchTime', 'LastRemoteHost', 'LastVacateTime',
     'VacateReason', 'VacateReasonCode', 'VacateReasonSubCode', 'LastHoldReason', 'LastHoldReasonCode',

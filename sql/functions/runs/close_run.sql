@@ -47,7 +47,7 @@ BEGIN
                 extract(epoch FROM closed_at - live.started_at)
             )),
             closed_at
-        )
+        ) || fetchwork.bytes_moved(j.facts, live.transfer)
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     END IF;
 END

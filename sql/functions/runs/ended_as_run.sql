@@ -16,6 +16,7 @@ BEGIN
     exited.slot := ended.slot;
     exited.started_at := ended.started_at;
     exited.state := ended.state;
+    exited.transfer := ended.transfer;
     RETURN exited;
 END
 $$;

@@ -79,7 +79,8 @@ BEGIN
         SELECT
             e.*,
             (e.job).user_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteUserCpu'), 0) AS user_cpu_s,
-            (e.job).sys_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteSysCpu'), 0) AS sys_cpu_s
+            (e.job).sys_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteSysCpu'), 0) AS sys_cpu_s,
+            coalesce(fetchwork.bytes_moved((e.job).facts, (e.run).transfer), '{}') AS moved
         FROM retired AS e
     ),
     run_kept AS (
@@ -116,7 +117,7 @@ BEGIN
             (e.job).wall_s + e.run_s, e.user_cpu_s, e.sys_cpu_s,
             e.report -> 'ExitBySignal' = 'true', e.exit_code, e.exit_signal,
             (e.run).slot, (e.job).owner, (e.job).queue, (e.job).last_reason,
-            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at)
+            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at) || e.moved
                 || jsonb_build_object('LastJobStatus', (e.job).job_status),
             (e.job).ad
         FROM charged AS e
@@ -127,7 +128,8 @@ BEGIN
             5, (e.run).cluster_id, (e.run).proc_id, (e.run).run_id,
             fetchwork.completion(
                 fetchwork.resource_table(a, coalesce(fetchwork.provisioned(s), '{}'), e.used, e.run_s),
-                (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s, e.report, e.run_s
+                (e.job).num_starts, e.user_cpu_s, e.sys_cpu_s,
+                e.report || coalesce((e.run).transfer, '{}') || e.moved, e.run_s
             )
         FROM charged AS e
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = (e.run).autocluster_id

@@ -25,7 +25,8 @@ BEGIN ATOMIC
             r.report, r.seconds, fetchwork.termination(r.report, r.seconds) AS ending
         FROM (
             SELECT
-                coalesce((live).usage, '{}') || coalesce(record_eviction.report, '{}') AS report,
+                coalesce((live).usage, '{}') || coalesce(record_eviction.report, '{}')
+                    || coalesce((live).transfer, '{}') AS report,
                 greatest(0, coalesce(
                     fetchwork.number_of(record_eviction.report -> 'JobDuration'),
                     extract(epoch FROM clock_timestamp() - (live).started_at)

@@ -66,7 +66,12 @@ BEGIN
                 -- of all runs, where there was more than one
                 SELECT fetchwork.completion(
                     fetchwork.requested_resources(exited, settle_exit.report, run_s),
-                    j.num_starts, j.user_cpu_s, j.sys_cpu_s, settle_exit.report, run_s
+                    j.num_starts, j.user_cpu_s, j.sys_cpu_s,
+                    settle_exit.report || coalesce(exited.transfer, '{}') || jsonb_build_object(
+                        'BytesSent', j.facts -> 'BytesSent',
+                        'BytesRecvd', j.facts -> 'BytesRecvd'
+                    ),
+                    run_s
                 )
                 FROM fetchwork.job AS j
                 WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id

@@ -1,0 +1,21 @@
+-- BytesSent and BytesRecvd of a job's ad, which count all of its runs: facts has those of the runs before the
+-- one of which note_transfer has noted this. Empty where that run moved no files.
+CREATE OR REPLACE FUNCTION fetchwork.bytes_moved(facts jsonb, transfer jsonb)
+RETURNS jsonb
+LANGUAGE sql
+IMMUTABLE
+PARALLEL SAFE
+RETURN CASE
+    WHEN transfer ?| ARRAY['TransferInputBytes', 'TransferOutputBytes'] THEN jsonb_build_object(
+        -- real numbers, as a shadow writes them
+        'BytesSent', (
+            coalesce(fetchwork.number_of(facts -> 'BytesSent'), 0)
+            + coalesce(fetchwork.number_of(transfer -> 'TransferOutputBytes'), 0)
+        )::numeric(20, 1),
+        'BytesRecvd', (
+            coalesce(fetchwork.number_of(facts -> 'BytesRecvd'), 0)
+            + coalesce(fetchwork.number_of(transfer -> 'TransferInputBytes'), 0)
+        )::numeric(20, 1)
+    )
+    ELSE '{}'
+END;
