@@ -18,6 +18,7 @@ OF_THE_END = (
     # what the slot gave, as history says it
     *("CpusProvisioned", "MemoryProvisioned", "GPUsProvisioned", "AssignedGPUs", "LastRemoteHost"),
 )
+OF_ITS_FILES = ("BytesSent", "BytesRecvd")
 
 
 class Jobs:
@@ -73,6 +74,7 @@ class Jobs:
                     found[name] = {"end": {}}
                 elif ad is not None:
                     found[name] = {"end": {key: _plain(ad[key]) for key in OF_THE_END if key in ad}}
+                    found[name]["bytes"] = {key: ad.get(key) for key in OF_ITS_FILES}
         for name in found:
             found[name] |= _written(self.directory / f"{name}.json")
         self.schedd.act(self.bindings.JobAction.Remove, "true")

@@ -163,6 +163,12 @@ def test_two_jobs_of_a_partitionable_slot_get_different_devices(seen: dict[str, 
             assert "," not in "".join(devices) and devices[0] != devices[1], variable
 
 
+def test_bytes_of_a_job_s_files_are_those_that_a_shadow_counts(seen: dict[str, tuple[Any, Any]]) -> None:
+    theirs, ours = seen["transfer"]
+    assert theirs["bytes"]["BytesRecvd"] > 0
+    assert ours["bytes"] == theirs["bytes"]
+
+
 def differences(text: str, suite: str) -> set[str]:
     """The names of the listed differences of the versions that a suite stands for."""
     found: set[str] = set()
