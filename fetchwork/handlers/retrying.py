@@ -72,6 +72,7 @@ async def _settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
             reason=verdict.reason,
             code=verdict.code,
             subcode=verdict.subcode,
+            run_id=run.run_id,
         ),
         timeout_s=timeout_s,
     )

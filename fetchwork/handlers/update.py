@@ -99,6 +99,7 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
             reason=verdict.reason,
             code=verdict.code,
             subcode=verdict.subcode,
+            run_id=key.run_id,
         ),
         timeout_s=task.left(DATABASE_S),
     )

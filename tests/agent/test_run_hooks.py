@@ -8,12 +8,14 @@ import pytest
 
 from fetchwork.codes import JobStatus
 from fetchwork.db.database import Database
-from fetchwork.handlers import maintenance
+from fetchwork.handlers import maintenance, memory, retrying
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.update import signal_number
+from fetchwork.matchmaker.messages import Job, Judgement
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
+from tests.waiting import PATIENCE_S
 
 RUNNING: dict[str, Any] = {"JobState": "Running", "JobPid": 4242}
 EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
@@ -39,6 +41,40 @@ async def test_same_starter_that_asks_again_hears_the_same(hooks: Hooks, submit:
     submit()
     ad = await hooks.started_job()
     assert (await hooks.start(ad)).reply.exit == 0
+
+
+async def test_job_is_not_held_for_what_its_last_run_used(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    job = submit()
+    first = await hooks.started_job()
+    (run,) = hooks.runs
+    # it ends while it is looked at, and the job runs again
+    await hooks.exit(first, "evict", **EXITED)
+    await hooks.started_job()
+    settled = await retrying.settle_overuse(run, memory.over(128, 200.0), PATIENCE_S)
+    assert not settled.ends
+    assert job_of(job)["jobstatus"] == 2
+    (run,) = hooks.runs
+    assert (await retrying.settle_overuse(run, memory.over(128, 200.0), PATIENCE_S)).ends
+    assert job_of(job)["jobstatus"] == 5
+
+
+async def test_job_is_not_held_by_the_policy_for_what_its_last_run_told(
+    hooks: Hooks, submit: Submit, job_of: JobOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit(ad={"PeriodicHold": "/Expr(ImageSize > 100000)/"})
+    first = await hooks.started_job()
+    judge = hooks.context.session.matchmaker.judge
+
+    async def slow(jobs: list[Job]) -> list[Judgement]:
+        await hooks.exit(first, "evict", **EXITED)
+        await hooks.started_job()
+        return await judge(jobs)
+
+    monkeypatch.setattr(hooks.context.session.matchmaker, "judge", slow)
+    await hooks.update(first, **RUNNING, ImageSize=200000)
+    assert job_of(job)["jobstatus"] == 2
 
 
 async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(

@@ -251,6 +251,19 @@ def test_a_policy_of_a_job_that_is_in_another_state_by_now_is_not_obeyed(
     assert queue.scalar("apply_policy", cluster=1, proc=0, status=status, action=action, reason="x") is False
 
 
+def test_a_policy_of_one_run_says_nothing_about_the_next(queue: DirectQueue) -> None:
+    job = queue.submit()
+    first = queue.started()
+    queue.of(first, "starter_gone")
+    second = queue.started()
+    assert second.job == first.job
+    said = {"cluster": 1, "proc": 0, "status": 2, "action": "hold", "reason": "x"}
+    assert queue.scalar("apply_policy", **said, run_id=first.run_id) is False
+    assert queue.status(job) == 2
+    assert queue.scalar("apply_policy", **said, run_id=second.run_id) is True
+    assert queue.status(job) == 5
+
+
 def test_a_policy_does_not_bring_a_removed_job_back(queue: DirectQueue) -> None:
     job = queue.submit()
     queue.started()

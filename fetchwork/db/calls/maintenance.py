@@ -95,9 +95,20 @@ def policy_jobs(*, after_cluster: int, after_proc: int, page: int) -> Call[list[
 
 
 def apply_policy(
-    *, cluster: int, proc: int, status: int, action: str, reason: str, code: int, subcode: int
+    *,
+    cluster: int,
+    proc: int,
+    status: int,
+    action: str,
+    reason: str,
+    code: int,
+    subcode: int,
+    run_id: int | None = None,
 ) -> Call[bool]:
-    """Do what a policy says of a job; False if the job is not in ``status`` any more."""
+    """Do what a policy says of a job; False if the job is not in ``status`` any more.
+
+    With ``run_id`` also if that run of it is over, of which it was judged.
+    """
     return value_of(
         "apply_policy",
         {
@@ -108,6 +119,7 @@ def apply_policy(
             "reason": reason,
             "code": code,
             "subcode": subcode,
+            "run_id": run_id,
         },
     )
 

@@ -1,7 +1,8 @@
 -- A policy expression of a job became true: the agent that evaluated it says what to do ('hold', 'release',
 -- 'remove', 'vacate'), or LeaveJobInQueue of a Completed one is not true any more ('leave'). status is the
 -- JobStatus that the agent saw; if the job is not in it any more, or is Removed and only its run still ends,
--- nothing happens and the answer is false.
+-- nothing happens and the answer is false. With run_id the same where that run, of which it was judged, is
+-- over: what one run used or reported says nothing about the next.
 --
 -- Locks: the job, if no other transaction holds it: its owner may keep it for as long as he likes, and there
 -- will be another pass.
@@ -12,7 +13,8 @@ CREATE OR REPLACE FUNCTION fetchwork.apply_policy(
     action text,
     reason text,
     code numeric DEFAULT 3,
-    subcode numeric DEFAULT 0
+    subcode numeric DEFAULT 0,
+    run_id bigint DEFAULT NULL
 )
 RETURNS boolean
 LANGUAGE plpgsql
@@ -34,6 +36,7 @@ BEGIN
     INTO job
     FROM fetchwork.job AS j
     WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status = status AND j.job_status <> 3
+        AND (apply_policy.run_id IS NULL OR j.run_id = apply_policy.run_id)
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN false;
