@@ -30,11 +30,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from fetchwork.agent import orphans, peer
+from fetchwork.agent.givingup import GivingUp
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.db import calls
@@ -42,15 +42,11 @@ from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkErro
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession
-from fetchwork.handlers.start import could_not_start
-from fetchwork.handlers.starterlog import Fault
 from fetchwork.log import event
 from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: a JOB_EXIT may still be on its way after its starter's end
-GRACE_S = 1.0
 #: REPLY_FETCH may still be on its way when the slot asks again
 REPLY_GRACE_S = 0.3
 #: a starter comes up within this after the accept, or is waited for no more
@@ -58,8 +54,6 @@ START_GRACE_S = 2.0
 #: the same for what a dynamic slot has fetched, as slot_is_free.sql has it
 DYNAMIC_GRACE_S = 10.0
 CALL_S = 5.0
-#: whether what a run leaves is delivered is looked for again at this interval
-DELIVERING_S = 0.5
 
 
 class WatchedRuns(Runs):
@@ -76,6 +70,7 @@ class WatchedRuns(Runs):
         self._on_free = on_free
         #: to signal jobs
         self.rights = rights or Rights()
+        self._giving_up = GivingUp(self, replay, self.rights)
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
         self.taken_over = set[HostSession]()  #: those whose runs of the agent before have been read
@@ -175,7 +170,7 @@ class WatchedRuns(Runs):
         if any(run.exiting or run.saving or orphans.of_run(run) for run in before):
             return False
         for run in before:
-            await self._look_into_start(run)
+            await self._giving_up.look_into_start(run)
         before = [run for run in before if not run.ended]
         if not before:
             return True
@@ -271,7 +266,7 @@ class WatchedRuns(Runs):
             if run.state == "running" and run.job_process is None and starter is not None:
                 run.job_process = _key(orphans.child_of(starter))
             if run.state == "accepted" and time.monotonic() > run.accepted_at + START_GRACE_S:
-                self._spawn(self._look_into_start(run))
+                self._spawn(self._giving_up.look_into_start(run))
         self._starters.look()
 
     def _starter_gone(self, starter: Starter) -> None:
@@ -281,7 +276,7 @@ class WatchedRuns(Runs):
         plain = {run for run in (preparing,) if run is not None and run.starter is None}
         for run in self.on_slot(starter.session, starter.slot):
             if run.starter == starter.identity:
-                plain.add(run) if run.plain else self._spawn(self._give_up(run))
+                plain.add(run) if run.plain else self._spawn(self._giving_up.after_grace(run))
         for run in plain:
             # a starter may be watched for its slot and for itself
             if not run.ended and run not in self._ending:
@@ -299,67 +294,7 @@ class WatchedRuns(Runs):
             run.exiting -= 1
             run.changed.set()
         if run.starter == starter:
-            await self._give_up(run, grace_s=0.0)
-
-    async def _give_up(self, run: LiveRun, grace_s: float = GRACE_S) -> None:
-        """Give up a run whose starter is gone, once nothing can come of it any more."""
-        await asyncio.sleep(grace_s)
-        while not run.ended:
-            try:
-                if run.exiting:
-                    await asyncio.sleep(0.05)
-                    continue
-                await self._replay()
-                if run.ended:
-                    return
-                if run.delivering or run.saving:
-                    # its end is known, and comes after its files; or its next run wants what it has saved
-                    await asyncio.sleep(DELIVERING_S)
-                    continue
-                if orphans.of_run(run):
-                    await orphans.end_of_run(run, self.rights)
-                    continue
-                await self._end_without_report(run, await run.context.starter_fault(run.run_id, run.token))
-            except DatabaseUnavailable:
-                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-                continue
-            except FetchworkError as error:
-                event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
-            event(
-                log,
-                logging.WARNING,
-                "run_given_up",
-                run=run.run_id,
-                job=run.job,
-                slot=run.slot,
-                by="starter_gone",
-            )
-            self.ended(run.context.session, run.run_id)
-
-    async def _look_into_start(self, run: LiveRun) -> None:
-        """End a run whose starter failed before it called a hook, or called none any more, if it says so."""
-        state = run.state
-        fault = await run.context.starter_fault(run.run_id, run.token)
-        if fault is None or run.state != state:
-            return
-        try:
-            await self._end_without_report(run, fault)
-        except FetchworkError as error:
-            event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
-            return
-        event(
-            log, logging.INFO, "start_failed", run=run.run_id, job=run.job, slot=run.slot, reason=fault.text
-        )
-        self.ended(run.context.session, run.run_id)
-
-    async def _end_without_report(self, run: LiveRun, fault: Fault | None) -> None:
-        """The starter of a run is gone without a report: what it wrote down says what becomes of the job."""
-        if fault is not None and fault.code is not None:
-            call = could_not_start(run.run_id, run.token, fault, run.slot)
-        else:
-            problem = None if fault is None else fault.reason(run.slot)
-            call = calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
-        await run.context.session.database.run(call, timeout_s=CALL_S)
+            await self._giving_up.after_grace(run, 0.0)
 
     # -- after a restart
 
