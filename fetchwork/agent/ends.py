@@ -2,8 +2,9 @@
 
 What the starter wrote down is handled as if a JOB_EXIT had brought it: the same policy, the same spool in an
 outage of the database, the same answers to what comes late or twice. The file stays until that is done, so
-that an agent that comes after the end finds it. Where the file does not say how the job ended, the starter
-was killed, and the run is given up like any other whose report will not come.
+that an agent that comes after the end finds it, and what can't even be spooled is told later. Where the file
+does not say how the job ended, the starter was killed, and the run is given up like any other whose report
+will not come.
 """
 
 from __future__ import annotations
@@ -35,8 +36,14 @@ class Ends:
         self._keep = keep
 
     async def tell(self, run: LiveRun, starter: str) -> Answer | None:
-        """Report the end of a run whose starter is gone; None where its file does not tell it."""
-        seen_at = time.monotonic()
+        """Report the end of a run whose starter is gone; None where its file does not tell it.
+
+        "unavailable" is the answer where the database can't take it now, and it could not be spooled either.
+        """
+        now = time.monotonic()
+        again = run.gone_at is not None
+        if run.gone_at is None:
+            run.gone_at = now
         logs = run.context.starter_logs
         written = await logs.written(run.run_id, run.token, tells_end=True) if logs is not None else None
         job = Process.of_key(run.job_process)
@@ -49,9 +56,8 @@ class Ends:
             "FetchWorkHasPolicy": "true" if run.has_policy else "false",
         }
         if end.report and run.started_at is not None:
-            ran_s = max(0.0, seen_at - run.started_at)
-            ad["JobDuration"] = f"{ran_s:.6f}"
-            ad["JobStartDate"] = int(time.time() - ran_s)
+            ad["JobDuration"] = f"{max(0.0, run.gone_at - run.started_at):.6f}"
+            ad["JobStartDate"] = int(time.time() - max(0.0, now - run.started_at))
         if end.report and run.memory_used_mib:
             ad["MemoryUsage"] = int(run.memory_used_mib) + 1
         elif end.report:
@@ -61,6 +67,8 @@ class Ends:
         body = "".join(f"{name} = {value}\n" for name, value in ad.items())
         answer = await self._handle(run, starter, end.reason, body)
         level = logging.WARNING if answer.reply.code else logging.INFO
+        if again and answer.reply.code == "unavailable":
+            level = logging.DEBUG
         event(log, level, "starter_ended_job", **answer.log_fields())
         return answer
 

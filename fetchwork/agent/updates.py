@@ -81,7 +81,8 @@ class Updates:
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
         over, self._over = self._over, []
-        await asyncio.gather(*map(self._tell_end, over))
+        told = await asyncio.gather(*map(self._tell_end, over))
+        self._over += [run for run, is_told in zip(over, told, strict=True) if not is_told]
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # a run may be over for the queue, lost in a silence, and its job live on
@@ -103,11 +104,16 @@ class Updates:
         if self._written != {run.run_id for run in self._running()}:
             self._remember()
 
-    async def _tell_end(self, run: LiveRun) -> None:
-        """Report the end of a run without a JOB_EXIT, which the database may have given up as lost."""
+    async def _tell_end(self, run: LiveRun) -> bool:
+        """Report the end of a run without a JOB_EXIT, which the database may have given up as lost.
+
+        False where that is to be tried again: it could neither be delivered nor spooled.
+        """
         logs = run.context.starter_logs
-        if run.starter is not None and logs is not None and await logs.tell_end(run.run_id, run.token):
-            await self._runs.tell_end(run, run.starter)
+        if run.starter is None or logs is None or not await logs.tell_end(run.run_id, run.token):
+            return True
+        answer = await self._runs.tell_end(run, run.starter)
+        return answer is None or answer.reply.code != "unavailable"
 
     def _running(self) -> list[LiveRun]:
         return [run for run in self._runs if run.state == "running"]

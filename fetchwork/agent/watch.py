@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
@@ -39,6 +40,7 @@ from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
+from fetchwork.handlers.context import Answer
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession
@@ -82,7 +84,7 @@ class WatchedRuns(Runs):
         #: set when there are some
         self.end_soon = asyncio.Event()
         #: reports the end of a run whose starter, of this identity, is gone and calls no JOB_EXIT
-        self.tell_end: Callable[[LiveRun, str], Awaitable[object]] = _no_end
+        self.tell_end: Callable[[LiveRun, str], Awaitable[Answer | None]] = _no_end
         # runs without a JOB_EXIT whose starter has asked for the start, by that starter
         self._preparing: dict[str, LiveRun] = {}
         # those whose ends are being reported
@@ -287,8 +289,12 @@ class WatchedRuns(Runs):
     async def _end_plain(self, run: LiveRun, starter: str) -> None:
         """Report the end of a run whose starter is gone and calls no JOB_EXIT."""
         try:
-            if not orphans.of_run(run):
-                await self.tell_end(run, starter)
+            while not run.ended and not orphans.of_run(run):
+                answer = await self.tell_end(run, starter)
+                if answer is None or answer.reply.code != "unavailable":
+                    break
+                # it is kept nowhere but in the starter's own file: nothing of this run is over before
+                await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
         finally:
             self._ending.discard(run)
             run.exiting -= 1
@@ -352,8 +358,9 @@ class WatchedRuns(Runs):
         self._starters.close()
 
 
-async def _no_end(run: LiveRun, starter: str) -> None:
+async def _no_end(run: LiveRun, starter: str) -> Answer | None:
     """Nothing tells how the run ended."""
+    return None
 
 
 def _key(process: Process | None) -> str | None:

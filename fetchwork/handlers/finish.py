@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import cast
 
 from fetchwork.db import calls
-from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, NotFound, one_line
+from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
 from fetchwork.handlers.memory import killed_for_memory
 from fetchwork.handlers.retrying import or_with_more
@@ -125,7 +125,11 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
     except NOT_NOW as error:
         if task.spool is None:
             raise
-        await task.spool(_as_judged(task.request, reason))
+        try:
+            await task.spool(_as_judged(task.request, reason))
+        except FetchworkError as problem:
+            # who reports it has it still, and may do so again
+            raise DatabaseUnavailable(f"{error}; the report can't be kept until then: {problem}") from None
         return subject.answer("spooled", None, problem=str(error), **details)
     task.runs.ended(session, key.run_id)
     if verdict is not None:

@@ -61,6 +61,8 @@ class LiveRun:
     delivering: bool = False
     #: checkpoints of it are being delivered: it is not over before
     saving: bool = False
+    #: monotonic time at which its starter was first seen to be gone
+    gone_at: float | None = None
     #: its starter calls no JOB_EXIT: the agent reports its end, by what the starter has written
     plain: bool = False
     #: JOB_EXITs being worked on

@@ -15,9 +15,10 @@ from fetchwork.agent.ends import Ends
 from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
-from fetchwork.errors import DatabaseUnavailable
+from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.hook.wire import Request
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
@@ -37,6 +38,14 @@ class Host(Hooks):
         self.watched = runs
         runs.tell_end = Ends(runs, self.keep).tell
         self.down = False
+        #: how often a report did not fit into the spool; None while there is room
+        self.refused: int | None = None
+
+    async def keep(self, report: Request) -> None:
+        if self.refused is not None:
+            self.refused += 1
+            raise FetchworkError("cannot write a report to spool '/spool': No space left on device")
+        await super().keep(report)
 
     async def deliver(self) -> None:
         """Deliver what is spooled."""
@@ -356,6 +365,65 @@ async def test_end_in_an_outage_is_spooled_as_it_was_judged(
     host.down = False
     await until(lambda: job_of(job)["jobstatus"] == 1)
     await until(lambda: len(host.runs) == 0)
+
+
+async def test_end_that_can_neither_be_delivered_nor_spooled_counts_after_the_outage(
+    host: Host,
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    host.down, host.refused = True, 0
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    monkeypatch.setattr(host.context.session.reports, "finish", away)
+    starter.end(BEGUN + EXITED)
+    await until(lambda: (host.refused or 0) > 1)
+    assert job_of(job)["jobstatus"] == 2 and starter.log.exists()
+    monkeypatch.undo()
+    host.down = False
+    await until(lambda: job_of(job)["jobstatus"] == 4)
+    assert ended(job_of(job)) == (4, False, 3, None)
+    await until(lambda: len(host.runs) == 0)
+    assert outcomes(database) == ["completed"]
+
+
+async def test_end_of_a_run_before_this_agent_is_told_until_it_is_kept(
+    make_host: Callable[[], Host],
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    updates = updates_of(after, tmp_path)
+    after.refused = 0
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    monkeypatch.setattr(after.context.session.reports, "finish", away)
+    await updates.round()
+    await updates.round()
+    assert after.refused > 1
+    monkeypatch.undo()
+    await updates.round()
+    assert ended(job_of(job)) == (4, False, 3, None)
+    await updates.round()
+    assert outcomes(database) == ["completed"]
 
 
 async def test_hook_that_reports_all_the_same_counts_once(
