@@ -47,7 +47,8 @@ class Ends:
         logs = run.context.starter_logs
         written = await logs.written(run.run_id, run.token, tells_end=True) if logs is not None else None
         job = Process.of_key(run.job_process)
-        end = read_end(written, job.pid if job is not None else 0) if written is not None else None
+        pid = job.pid if job is not None else run.recorded_pid
+        end = read_end(written, pid) if written is not None else None
         if end is None or run.ended:
             return None
         ad: dict[str, object] = {

@@ -53,6 +53,8 @@ class LiveRun:
     facts: Mapping[str, object] = field(default_factory=dict)
     #: the job's process: "pid:start time"
     job_process: str | None = None
+    #: the number of that process by an update to an agent before, 0 where there was none
+    recorded_pid: int = 0
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job
     ended_by_us: str | None = None
     #: the job was told to end because somebody asked for that
@@ -90,6 +92,7 @@ class LiveRun:
             has_policy=row.has_policy,
         )
         run.starter = row.starter
+        run.recorded_pid = row.job_pid or 0
         return run
 
     def starts_soon(self, grace_s: float) -> bool:

@@ -4,7 +4,8 @@ A hook costs its host more than most short jobs do: HTCondor's procd reads all o
 JOB_EXIT says of a plain job, the starter also writes into its ``StarterUserLog``: event 005 with the exit
 status, or 004 for an eviction. So the generated configuration has a second keyword, with PREPARE_JOB alone
 (``config.PLAIN``), and says so in the slots' ads (``FetchWorkPlain``). The agent, which sees the starter's
-end, then reports in place of JOB_EXIT.
+end, then reports in place of JOB_EXIT. It keeps room on the disk for what the starter writes; where a job
+has begun and nothing says how it ended, that is not known, and its run is lost.
 
 Such a report lacks what only the hook is told: fractions of a second of the job's CPU, blocks read and
 written, the exit status of a job that was evicted, and, of HTCondor 24 and later, the reason of an eviction.
@@ -75,13 +76,14 @@ class End:
 def read_end(written: str, job_pid: int) -> End | None:
     """The end of a job, of which its starter has ``written`` this; None where the starter was ended itself.
 
-    ``job_pid`` is the number of the job's process, 0 where it is not known.
+    ``job_pid`` is the number of the job's process, 0 where none is known: a job with one has begun, whatever
+    is written, for a full disk takes no more.
     """
     # a job may write there, too, but the starter comes last
     ended = max(_ENDED.finditer(written), key=re.Match.start, default=None)
     if ended is None:
-        # a program that could not be executed has its 001, too
-        if _STARTED.search(written) and read_faults(written) is None:
+        # a program that could not be executed has its 001, and was a process for a moment, too
+        if (job_pid or _STARTED.search(written)) and read_faults(written) is None:
             return None
         return End("evict", {})
     report: dict[str, int | str] = {"JobState": "Exited"}

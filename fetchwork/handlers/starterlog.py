@@ -2,8 +2,8 @@
 
 No hook gets the starter's own words. They go into the file that the ad names as ``StarterUserLog``: an event
 021 with the text, without the hold code that a shadow would be sent with it, which follows from the text. So
-each offer of an agent names a file of its own, in a directory of the agent's; it is empty until the starter
-writes, and gone when the run is.
+each offer of an agent names a file of its own, in a directory of the agent's; it says nothing until the
+starter writes, and is gone when the run is.
 
 The starter opens it as the job's user, so the job may write there what it likes: what is read is a claim
 about that one job, and nothing else depends on it. The directory is the agent's alone, so that the name stays
@@ -41,6 +41,9 @@ LOG_S = 60.0
 
 #: what the name of a file ends with that tells how a job ended, in place of JOB_EXIT
 _TELLS_END = ".end"
+#: what such a file begins with: to HTCondor's readers the end of an event. The block that it takes has room
+#: for what a starter writes of most jobs, though the disk be full by then
+_RESERVED = b"...\n"
 
 _ERROR = re.compile(r"^021 \([^\n]*\bError from [^\n]*\n((?:\t[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 # the texts of os_proc.cpp, user_proc.cpp, StarterHookMgr.cpp and, of Iwd, the shadow's baseshadow.cpp
@@ -195,6 +198,8 @@ class StarterLogs:
             self._directory.chmod(0o711)
             fd = self._create(path)
         try:
+            if path.name.endswith(_TELLS_END):
+                self._reserve(fd, path)
             if not self._of_users:
                 return
             if os.geteuid() == 0 and uid is not None:
@@ -211,6 +216,14 @@ class StarterLogs:
     @staticmethod
     def _create(path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    @staticmethod
+    def _reserve(fd: int, path: Path) -> None:
+        try:
+            os.write(fd, _RESERVED)
+        except OSError:
+            path.unlink()
+            raise
 
     def _clean(self, names: Collection[str]) -> None:
         try:

@@ -198,6 +198,36 @@ async def test_job_that_was_ended_before_it_began_is_not_lost(
     assert outcomes(database) == ["could_not_start"]
 
 
+async def test_job_that_was_seen_to_run_is_lost_where_nothing_could_be_written(
+    host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    await host.begin(starter)
+    (run,) = host.runs
+    process = Starter()
+    run.job_process = process.key
+    process.end()
+    # as on a full disk
+    starter.end("")
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert outcomes(database) == ["lost"]
+
+
+async def test_job_that_ran_under_the_agent_before_is_lost_where_nothing_could_be_written(
+    make_host: Callable[[], Host], submit: Submit, job_of: JobOf, database: Database, starter: Starter
+) -> None:
+    job = submit()
+    before = make_host()
+    ad = await before.begin(starter)
+    await before.update(ad, JobState="Running", JobPid=4242)
+    await before.watched.close()
+    starter.end("")
+    after = make_host()
+    await after.watched.take_over(after.context, PATIENCE_S)
+    await until(lambda: job_of(job)["jobstatus"] == 1)
+    assert outcomes(database) == ["lost"]
+
+
 async def test_end_counts_before_the_slot_gets_its_next_job(
     host: Host, submit: Submit, job_of: JobOf, starter: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.fill import fill as fill_sandbox
 from tests.small_disk import SIZE, fill
+from tests.unit.test_starterend import BEGUN, EXITED
 
 DATA = os.urandom(SIZE + 1)
 
@@ -62,3 +64,27 @@ def test_an_output_that_does_not_fit_leaves_nothing_and_says_its_errno(small_dis
     assert caught.value.errno == errno.ENOSPC
     assert f"{small_disk}/{'large' if room else 'fits'}" in str(caught.value)
     assert {path.name for path in small_disk.iterdir()} == before
+
+
+async def test_a_starter_can_write_how_its_job_ended_though_the_disk_is_full_by_then(
+    small_disk: Path,
+) -> None:
+    logs = StarterLogs(small_disk / "starter", of_users=False)
+    path = await logs.make(7, "token", None, tells_end=True)
+    assert path is not None
+    fill(small_disk)
+    # as HTCondor opens it
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for event in (BEGUN, EXITED):
+        assert os.write(descriptor, event.encode()) == len(event)
+    os.close(descriptor)
+    written = await logs.written(7, "token", tells_end=True)
+    assert written is not None and written.endswith(BEGUN + EXITED)
+
+
+async def test_where_no_end_could_be_written_there_is_no_file_to_write_it_to(small_disk: Path) -> None:
+    logs = StarterLogs(small_disk / "starter", of_users=False)
+    (small_disk / "starter").mkdir()
+    fill(small_disk)
+    assert await logs.make(7, "token", None, tells_end=True) is None
+    assert list((small_disk / "starter").iterdir()) == []

@@ -54,19 +54,23 @@ SLOT = b'Name = "slot1@vm"\nFetchWorkPlain = true\nState = "Unclaimed"\n'
         (BEGUN + EVICTED, End("evict", {"JobState": "Exited", "JobPid": 77})),
         # a program that can't be executed has a 001 as well
         (BEGUN + WRITTEN, End("evict", {})),
-        # ended while PREPARE_JOB ran, or before
-        ("", End("evict", {})),
         # the starter was killed
         (BEGUN, None),
+        # nothing could be written, on a full disk
+        ("", None),
         # the last is the starter's: a job may write before it
         (BEGUN + EVICTED + EXITED, read_end(BEGUN + EXITED, 77)),
         (BEGUN + "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n", None),
         (BEGUN + "005 (1) x\n\t(1) Normal termination (return value nan)\n...\n", None),
     ],
-    ids=["exited", "killed", "evicted", "no exec", "nothing", "begun", "twice", "half", "no status"],
+    ids=["exited", "killed", "evicted", "no exec", "begun", "nothing", "twice", "half", "no status"],
 )
 def test_end_is_what_the_starter_wrote(written: str, end: End | None) -> None:
     assert read_end(written, 77) == end
+
+
+def test_job_that_was_ended_while_prepare_job_ran_or_before_has_not_begun() -> None:
+    assert read_end("", 0) == read_end("...\n", 0) == End("evict", {})
 
 
 def test_evicted_job_is_known_to_have_run_where_its_process_is_not_known() -> None:
