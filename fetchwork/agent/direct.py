@@ -35,6 +35,8 @@ class UnwatchedRuns(Runs):
         self._replay = replay
         self._starter_logs = starter_logs
         self._orphans: list[calls.HostRun] | None = None
+        #: those whose starters and jobs are gone
+        self._gone: list[calls.HostRun] = []
 
     async def look(self, context: KeywordContext, timeout_s: float) -> None:
         """Deliver what lies in the spool, and report which runs are alive, orphans among them."""
@@ -58,8 +60,9 @@ class UnwatchedRuns(Runs):
             ids = [run.run_id for run in alive]
             await session.database.run(calls.beat(host_id=greeting.host_id, alive=ids), timeout_s=timeout_s)
         told = dataclasses.replace(context, starter_logs=self._starter_logs)
-        for run in runs:
-            if run.starter is not None and run not in alive:
+        self._gone = [run for run in runs if run.starter is not None and run not in alive]
+        for run in self._gone:
+            if run.starter is not None:
                 await self._tell_end(told, run, run.starter)
 
     async def _tell_end(self, context: KeywordContext, row: calls.HostRun, starter: str) -> None:
@@ -80,6 +83,10 @@ class UnwatchedRuns(Runs):
         if any(run.slot == slot for run in self._orphans):
             return False
         await context.session.slot_is_free(slot, timeout_s)
+        for run in self._gone:
+            if run.slot == slot:
+                # no agent may ever come to do so
+                self._starter_logs.forget(run.run_id, str(run.token))
         return True
 
 

@@ -107,13 +107,20 @@ class Updates:
     async def _tell_end(self, run: LiveRun) -> bool:
         """Report the end of a run without a JOB_EXIT, which the database may have given up as lost.
 
-        False where that is to be tried again: it could neither be delivered nor spooled.
+        False where there is more to do: it could neither be delivered nor spooled, or nothing tells it, and
+        what this agent takes over has not been read.
         """
-        logs = run.context.starter_logs
+        logs, session = run.context.starter_logs, run.context.session
         if run.starter is None or logs is None or not await logs.tell_end(run.run_id, run.token):
             return True
         answer = await self._runs.tell_end(run, run.starter)
-        return answer is None or answer.reply.code != "unavailable"
+        if answer is not None:
+            return answer.reply.code != "unavailable"
+        if session not in self._runs.taken_over:
+            return False
+        if not any(one.run_id == run.run_id and one.context.session is session for one in self._runs):
+            logs.forget(run.run_id, run.token)
+        return True
 
     def _running(self) -> list[LiveRun]:
         return [run for run in self._runs if run.state == "running"]

@@ -55,7 +55,7 @@ async def job_exit(task: Task) -> Answer:
         if _ever_ran(report(ad)):
             raise
         # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to report
-        task.runs.ended(task.context.session, key.run_id)
+        _over(task, key, run)
         return Subject(task.request.slot, key.run_id).answer("forgotten")
     finally:
         if run is not None:
@@ -70,6 +70,13 @@ async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) 
     await task.files.parked(task, key, directory)
     job = run.job if run is not None else None
     return Subject(task.request.slot, key.run_id, job).answer("parked", None, directory=directory)
+
+
+def _over(task: Task, key: RunKey, run: LiveRun | None) -> None:
+    """The run is over, and what its starter wrote is needed no more, whether this process knew it or not."""
+    task.runs.ended(task.context.session, key.run_id)
+    if run is None:
+        task.context.forget_starter_log(key.run_id, key.token)
 
 
 def _ever_ran(exit_report: Report) -> bool:
@@ -103,10 +110,10 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
                 ),
                 timeout_s=task.left(DATABASE_S),
             )
-            task.runs.ended(session, key.run_id)
+            _over(task, key, run)
             return subject.answer("withdrawn", None, **details)
         if not _ever_ran(exit_report) and await _could_not_start(task, key, run, exit_report):
-            task.runs.ended(session, key.run_id)
+            _over(task, key, run)
             return subject.answer("could_not_start", None)
         verdict = None
         if reason == "exit":
@@ -131,7 +138,7 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
             # who reports it has it still, and may do so again
             raise DatabaseUnavailable(f"{error}; the report can't be kept until then: {problem}") from None
         return subject.answer("spooled", None, problem=str(error), **details)
-    task.runs.ended(session, key.run_id)
+    _over(task, key, run)
     if verdict is not None:
         details["policy"] = verdict.action
     # the words of the SQL function are those of the type

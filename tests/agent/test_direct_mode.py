@@ -19,7 +19,7 @@ from fetchwork.hook.wire import Request
 from tests.agent.conftest import JobOf, Rows, Submit, attributes_of, slot_ad, with_attributes
 from tests.by_name import call
 from tests.unit.test_starterend import BEGUN, EXITED
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 UPDATE: dict[str, Any] = {"JobState": "Running"}
 
@@ -231,18 +231,34 @@ def test_missing_host_file_is_one_line(hook: DirectHook, tmp_path: Path) -> None
     assert b"cannot be read" in done.stderr
 
 
+def written_before(hook: DirectHook, database: Database, text: str) -> Path:
+    """What the starter of a started job, which is gone, wrote: an agent had offered the job, with a file."""
+    ad = fetched(hook)
+    known = attributes_of(ad)
+    assert hook("prepare_job", ad).returncode == 0
+    logs = make_starter_logs(load(hook.file))
+    path = asyncio.run(logs.make(known["FetchWorkRunId"], known["FetchWorkToken"], None, tells_end=True))
+    assert path is not None
+    Path(path).write_text(text)
+    database.query("UPDATE fetchwork.run SET starter = '1:1'")
+    return Path(path)
+
+
 def test_end_without_job_exit_counts_before_the_slot_gets_another_job(
     hook: DirectHook, conninfo: str, submit: Submit, job_of: JobOf, database: Database
 ) -> None:
     job = submit()
-    ad = fetched(hook)
-    known = attributes_of(ad)
-    assert hook("prepare_job", ad).returncode == 0
-    # an agent had offered it, and given its starter, which is gone, a file to write in
-    logs = make_starter_logs(load(hook.file))
-    written = asyncio.run(logs.make(known["FetchWorkRunId"], known["FetchWorkToken"], None, tells_end=True))
-    assert written is not None
-    Path(written).write_text(BEGUN + EXITED)
-    database.query("UPDATE fetchwork.run SET starter = '1:1'")
+    written_before(hook, database, BEGUN + EXITED)
     assert hook("fetch_work", slot_ad()).stdout == b""
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
+
+
+@pytest.mark.parametrize("text", [BEGUN + EXITED, BEGUN])
+def test_what_a_starter_wrote_goes_with_its_run(
+    hook: DirectHook, submit: Submit, job_of: JobOf, database: Database, text: str
+) -> None:
+    job = submit()
+    written = written_before(hook, database, text)
+    hook("fetch_work", slot_ad())
+    assert job_of(job)["jobstatus"] != 2
+    until(lambda: not written.exists())

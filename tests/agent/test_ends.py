@@ -364,9 +364,30 @@ async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
     updates = updates_of(after, tmp_path)
     await updates.round()
     assert ended(job_of(job)) == (4, False, 3, None)
+    # it is read no more, though this agent never had the run
+    await until(lambda: not starter.log.exists())
     # once
     await updates.round()
     assert outcomes(database) == ["completed"]
+
+
+async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
+    make_host: Callable[[], Host], submit: Submit, database: Database, starter: Starter, tmp_path: Path
+) -> None:
+    submit()
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN)
+    updates = updates_of(after, tmp_path)
+    await updates.round()
+    # the database may have the run yet
+    assert starter.log.exists()
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    await after.watched.take_over(after.context, PATIENCE_S)
+    await updates.round()
+    await until(lambda: not starter.log.exists())
 
 
 def updates_of(host: Host, directory: Path) -> Updates:
