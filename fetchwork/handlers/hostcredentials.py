@@ -3,7 +3,7 @@
 They are renewed where a job has them, by its agent: only agents can open them, and those without such a job
 have no use for them. Of all agents one asks an issuer at a time (``begin_renewal``), and of one owner one
 thread, which counts until it has ended: a name service may be silent for long. So an issuer that does not
-answer holds up nobody else's jobs, and no work that the agent does in threads.
+answer holds up nobody else's jobs, however many ask it, and no work that the agent does in threads.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from fetchwork.credentials import renewing
@@ -33,8 +34,9 @@ log = logging.getLogger(__name__)
 EARLY_S = 600.0
 #: seconds for a call
 DATABASE_S = 8.0
-#: owners for whom an issuer is asked
-MOST_ASKED = 8
+#: owners for whom one issuer is asked at a time, and for whom all are
+MOST_OF_ISSUER = 8
+MOST_ASKED = 64
 #: seconds for which it is tried to store what an issuer has answered, and between two tries
 KEEP_S = 300.0
 PAUSE_S = 2.0
@@ -80,7 +82,8 @@ class HostCredentials:
         self.session = session
         self.keys = keys
         self._problem: str | None = None
-        self._asked: set[str] = set()
+        #: the issuers that are asked, by owner
+        self._asked: dict[str, str] = {}
         #: that store what an issuer answers
         self._storing: set[asyncio.Future[Opened | None]] = set()
 
@@ -110,15 +113,17 @@ class HostCredentials:
         return f"'{self.keys.path}' lacks key {min(missing)}" if missing else None
 
     async def renew(self, run_id: int, token: str | UUID, opened: Opened) -> Opened | None:
-        """The credential with a new token, which is stored; None if another agent asks for one now.
+        """The credential with a new token, which is stored; None if it has to wait: another agent asks, say.
 
         Raises CredentialError, DatabaseUnavailable.
         """
         secret = opened.secret
-        if secret.owner in self._asked or len(self._asked) >= MOST_ASKED:
+        issuer = _issuer(secret)
+        asked = list(self._asked.values())
+        if secret.owner in self._asked or asked.count(issuer) >= MOST_OF_ISSUER or len(asked) >= MOST_ASKED:
             return None
         database = self.session.database
-        self._asked.add(secret.owner)
+        self._asked[secret.owner] = issuer
         storing: asyncio.Future[Opened | None] | None = None
         try:
             begun = await database.run(
@@ -144,9 +149,9 @@ class HostCredentials:
             return storing.result()
         finally:
             if storing is None or storing.done():
-                self._asked.discard(secret.owner)
+                del self._asked[secret.owner]
             else:
-                storing.add_done_callback(lambda _: self._asked.discard(secret.owner))
+                storing.add_done_callback(lambda _: self._asked.pop(secret.owner))
 
     async def _keep(
         self,
@@ -184,6 +189,14 @@ class HostCredentials:
         # who asked for it may have gone
         if not storing.cancelled():
             storing.exception()
+
+
+def _issuer(secret: Secret) -> str:
+    """The host that would be asked for a new token; raises CredentialError where none could be."""
+    if secret.renewal is None:
+        raise CredentialError(f"credential '{secret.name}' can't be renewed")
+    secret.renewal.check()
+    return urlsplit(secret.renewal.token_url).hostname or ""
 
 
 def _asking(secret: Secret) -> asyncio.Future[_Renewed]:

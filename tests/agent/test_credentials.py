@@ -30,7 +30,7 @@ from fetchwork.handlers.context import Answer, Caller
 from fetchwork.handlers.hostcredentials import HostCredentials, Opened
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until_async
 
 NEEDS = {"OAuthServicesNeeded": "box"}
 Put = Callable[..., int]
@@ -638,9 +638,47 @@ async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
     assert renewed.secret.content == b"late"
 
 
-async def asked_for(hooks: Hooks, host: HostCredentials) -> tuple[int, str, Opened]:
+async def test_an_issuer_that_is_silent_for_many_owners_keeps_no_other_from_being_asked(
+    hooks: Hooks,
+    host: HostCredentials,
+    submit: Submit,
+    put: Put,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    answered = threading.Event()
+
+    def ask(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
+        asked.append(secret.owner)
+        if secret.renewal is not None and "silent" in secret.renewal.token_url:
+            answered.wait()
+        return Secret(secret.owner, secret.name, b"fresh", secret.renewal), None
+
+    monkeypatch.setattr(renewing, "renewed", ask)
+    monkeypatch.setattr(renewing, "TIME_S", PATIENCE_S)
+    many = [f"owner{n}" for n in range(hostcredentials.MOST_OF_ISSUER)]
+    for owner in [*many, "late", "other"]:
+        issuer = "issuer" if owner == "other" else "silent"
+        renewal = Renewal(f"https://{issuer}.example.org/token", "refresh", "client")
+        put(b"", owner=owner, renewal=renewal)
+        submit(ad=NEEDS, owner=owner)
+    found = [await asked_for(hooks, host, f"slot{n}@vm") for n in range(len(many) + 2)]
+    of = {one[2].secret.owner: one for one in found}
+    waiting = [asyncio.ensure_future(host.renew(*of[owner])) for owner in many]
+    try:
+        await until_async(lambda: sorted(asked) == sorted(many), "all threads")
+        assert await host.renew(*of["late"]) is None
+        renewed = await host.renew(*of["other"])
+        assert renewed is not None and renewed.secret.content == b"fresh"
+    finally:
+        answered.set()
+    assert None not in await asyncio.gather(*waiting)
+    assert await host.renew(*of["late"]) is not None
+
+
+async def asked_for(hooks: Hooks, host: HostCredentials, slot: str = "slot1@vm") -> tuple[int, str, Opened]:
     """A job that was fetched, as its run's number and token, and the credential that it asks for."""
-    job = attributes_of(await hooks.fetch())
+    job = attributes_of(await hooks.fetch(slot_ad(Name=slot)))
     run_id, token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
     (row,) = await host.session.database.run(
         calls.run_credentials(run_id=run_id, token=token), timeout_s=PATIENCE_S
