@@ -148,11 +148,13 @@ class Checkpoints:
                 "owner": one.owner,
                 "base": one.base,
             }
-            for first in range(0, len(one.names), FILES):
-                names = list(one.names[first : first + FILES])
+            first = 0
+            while names := list(one.names[first : first + FILES]):
                 # others' come between
                 async with self._room:
-                    await self._children.ask(account, {**request, "names": names}, DELETE_S)
+                    answer = await self._children.ask(account, {**request, "names": names}, DELETE_S)
+                # it may have had no time for all
+                first += max(1, min(int(answer["deleted"]), len(names)))
         except (FetchworkError, TimeoutError, OSError) as error:
             later.postpone(one.base, FIRST_RETRY_S, LONGEST_RETRY_S)
             event(

@@ -35,8 +35,10 @@ APPEND_S = 60
 READ_S = 60
 #: between two chunks
 BRING_S = 120
-#: for some files of a checkpoint: a plug-in has CHECKPOINT_CLEANUP_TIMEOUT (20 s) for each
+#: for some files of a checkpoint: a plug-in has CHECKPOINT_CLEANUP_TIMEOUT (20 s) for each; and how long
+#: before that none is at work any more
 CLEAN_S = 600
+CLEAN_RESERVE_S = 30
 
 #: the most that is read of a log's end to find what is in it already
 TAIL_BYTES = 64 * 1024 * 1024
@@ -181,14 +183,14 @@ def _bring(request: Json) -> Generator[Json, Json, None]:
 
 
 def _clean(request: Json) -> Iterator[Json]:
-    """Delete files of a checkpoint that no run needs."""
+    """Delete files of a checkpoint that no run needs, as many as there is time for."""
     entry = pwd.getpwuid(os.geteuid())
     environ = {**request["env"], "HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
     left = LeftCheckpoint(
         request["cluster"], request["proc"], request["base"], request["owner"], request["names"]
     )
-    cleanup.delete(request["command"], request["timeout_s"], left, environ)
-    yield {"deleted": len(left.names)}
+    within_s = CLEAN_S - CLEAN_RESERVE_S
+    yield {"deleted": cleanup.delete(request["command"], request["timeout_s"], left, environ, within_s)}
 
 
 def _check_log(log: object) -> None:

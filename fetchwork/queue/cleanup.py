@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -61,21 +62,31 @@ class Cleaners:
 
 
 def delete(
-    command: Sequence[str], timeout_s: float, checkpoint: LeftCheckpoint, environ: Mapping[str, str]
-) -> None:
+    command: Sequence[str],
+    timeout_s: float,
+    checkpoint: LeftCheckpoint,
+    environ: Mapping[str, str],
+    within_s: float = float("inf"),
+) -> int:
     """Delete a checkpoint's files; raises FetchworkError at the first that can't be deleted.
 
-    ``environ`` is what the plug-in gets.
+    ``environ`` is what the plug-in gets. Returns how many files are deleted: after the first none is begun
+    for which there are not ``timeout_s`` left of ``within_s`` seconds.
     """
+    end = time.monotonic() + within_s
     ad = ClassAd()
     ad["ClusterId"], ad["ProcId"] = checkpoint.cluster_id, checkpoint.proc_id
     ad["Owner"] = checkpoint.owner
     with tempfile.NamedTemporaryFile("w", suffix=".job.ad") as job_ad:
         job_ad.write(print_old(ad))
         job_ad.flush()
-        for name in checkpoint.names:
+        for deleted, name in enumerate(checkpoint.names):
+            left_s = end - time.monotonic()
+            if deleted and left_s < timeout_s:
+                return deleted
             words = ["-from", checkpoint.base, "-delete", name, "-jobad", job_ad.name]
-            _run([*command, *words], timeout_s, environ)
+            _run([*command, *words], min(timeout_s, left_s), environ)
+    return len(checkpoint.names)
 
 
 def _run(argv: list[str], timeout_s: float, environ: Mapping[str, str]) -> None:

@@ -1,13 +1,19 @@
 """Owners share an access point's deletion of checkpoints, however many files one of theirs has."""
 
 import asyncio
+import resource
+import signal
+import socket
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
-from fetchwork.accesspoint import checkpoints
+from fetchwork.accesspoint import checkpoints, child
 from fetchwork.accesspoint.checkpoints import FILES, Checkpoints
 from fetchwork.accesspoint.children import Account, Children
+from fetchwork.client import wire
 from fetchwork.db.calls import Call, LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
@@ -40,6 +46,9 @@ class _Children:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.deleted: list[str] = []
+        #: files of a request for which there is time
+        self.most = FILES
         self.go_on = asyncio.Event()
 
     async def ask(self, account: Account, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -48,7 +57,9 @@ class _Children:
         await self.go_on.wait()
         # all of them take a while, so that it is seen who is among the first
         await asyncio.sleep(0.01)
-        return {"deleted": len(request["names"])}
+        deleted = request["names"][: self.most]
+        self.deleted += deleted
+        return {"deleted": len(deleted)}
 
 
 async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
@@ -81,6 +92,55 @@ async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_there_was_no_time_for_is_deleted_by_the_next_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapfile = tmp_path / "map"
+    mapfile.write_text("* store:// /bin/true\n")
+    monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", "400"])
+    names = [f"f{n}" for n in range(FILES + 5)]
+    database, children = _Database({"owner": names}), _Children()
+    children.most = 1
+    children.go_on.set()
+
+    async def account(name: str) -> Account:
+        return Account(name, 1000, 1000, ())
+
+    async def acts() -> bool:
+        return True
+
+    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", children), "point", account, acts)
+    task = asyncio.ensure_future(part.keep())
+    try:
+        await until_async(lambda: not database.left, "all files")
+        assert children.deleted == names
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("timeout_s", "deleted"), [(20, 3), (child.CLEAN_S, 1), (10 * child.CLEAN_S, 1)])
+def test_no_file_is_begun_for_whose_deletion_there_may_be_no_time(
+    tmp_path: Path, timeout_s: int, deleted: int
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f'#!/bin/sh\necho "$4" >> {tmp_path}/log\n')
+    plugin.chmod(0o755)
+    request = {
+        **{"command": [str(plugin)], "timeout_s": timeout_s, "env": {}, "names": ["a", "b", "c"]},
+        **{"cluster": 1, "proc": 0, "base": "store:///x/", "owner": "nobody"},
+    }
+    (link, other) = socket.socketpair()
+    with link, other:
+        link.sendall(wire.encode({"do": "clean", **request}))
+        link.shutdown(socket.SHUT_WR)
+        # in this process: the alarm is not let be the test's end
+        with patch.object(signal, "alarm"), patch.object(resource, "setrlimit"):
+            child.serve(other)
+        assert child.receive(link) == {"deleted": deleted}
+    assert (tmp_path / "log").read_text().split() == ["a", "b", "c"][:deleted]
 
 
 async def test_an_owner_of_whom_nothing_can_be_deleted_is_complained_of_less_and_less_often(
