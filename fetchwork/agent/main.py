@@ -55,7 +55,7 @@ from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.config.listen import listen_address
-from fetchwork.errors import AgentUnavailable, ConfigError
+from fetchwork.errors import AgentUnavailable
 from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
 from fetchwork.handlers.fetch import FetchAttempt
@@ -77,8 +77,6 @@ PATIENCE_S = 10.0
 SPOOL_S = 5.0
 SLOTS_S = 5.0
 LOOK_S = 1.0
-#: seconds that Prometheus waits for the agent's state
-METRICS_S = 5.0
 #: what ended runs have left of their starters' words is looked for at this interval
 CLEAN_S = 3600.0
 
@@ -100,7 +98,7 @@ class Agent:
         # one of each session: which of the database's keywords a run came from does not matter to its lease
         contexts = {id(context.session): context for context in self.contexts.values()}.values()
         self.sessions = [context.session for context in contexts]
-        self.trusted = trusted_accounts(config)
+        self.trusted = peer.trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
@@ -181,21 +179,7 @@ class Agent:
         # most hosts do without
         from fetchwork.agent.metrics import AgentMetrics
 
-        async def status() -> AgentStatus:
-            return self.status()
-
-        def status_from_thread() -> AgentStatus | None:
-            asked = asyncio.run_coroutine_threadsafe(status(), loop)
-            try:
-                return asked.result(METRICS_S)
-            except (TimeoutError, RuntimeError):
-                return None
-
-        def spool_free() -> float:
-            found = os.statvfs(self.config.agent.spool)
-            return found.f_bavail / max(1, found.f_blocks)
-
-        metrics = AgentMetrics(status_from_thread, lambda: len(self.spool.waiting()), spool_free)
+        metrics = AgentMetrics.of(self.status, self.spool, loop)
         try:
             server = metrics.serve(*listen_address(self.config.agent.metrics))
         except AgentUnavailable as error:
@@ -409,15 +393,3 @@ class Agent:
         """Deliver what hooks have left: reports and outputs; ends with DatabaseUnavailable, if at all."""
         await self.files.outputs.look()
         await self.replay.deliver(self.runs)
-
-
-def trusted_accounts(config: HostConfig) -> frozenset[int]:
-    """Those that may ask what the startd asks: root, the agent itself, the account that HTCondor runs as."""
-    uids = {0, os.geteuid()}
-    for account in {"condor", config.agent.user} - {"", None}:
-        uid = peer.uid_of(str(account))
-        if uid is not None:
-            uids.add(uid)
-        elif account == config.agent.user and os.geteuid() == 0:
-            raise ConfigError([f"agent.user: there is no account '{account}' on this host"])
-    return frozenset(uids)

@@ -5,7 +5,9 @@ The agent counts in its loop; Prometheus is answered by a thread, which asks the
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 
@@ -15,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from fetchwork.agent.client import AgentStatus
 from fetchwork.handlers.context import Outcome
+from fetchwork.hook.spool import Spool
 from fetchwork.log import NAME
 from fetchwork.metrics.serving import Server
 
@@ -58,6 +61,8 @@ EVENTS = frozenset(
     )
 )
 OTHER = "other"
+#: seconds that Prometheus waits for the agent's state
+STATUS_S = 5.0
 #: seconds: a hook is answered within milliseconds, and a fetch may wait
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -105,6 +110,28 @@ class AgentMetrics:
             registry=self.registry,
         )
         self.registry.register(_StatusCollector(status, spooled, spool_free))
+
+    @classmethod
+    def of(
+        cls, status: Callable[[], AgentStatus], spool: Spool, loop: asyncio.AbstractEventLoop
+    ) -> AgentMetrics:
+        """Those of an agent whose ``status`` is to be asked in its loop."""
+
+        async def answer() -> AgentStatus:
+            return status()
+
+        def from_thread() -> AgentStatus | None:
+            asked = asyncio.run_coroutine_threadsafe(answer(), loop)
+            try:
+                return asked.result(STATUS_S)
+            except (TimeoutError, RuntimeError):
+                return None
+
+        def free() -> float:
+            found = os.statvfs(spool.directory)
+            return found.f_bavail / max(1, found.f_blocks)
+
+        return cls(from_thread, lambda: len(spool.waiting()), free)
 
     def serve(self, address: str, port: int) -> Server:
         """Answer Prometheus at an address, and count what is logged; raises AgentUnavailable."""
