@@ -30,9 +30,18 @@ def has_compiler() -> bool:
     return shutil.which(compiler()[0]) is not None
 
 
+def files_of(source: Path, letters: str) -> list[Path]:
+    """The source of a program: the file, or those of the directory that end in one of these letters."""
+    return sorted(source.glob(f"*.[{letters}]")) if source.is_dir() else [source]
+
+
 def build_of_source(source: Path) -> str:
-    """By which a build of a source is known."""
-    return hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    """By which a build of a source is known: a file, or a directory of ``*.c`` and ``*.h``."""
+    digest = hashlib.sha256()
+    for path in files_of(source, "ch"):
+        data = path.read_bytes()
+        digest.update(f"{path.name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()[:16]
 
 
 def marked(executable: Path, marker: re.Pattern[bytes]) -> re.Match[bytes] | None:
@@ -51,10 +60,11 @@ def compile_program(
     without: str,
     options: tuple[str, ...] | None = None,
 ) -> None:
-    """Compile one source file into ``target``; raises FetchworkError with what the compiler complains of.
+    """Compile a program into ``target``; raises FetchworkError with what the compiler complains of.
 
-    ``defined`` are macros that are texts, ``without`` what to say where there is no compiler. ``options``
-    stand in place of those of a release.
+    ``source`` is one file, or a directory whose ``*.c`` make the program. ``defined`` are
+    macros that are texts, ``without`` what to say where there is no compiler. ``options`` stand in place of
+    those of a release.
     """
     words = compiler()
     if not has_compiler():
@@ -65,7 +75,7 @@ def compile_program(
     for more in tried:
         try:
             done = subprocess.run(
-                [*command, *more, "-o", str(target), str(source)],
+                [*command, *more, "-o", str(target), *map(str, files_of(source, "c"))],
                 capture_output=True,
                 text=True,
                 timeout=_TIMEOUT_S,

@@ -1,4 +1,4 @@
-"""Builds the compiled hook from ``fetchwork/hook/client.c``, and tells which build an installed one is."""
+"""Builds the compiled hook from ``fetchwork/hook/compiled``, and tells which build an installed one is."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fetchwork import compiler
 from fetchwork.hook.wire import HOOKS, VERSION
 
-SOURCE = Path(__file__).resolve().parents[1] / "hook/client.c"
+SOURCE = Path(__file__).resolve().parents[1] / "hook/compiled"
 _MARKER = re.compile(rb"fetchwork-hook protocol=(\S+) build=(\w+)")
 _WITHOUT = (
     "compiled hooks need a C compiler, and there is no '{}': apt install gcc libc6-dev,"

@@ -18,8 +18,8 @@ answered the first. So a dead or deaf agent costs them half of their time, and d
 Direct mode gets its settings by environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
 FETCHWORK_DEADLINE_MS, and for prepare_job FETCHWORK_CHECK. The timer goes on in it: it ends with SIGALRM.
 
-This is the reference of the compiled hook (client.c), which becomes this one wherever there is more to do
-than to ask an agent that answers; it says in a ``Handover`` what it has done.
+This is the reference of the compiled hook (compiled/client.c), which becomes this one wherever there is more
+to do than to ask an agent that answers; it says in a ``Handover`` what it has done.
 """
 
 import posix

@@ -1,4 +1,4 @@
-"""What the compiled hook (client.c) has done so far, where it becomes the hook in Python by exec.
+"""What the compiled hook (compiled/client.c) has done so far, where it becomes the hook in Python by exec.
 
 Imported only by a hook that is called as NAME.py: the compiled one stands under NAME then.
 """

@@ -3,7 +3,7 @@
 With PREPARE_JOB's answer come the inputs, with a request ``job_left`` what the job left. That is for the
 plain case alone: names without directories, contents, no URL, no checkpoint, the end that the job came to by
 itself. Anything else takes the long way (``fill``, ``leave``), which is right for everything, and so does the
-compiled hook (``client.c``) whenever what it finds is not plain; each way gives the same result.
+compiled hook (``hook/compiled/inline.c``) where what it finds is not plain; each way gives the same result.
 
 Inputs in an answer: a line "NOTES CMD", the bytes of the beginning of the notes and whether the executable
 is among the files; these bytes; then of each file a line "MODE SIZE NAME" and its bytes. The notes are those

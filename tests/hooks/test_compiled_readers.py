@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.compiler import OPTIONS
+from fetchwork.compiler import OPTIONS, files_of
+from fetchwork.deploy import compiled
 from fetchwork.errors import ProtocolError
 from fetchwork.hook.jobcheck import find_problem
 from fetchwork.hook.wire import Reply, ReplyReader, encode_reply
@@ -72,7 +73,8 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[bytes]], Sa
     if shutil.which("cc") is None:
         pytest.skip(WITHOUT_COMPILER)
     program = tmp_path_factory.mktemp("fuzz") / "fuzz_client"
-    subprocess.run(["cc", *OPTIONS, *SANITIZED, "-o", program, SOURCE], check=True)
+    parts = [path for path in files_of(compiled.SOURCE, "c") if path.name != "client.c"]
+    subprocess.run(["cc", *OPTIONS, *SANITIZED, "-o", program, SOURCE, *parts], check=True)
 
     def say(cases: list[bytes]) -> Said:
         stdin = b"".join(b"%d\n%b" % (len(case), case) for case in cases)

@@ -214,7 +214,7 @@ def test_without_a_compiler_it_says_what_is_missing(home: Path, monkeypatch: pyt
 @compiler
 def test_a_compiler_that_fails_is_quoted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "cc --no-such-option")
-    with pytest.raises(FetchworkError, match=r"'cc' cannot compile '.*client.c': .*no-such-option"):
+    with pytest.raises(FetchworkError, match=r"'cc' cannot compile '.*hook/compiled': .*no-such-option"):
         hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere", compiled=True)
     assert not list((home / "hooks").glob(".*"))
 

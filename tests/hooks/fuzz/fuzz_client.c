@@ -1,13 +1,17 @@
 /* What the compiled hook reads of others, as functions of bytes: hook.conf, the agent's reply, the job ad.
+ * It takes the place of the hook's own main (client.c).
  *
  * The first byte chooses: c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
  * an ad, r a reply.
  * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
  * length and then its bytes, and says in one line what it makes of it: tests compare that with Python.
  */
-#define main hook_main
-#include "../../../fetchwork/hook/client.c"
-#undef main
+#include "../../../fetchwork/hook/compiled/hook.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static void show(const char *name, struct text text)
 {
@@ -77,7 +81,7 @@ static void say(const char *data, size_t size)
 #ifdef FUZZER
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
-    hook.kind = KINDS[0];
+    hook.kind.name = "fetch_work";
     /* a copy of its own size, so that a byte too far is seen */
     char *copy = malloc(size ? size : 1);
     memcpy(copy, data, size);
@@ -90,7 +94,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 int main(void)
 {
     size_t size;
-    hook.kind = KINDS[0];
+    hook.kind.name = "fetch_work";
     while (scanf("%zu", &size) == 1 && getchar() == '\n') {
         char *data = malloc(size ? size : 1);
         if (fread(data, 1, size, stdin) != size)

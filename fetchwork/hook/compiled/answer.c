@@ -1,0 +1,117 @@
+/* What the agent's answer asks for: the job's signal, files of the starter's (adfiles.py), stdout. */
+#include "hook.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The JobPid of the ad in `body`, as it stands there. */
+struct text job_pid(struct text body)
+{
+    struct text line;
+    while (next_part(&body, '\n', &line))
+        if (starts_with(line, "JobPid = ")) {
+            const char *blank = memrchr(line.at, ' ', line.length);
+            struct text value = {blank + 1, line.length - (size_t)(blank + 1 - line.at)};
+            while (value.length && strchr("\t\r\v\f", value.at[value.length - 1]))
+                value.length--;
+            return value;
+        }
+    return (struct text){"", 0};
+}
+
+static void signal_job(long long pid, long long number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", pid);
+    /* 0 and negative numbers are groups, 1 is init: nothing that a job is */
+    if (pid <= 1 || pid > INT_MAX || number < 1 || number > 64 ||
+        !equals(job_pid((struct text){hook.body, hook.size}), text))
+        hand_over("failed", "agent asks to send signal %lld to process %lld, which is not the job", number, pid);
+    if (kill((pid_t)pid, (int)number) != 0 && errno != ESRCH)
+        hand_over("failed", "cannot send signal %lld to the job: %s", number, strerror(errno));
+}
+
+/* pipes take this much without blocking once they are writable (PIPE_BUF) */
+enum { PIPE_CHUNK = 4096 };
+
+void print_answer(struct text body)
+{
+    while (body.length) {
+        if (!wait_for(1, POLLOUT, hook.end))
+            hand_over("failed", "stdout is not read");
+        ssize_t put = write(1, body.at, body.length < PIPE_CHUNK ? body.length : PIPE_CHUNK);
+        if (put < 0 && errno != EINTR && errno != EAGAIN)
+            hand_over("failed", "cannot write stdout: %s", strerror(errno));
+        if (put > 0) {
+            body.at += put;
+            body.length -= (size_t)put;
+        }
+    }
+}
+
+/* What comes before the next separator, or all that is left. */
+static struct text next_ad(struct text *rest)
+{
+    struct text part = *rest;
+    for (char *at = (char *)rest->at; (at = memmem(at, rest->at + rest->length - at, "-----\n", 6)); at++)
+        if (at == rest->at || at[-1] == '\n') {
+            part.length = (size_t)(at - rest->at);
+            *rest = (struct text){at + 6, rest->length - part.length - 6};
+            return part;
+        }
+    rest->at += rest->length;
+    rest->length = 0;
+    return part;
+}
+
+/* PREPARE_JOB: write the ads behind the changes to the job's ad, over the starter's; the changes (adfiles.py). */
+static struct text write_ads(struct text body)
+{
+    static const char *const NAMES[] = {".machine.ad", ".job.ad"};
+    struct text rest = body, changes = next_ad(&rest);
+    for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES && rest.length; n++) {
+        struct text ad = next_ad(&rest);
+        errno = 0;
+        int fd = unlink(NAMES[n]) < 0 ? -1 : open(NAMES[n], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        while (fd >= 0 && ad.length) {
+            ssize_t put = write(fd, ad.at, ad.length);
+            if (put < 0)
+                break;
+            ad.at += put;
+            ad.length -= (size_t)put;
+        }
+        if (errno != ENOENT && (fd < 0 || ad.length || fchmod(fd, 0644) < 0)) {
+            char line[MAX_HEAD];
+            snprintf(line, sizeof line, "cannot write '%s': %s", NAMES[n], strerror(errno));
+            complain(line);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    return changes;
+}
+
+int deliver(struct reply reply)
+{
+    if (!reply.ok) {
+        struct text cause = reply.message.length ? reply.message : reply.code;
+        /* these would be answered the same the next time */
+        bool for_good = equals(reply.code, "bad_request") || equals(reply.code, "denied");
+        hand_over(for_good ? "failed" : "refused", "agent: %.*s", (int)cause.length, cause.at);
+    }
+    if (reply.signal)
+        signal_job(reply.pid, reply.signal);
+    if (reply.stderr_line.length) {
+        char line[MAX_HEAD];
+        snprintf(line, sizeof line, "%.*s", (int)reply.stderr_line.length, reply.stderr_line.at);
+        complain(line);
+    }
+    print_answer(strcmp(hook.kind.name, "prepare_job") == 0 ? write_ads(reply.body) : reply.body);
+    return (int)(reply.exit & 0xff);
+}

@@ -1,0 +1,151 @@
+/* The hooks as one compiled program: what client.py does where an agent answers, without an interpreter.
+ *
+ * It speaks PROTOCOL.md. `fetchwork hooks install --compiled` builds it, and lays it in place of each hook;
+ * the hook in Python, which is the reference, then stands beside it as NAME.py.
+ *
+ * Theory of operation
+ * -------------------
+ * Nearly every call of a hook goes well: read stdin, ask the agent, print its answer. That is done here. For
+ * everything else (no agent, direct mode, a report for the spool, a job with a problem, the end of a job's
+ * output, anything odd in hook.conf or in an answer) this program becomes the hook in Python by exec, and
+ * tells it in FETCHWORK_HANDOVER what has happened so far: the hook's deadline goes on, the agent is not
+ * asked a second time, and what people read is written in one place. handover.py is the other side.
+ *
+ * So the checks of prepare_job say here only "certainly no problem" or "let Python look".
+ *
+ * It needs POSIX, and of Linux memfd_create and AT_EXECFN. Each wait is a poll against one deadline of the
+ * monotonic clock; behind them stands an interval timer, which goes on after exec.
+ */
+#include "hook.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#ifndef BUILD
+#define BUILD "none"
+#endif
+
+/* what `fetchwork doctor` looks for in the executable */
+static const char marker[] __attribute__((used)) = "fetchwork-hook protocol=" VERSION " build=" BUILD;
+
+static const struct kind KINDS[] = {
+    {"fetch_work", 75.0, 75.0},   {"reply_fetch", 10.0, 5.0},     {"evict_claim", 10.0, 5.0},
+    {"prepare_job", 20.0, 10.0},  {"update_job_info", 15.0, 8.0}, {"job_exit", 20.0, 8.0},
+};
+
+static void read_stdin(void)
+{
+    for (;;) {
+        if (hook.size == hook.capacity) {
+            hook.capacity = hook.capacity ? 2 * hook.capacity : 65536;
+            hook.body = realloc(hook.body, hook.capacity);
+            if (!hook.body)
+                hand_over("failed", "cannot read stdin: %s", strerror(ENOMEM));
+        }
+        if (!wait_for(0, POLLIN, hook.end))
+            hand_over("failed", "stdin does not end");
+        ssize_t got = read(0, hook.body + hook.size, hook.capacity - hook.size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            hand_over("failed", "cannot read stdin: %s", strerror(errno));
+        if (got == 0)
+            break;
+        hook.size += (size_t)got;
+        if (hook.size > MAX_BODY)
+            hand_over("failed", "stdin is larger than %d bytes", MAX_BODY);
+    }
+    hook.read = true;
+}
+
+static bool take_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    for (size_t at = 0; at < sizeof KINDS / sizeof *KINDS; at++)
+        if (strcmp(slash ? slash + 1 : path, KINDS[at].name) == 0) {
+            hook.kind = KINDS[at];
+            return true;
+        }
+    return false;
+}
+
+/* The name that the hook is installed under, and its directories; as the kernel names a script to Python. */
+static void find_home(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    char target[PATH_MAX];
+    snprintf(hook.called_from, sizeof hook.called_from, "%s", path ? path : hook.argv[0]);
+    ssize_t length = readlink(hook.called_from, target, sizeof target - 1);
+    target[length < 0 ? 0 : length] = '\0';
+    hook.kind.name = "hook";
+    if (!(length > 0 && take_name(target)) && !take_name(hook.called_from))
+        give_up("is not installed under the name of a hook");
+    char *slash = strrchr(hook.called_from, '/');
+    *(slash ? slash : hook.called_from) = '\0';
+    slash = strrchr(target, '/');
+    *(slash ? slash : target) = '\0';
+    if (*target == '/')
+        snprintf(hook.home, sizeof hook.home, "%s", target);
+    else if (snprintf(hook.home, sizeof hook.home, "%s%s%s", hook.called_from, *target ? "/" : "", target) >=
+             (int)sizeof hook.home)
+        give_up("its path is too long");
+}
+
+static void open_standard_descriptors(void)
+{
+    /* UPDATE_JOB_INFO, REPLY_FETCH and EVICT_CLAIM start with 1 and 2 closed: the socket would become stdout */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            /* the lowest free descriptor, which is this one */
+            open("/dev/null", O_RDWR);
+}
+
+int main(int argc, char **argv)
+{
+    hook.argc = argc;
+    hook.argv = argv;
+    hook.start = now();
+    open_standard_descriptors();
+    signal(SIGPIPE, SIG_IGN);
+    find_home();
+    set_timer(hook.kind.total_s);
+    read_conf();
+    set_deadline();
+    read_stdin();
+
+    struct text body = {hook.body, hook.size};
+    const char *arg = argc > 1 ? argv[1] : "", *slot = getenv("_CONDOR_SLOT");
+    bool odd = !is_plain(arg) || strlen(arg) > 40 || (slot && (!is_plain(slot) || strlen(slot) > 200));
+    bool tail = strcmp(hook.kind.name, "job_exit") == 0 &&
+                memmem(body.at, body.length, "FetchWorkTailBytes", strlen("FetchWorkTailBytes"));
+    bool sandbox = (strcmp(hook.kind.name, "job_exit") == 0 || strcmp(hook.kind.name, "prepare_job") == 0) &&
+                   memmem(body.at, body.length, "FetchWorkSandbox", strlen("FetchWorkSandbox"));
+    /* credentials are Python's */
+    bool sealed = strcmp(hook.kind.name, "prepare_job") == 0 &&
+                  memmem(body.at, body.length, "FetchWorkCredentials", strlen("FetchWorkCredentials"));
+    if (odd || tail || sealed || strlen(conf.keyword) > 200 ||
+        (strcmp(hook.kind.name, "prepare_job") == 0 && !sandbox && !job_is_fine(body)))
+        hand_over("afresh", "%s", "");
+    if (sandbox && strcmp(hook.kind.name, "prepare_job") == 0)
+        _exit(prepare_with_files(hook.end));
+    if (sandbox) {
+        int status = exit_with_files(hook.start + hook.kind.agent_s);
+        await_updates();
+        _exit(status);
+    }
+
+    /* a host file that holds a password is closed to job users: they need the agent */
+    bool may_go_direct = conf.direct_python && access(conf.direct_config ? conf.direct_config : "", R_OK) == 0;
+    double agent_end = may_go_direct ? hook.start + hook.kind.agent_s : hook.end;
+    int status = deliver(ask((struct request){hook.kind.name, {NULL, 0}, 0}, agent_end));
+    if (strcmp(hook.kind.name, "job_exit") == 0)
+        await_updates();
+    _exit(status);
+}

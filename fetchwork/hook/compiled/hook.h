@@ -1,0 +1,116 @@
+/* What the parts of the compiled hook offer to each other: each uses those above it, and handover.c. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define VERSION "fetchwork/1"
+
+enum {
+    MAX_HEAD = 8 * 1024,
+    MAX_BODY = 16 * 1024 * 1024,
+    MAX_CONF = 65536,
+    MAX_CAUSE = MAX_HEAD,
+};
+
+/* -- text.c */
+
+struct text {
+    const char *at;
+    size_t length;
+};
+
+bool equals(struct text text, const char *word);
+bool starts_with(struct text text, const char *word);
+bool is_plain(const char *text);
+bool next_part(struct text *rest, char stop, struct text *part);
+bool is_utf8(struct text text);
+char *one_line(struct text text, size_t limit, char *out);
+
+/* -- handover.c */
+
+/* a hook, and its seconds: in all, and of them for the agent where direct mode may follow it */
+struct kind {
+    const char *name;
+    double total_s, agent_s;
+};
+
+extern struct hook {
+    struct kind kind;
+    int argc;
+    char **argv;
+    double start, end;
+    /* the directory that the hook was called from, and the one that it is installed in */
+    char called_from[PATH_MAX], home[PATH_MAX];
+    char *body;
+    size_t size, capacity;
+    /* stdin was read to its end, so whoever comes next gets it from `body` */
+    bool read;
+} hook;
+
+double now(void);
+void set_timer(double seconds);
+bool wait_for(int fd, short events, double end);
+void complain(const char *cause);
+_Noreturn void give_up(const char *cause);
+_Noreturn void hand_over(const char *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* -- conf.c */
+
+/* of hook.conf; NULL: not there */
+extern struct conf {
+    const char *keyword, *socket, *direct_python, *direct_config, *deadline_s, *own_deadline_s;
+} conf;
+
+bool parse_conf(char *text, size_t length);
+void read_conf(void);
+void set_deadline(void);
+
+/* -- jobcheck.c */
+
+bool job_is_fine(struct text ad);
+bool wants_container(struct text ad);
+
+/* -- wire.c */
+
+enum outcome { MORE, WHOLE, BROKEN };
+
+struct reply {
+    bool ok;
+    /* the end of the body is files */
+    struct text code, message, stderr_line, body, files;
+    long long exit, signal, pid;
+};
+
+enum outcome parse_reply(struct text data, struct reply *reply, char *why);
+
+/* -- link.c */
+
+/* What is asked of the agent: what came on stdin, and behind it files. */
+struct request {
+    const char *name;
+    struct text files;
+    /* so many bytes of files are taken with the answer */
+    int inline_bytes;
+};
+
+struct reply ask(struct request request, double end);
+
+/* -- answer.c */
+
+struct text job_pid(struct text body);
+void print_answer(struct text body);
+int deliver(struct reply reply);
+
+/* -- inline.c */
+
+struct stat;
+
+int prepare_with_files(double end);
+int exit_with_files(double end);
+bool parse_notes(struct text notes, struct text *rule, struct text *before);
+bool is_as_before(struct text before, const char *name, const struct stat *status);
+
+/* -- siblings.c */
+
+void await_updates(void);

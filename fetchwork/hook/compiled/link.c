@@ -1,0 +1,109 @@
+/* Asking the agent: what link.py does. */
+#include "hook.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+static int connect_agent(double end)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(conf.socket) >= sizeof address.sun_path)
+        hand_over("afresh", "%s", "");
+    memcpy(address.sun_path, conf.socket, strlen(conf.socket) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        /* so many connections wait to be accepted that the kernel takes no more */
+        if (errno != EAGAIN && errno != EINTR)
+            hand_over("unconnected", "cannot connect to agent socket '%s': %s", conf.socket, strerror(errno));
+        double left = end - now();
+        if (left <= 0)
+            hand_over("unconnected", "agent does not answer");
+        struct timespec pause = {0, left < 0.02 ? (long)(left * 1e9) : 20 * 1000 * 1000};
+        nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
+static void send_part(int fd, const char *data, size_t length, double end)
+{
+    while (length) {
+        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
+        if (sent >= 0) {
+            data += sent;
+            length -= (size_t)sent;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            /* an agent that refuses a request does not read all of it, but has answered */
+            return;
+        } else if (errno == EAGAIN) {
+            if (!wait_for(fd, POLLOUT, end))
+                hand_over("connected", "agent does not answer");
+        } else if (errno != EINTR) {
+            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+        }
+    }
+}
+
+static void send_request(int fd, struct request request, double end)
+{
+    const char *arg = hook.argc > 1 ? hook.argv[1] : "", *slot = getenv("_CONDOR_SLOT");
+    char head[MAX_HEAD];
+    int length = snprintf(head, sizeof head, VERSION " %s\nkeyword: %s\n", request.name, conf.keyword);
+    size_t used = (size_t)length;
+    if (*arg)
+        used += (size_t)snprintf(head + used, sizeof head - used, "arg: %s\n", arg);
+    if (slot && *slot)
+        used += (size_t)snprintf(head + used, sizeof head - used, "slot: %s\n", slot);
+    if (request.inline_bytes)
+        used += (size_t)snprintf(head + used, sizeof head - used, "inline: %d\n", request.inline_bytes);
+    if (request.files.length)
+        used += (size_t)snprintf(head + used, sizeof head - used, "files: %zu\n", request.files.length);
+    double left_ms = (end - now()) * 1000;
+    used += (size_t)snprintf(head + used, sizeof head - used, "deadline_ms: %d\nlength: %zu\n\n",
+                             left_ms < 1 ? 1 : (int)left_ms, hook.size + request.files.length);
+    send_part(fd, head, used, end);
+    send_part(fd, hook.body, hook.size, end);
+    send_part(fd, request.files.at, request.files.length, end);
+}
+
+struct reply ask(struct request request, double end)
+{
+    static char why[MAX_CAUSE];
+    struct reply reply;
+    int fd = connect_agent(end);
+    send_request(fd, request, end);
+    char *data = NULL;
+    for (size_t size = 0, capacity = 0;;) {
+        if (size == capacity) {
+            capacity = capacity ? 2 * capacity : 65536;
+            data = realloc(data, capacity);
+            if (!data)
+                hand_over("connected", "agent broke the connection: %s", strerror(ENOMEM));
+        }
+        ssize_t got = recv(fd, data + size, capacity - size, 0);
+        if (got < 0 && errno == EAGAIN) {
+            if (!wait_for(fd, POLLIN, end))
+                hand_over("connected", "agent does not answer");
+            continue;
+        }
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+        if (got == 0)
+            hand_over("connected", "agent closed the connection before it answered");
+        size += (size_t)got;
+        enum outcome outcome = parse_reply((struct text){data, size}, &reply, why);
+        if (outcome == BROKEN)
+            hand_over("connected", "%s", why);
+        if (outcome == WHOLE)
+            return reply;
+        if (now() >= end)
+            hand_over("connected", "agent does not answer");
+    }
+}
