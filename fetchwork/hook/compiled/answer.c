@@ -1,14 +1,7 @@
 /* What the agent's answer asks for: the job's signal, files of the starter's (adfiles.py), stdout. */
 #include "hook.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The JobPid of the ad in `body`, as it stands there. */
 struct text job_pid(struct text body)
@@ -31,7 +24,7 @@ static void signal_job(long long pid, long long number)
     snprintf(text, sizeof text, "%lld", pid);
     /* 0 and negative numbers are groups, 1 is init: nothing that a job is */
     if (pid <= 1 || pid > INT_MAX || number < 1 || number > 64 ||
-        !equals(job_pid((struct text){hook.body, hook.size}), text))
+        !equals(job_pid(hook.body), text))
         hand_over("failed", "agent asks to send signal %lld to process %lld, which is not the job", number, pid);
     if (kill((pid_t)pid, (int)number) != 0 && errno != ESRCH)
         hand_over("failed", "cannot send signal %lld to the job: %s", number, strerror(errno));
@@ -70,6 +63,14 @@ static struct text next_ad(struct text *rest)
     return part;
 }
 
+/* A new file of this name in the working directory; false, with errno, where that fails. */
+bool make_file(const char *name, struct text data, mode_t mode)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool fine = fd >= 0 && write_all(fd, data) && fchmod(fd, mode) == 0;
+    return (fd < 0 || close(fd) == 0) && fine;
+}
+
 /* PREPARE_JOB: write the ads behind the changes to the job's ad, over the starter's; the changes (adfiles.py). */
 static struct text write_ads(struct text body)
 {
@@ -77,22 +78,12 @@ static struct text write_ads(struct text body)
     struct text rest = body, changes = next_ad(&rest);
     for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES && rest.length; n++) {
         struct text ad = next_ad(&rest);
-        errno = 0;
-        int fd = unlink(NAMES[n]) < 0 ? -1 : open(NAMES[n], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        while (fd >= 0 && ad.length) {
-            ssize_t put = write(fd, ad.at, ad.length);
-            if (put < 0)
-                break;
-            ad.at += put;
-            ad.length -= (size_t)put;
-        }
-        if (errno != ENOENT && (fd < 0 || ad.length || fchmod(fd, 0644) < 0)) {
+        /* only where the starter has written one */
+        if (unlink(NAMES[n]) < 0 ? errno != ENOENT : !make_file(NAMES[n], ad, 0644)) {
             char line[MAX_HEAD];
             snprintf(line, sizeof line, "cannot write '%s': %s", NAMES[n], strerror(errno));
             complain(line);
         }
-        if (fd >= 0)
-            close(fd);
     }
     return changes;
 }
@@ -112,6 +103,6 @@ int deliver(struct reply reply)
         snprintf(line, sizeof line, "%.*s", (int)reply.stderr_line.length, reply.stderr_line.at);
         complain(line);
     }
-    print_answer(strcmp(hook.kind.name, "prepare_job") == 0 ? write_ads(reply.body) : reply.body);
+    print_answer(is_hook("prepare_job") ? write_ads(reply.body) : reply.body);
     return (int)(reply.exit & 0xff);
 }

@@ -18,15 +18,8 @@
  */
 #include "hook.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #ifndef BUILD
 #define BUILD "none"
@@ -42,27 +35,31 @@ static const struct kind KINDS[] = {
 
 static void read_stdin(void)
 {
-    for (;;) {
-        if (hook.size == hook.capacity) {
-            hook.capacity = hook.capacity ? 2 * hook.capacity : 65536;
-            hook.body = realloc(hook.body, hook.capacity);
-            if (!hook.body)
+    char *data = NULL;
+    for (size_t size = 0, capacity = 0; !hook.read;) {
+        if (size == capacity) {
+            capacity = capacity ? 2 * capacity : 65536;
+            data = realloc(data, capacity);
+            if (!data)
                 hand_over("failed", "cannot read stdin: %s", strerror(ENOMEM));
         }
         if (!wait_for(0, POLLIN, hook.end))
             hand_over("failed", "stdin does not end");
-        ssize_t got = read(0, hook.body + hook.size, hook.capacity - hook.size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
+        ssize_t got = read(0, data + size, capacity - size);
+        if (got < 0 && errno != EINTR)
             hand_over("failed", "cannot read stdin: %s", strerror(errno));
-        if (got == 0)
-            break;
-        hook.size += (size_t)got;
-        if (hook.size > MAX_BODY)
+        size += got < 0 ? 0 : (size_t)got;
+        if (size > MAX_BODY)
             hand_over("failed", "stdin is larger than %d bytes", MAX_BODY);
+        hook.body = (struct text){data, size};
+        hook.read = got == 0;
     }
-    hook.read = true;
+}
+
+/* Whether stdin names an attribute. */
+static bool has(const char *attribute)
+{
+    return memmem(hook.body.at, hook.body.length, attribute, strlen(attribute)) != NULL;
 }
 
 static bool take_name(const char *path)
@@ -120,32 +117,23 @@ int main(int argc, char **argv)
     set_deadline();
     read_stdin();
 
-    struct text body = {hook.body, hook.size};
     const char *arg = argc > 1 ? argv[1] : "", *slot = getenv("_CONDOR_SLOT");
-    bool odd = !is_plain(arg) || strlen(arg) > 40 || (slot && (!is_plain(slot) || strlen(slot) > 200));
-    bool tail = strcmp(hook.kind.name, "job_exit") == 0 &&
-                memmem(body.at, body.length, "FetchWorkTailBytes", strlen("FetchWorkTailBytes"));
-    bool sandbox = (strcmp(hook.kind.name, "job_exit") == 0 || strcmp(hook.kind.name, "prepare_job") == 0) &&
-                   memmem(body.at, body.length, "FetchWorkSandbox", strlen("FetchWorkSandbox"));
-    /* credentials are Python's */
-    bool sealed = strcmp(hook.kind.name, "prepare_job") == 0 &&
-                  memmem(body.at, body.length, "FetchWorkCredentials", strlen("FetchWorkCredentials"));
-    if (odd || tail || sealed || strlen(conf.keyword) > 200 ||
-        (strcmp(hook.kind.name, "prepare_job") == 0 && !sandbox && !job_is_fine(body)))
+    bool odd = !is_plain(arg) || strlen(arg) > 40 || (slot && (!is_plain(slot) || strlen(slot) > 200)) ||
+               strlen(conf.keyword) > 200;
+    bool prepares = is_hook("prepare_job"), exits = is_hook("job_exit");
+    bool sandbox = (prepares || exits) && has("FetchWorkSandbox");
+    /* credentials and the end of the output are Python's */
+    if (odd || (exits && has("FetchWorkTailBytes")) || (prepares && has("FetchWorkCredentials")) ||
+        (prepares && !sandbox && !job_is_fine(hook.body)))
         hand_over("afresh", "%s", "");
-    if (sandbox && strcmp(hook.kind.name, "prepare_job") == 0)
-        _exit(prepare_with_files(hook.end));
-    if (sandbox) {
-        int status = exit_with_files(hook.start + hook.kind.agent_s);
-        await_updates();
-        _exit(status);
-    }
 
     /* a host file that holds a password is closed to job users: they need the agent */
     bool may_go_direct = conf.direct_python && access(conf.direct_config ? conf.direct_config : "", R_OK) == 0;
-    double agent_end = may_go_direct ? hook.start + hook.kind.agent_s : hook.end;
-    int status = deliver(ask((struct request){hook.kind.name, {NULL, 0}, 0}, agent_end));
-    if (strcmp(hook.kind.name, "job_exit") == 0)
+    double agent_end = hook.start + hook.kind.agent_s;
+    int status = sandbox && prepares ? prepare_with_files(hook.end)
+                 : sandbox           ? exit_with_files(agent_end)
+                 : deliver(ask((struct request){.name = hook.kind.name}, may_go_direct ? agent_end : hook.end));
+    if (exits)
         await_updates();
     _exit(status);
 }

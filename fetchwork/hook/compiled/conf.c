@@ -1,13 +1,6 @@
 /* hook.conf, and what it says of the hook's deadline. */
 #include "hook.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 struct conf conf;
 
 static const char *strip(char *text)
@@ -83,7 +76,7 @@ void set_deadline(void)
             wanted > 86400.0)
             hand_over("afresh", "%s", "");
         /* only FETCH_WORK may wait longer than by default: the others keep someone waiting */
-        if (strcmp(hook.kind.name, "fetch_work") == 0 || wanted < hook.kind.total_s) {
+        if (is_hook("fetch_work") || wanted < hook.kind.total_s) {
             hook.kind.agent_s *= wanted / hook.kind.total_s;
             hook.kind.total_s = wanted;
         }

@@ -1,23 +1,20 @@
 /* The hook's clock, and its ways out: a remark, the hook in Python, giving up. */
 #include "hook.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
 struct hook hook;
 
 /* how long after its deadline a hook that did not notice it is ended by a signal */
 static const double GRACE_S = 2.0;
+
+bool is_hook(const char *name)
+{
+    return strcmp(hook.kind.name, name) == 0;
+}
 
 double now(void)
 {
@@ -28,16 +25,13 @@ double now(void)
 
 void set_timer(double seconds)
 {
-    seconds += GRACE_S;
-    struct itimerval timer = {{0, 0}, {0, 0}};
-    timer.it_value.tv_sec = (time_t)seconds;
-    timer.it_value.tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6);
+    sigset_t signals;
     signal(SIGALRM, SIG_DFL);
-    sigset_t alarm;
-    sigemptyset(&alarm);
-    sigaddset(&alarm, SIGALRM);
-    sigprocmask(SIG_UNBLOCK, &alarm, NULL);
-    setitimer(ITIMER_REAL, &timer, NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
+    /* rounded up */
+    alarm((unsigned)(seconds + GRACE_S + 0.999));
 }
 
 /* Wait until `fd` is ready; false at the deadline. */
@@ -56,6 +50,18 @@ bool wait_for(int fd, short events, double end)
     }
 }
 
+/* Write to a file; false, with errno, where not all of it could be. */
+bool write_all(int fd, struct text data)
+{
+    while (data.length) {
+        ssize_t put = write(fd, data.at, data.length);
+        if (put <= 0)
+            return false;
+        data = (struct text){data.at + put, data.length - (size_t)put};
+    }
+    return true;
+}
+
 void complain(const char *cause)
 {
     char text[2 * MAX_CAUSE], line[4 * 500 + 8];
@@ -70,27 +76,21 @@ void complain(const char *cause)
 _Noreturn void give_up(const char *cause)
 {
     complain(cause);
-    if (strcmp(hook.kind.name, "prepare_job") == 0) {
+    if (is_hook("prepare_job")) {
         /* the fence: a run that can't be confirmed does not start */
         static const char status[] =
             "HookStatusCode = 350\nHookStatusMessage = \"fetchwork: the hook in Python can't be started\"\n";
         if (wait_for(1, POLLOUT, now() + 1.0) && write(1, status, sizeof status - 1) < 0)
             _exit(1);
     }
-    _exit(strcmp(hook.kind.name, "fetch_work") == 0 ? 0 : 1);
+    _exit(is_hook("fetch_work") ? 0 : 1);
 }
 
 /* Make `body` the stdin of whoever comes next. */
 static bool put_back_stdin(void)
 {
     int fd = memfd_create("stdin", MFD_CLOEXEC);
-    for (size_t at = 0; fd >= 0 && at < hook.size;) {
-        ssize_t put = write(fd, hook.body + at, hook.size - at);
-        if (put <= 0)
-            return false;
-        at += (size_t)put;
-    }
-    return fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
+    return fd >= 0 && write_all(fd, hook.body) && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
 }
 
 /* Become the hook in Python. `state` tells it where to go on:

@@ -1,8 +1,15 @@
 /* What the parts of the compiled hook offer to each other: each uses those above it, and handover.c. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define VERSION "fetchwork/1"
 
@@ -42,15 +49,16 @@ extern struct hook {
     double start, end;
     /* the directory that the hook was called from, and the one that it is installed in */
     char called_from[PATH_MAX], home[PATH_MAX];
-    char *body;
-    size_t size, capacity;
-    /* stdin was read to its end, so whoever comes next gets it from `body` */
+    /* what came on stdin, once it was read to its end: whoever comes next gets it from here */
+    struct text body;
     bool read;
 } hook;
 
+bool is_hook(const char *name);
 double now(void);
 void set_timer(double seconds);
 bool wait_for(int fd, short events, double end);
+bool write_all(int fd, struct text data);
 void complain(const char *cause);
 _Noreturn void give_up(const char *cause);
 _Noreturn void hand_over(const char *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -99,12 +107,11 @@ struct reply ask(struct request request, double end);
 /* -- answer.c */
 
 struct text job_pid(struct text body);
+bool make_file(const char *name, struct text data, mode_t mode);
 void print_answer(struct text body);
 int deliver(struct reply reply);
 
 /* -- inline.c */
-
-struct stat;
 
 int prepare_with_files(double end);
 int exit_with_files(double end);

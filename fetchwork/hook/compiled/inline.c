@@ -5,13 +5,6 @@
 #include "hook.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     /* of files within a request or an answer */
@@ -51,20 +44,10 @@ static bool take(struct text *text, long long length, struct text *part)
     return true;
 }
 
-/* A new file of this name in the working directory; what had it before goes. */
-static bool make_file(const char *name, struct text data, mode_t mode)
+/* As make_file; what had the name before goes. */
+static bool replace_file(const char *name, struct text data, mode_t mode)
 {
-    if (unlink(name) < 0 && errno != ENOENT)
-        return false;
-    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    while (fd >= 0 && data.length) {
-        ssize_t put = write(fd, data.at, data.length);
-        if (put <= 0)
-            break;
-        data = (struct text){data.at + put, data.length - (size_t)put};
-    }
-    bool fine = fd >= 0 && data.length == 0 && fchmod(fd, mode) == 0;
-    return (fd < 0 || close(fd) == 0) && fine;
+    return (unlink(name) == 0 || errno == ENOENT) && make_file(name, data, mode);
 }
 
 static long long changed_at(const struct stat *status)
@@ -100,7 +83,7 @@ static bool filled_job_is_fine(const char *cmd)
     FILE *out = open_memstream(&ad, &size);
     if (!out)
         return false;
-    struct text rest = {hook.body, hook.size}, line;
+    struct text rest = hook.body, line;
     while (next_part(&rest, '\n', &line))
         if (!starts_with(line, "FetchWorkSandbox = ") && !(*cmd && starts_with(line, "Cmd = ")))
             fprintf(out, "%.*s\n", (int)line.length, line.at);
@@ -134,7 +117,7 @@ static bool fill(struct text section, char *cmd, size_t cmd_size)
         name[part.length] = '\0';
         section = (struct text){section.at + 1, section.length - 1};
         fine = is_plain_name(name) && take(&section, length, &part) &&
-               make_file(name, part, strcmp(name, EXECUTABLE) == 0 ? 0755 : (mode_t)mode & 0777);
+               replace_file(name, part, strcmp(name, EXECUTABLE) == 0 ? 0755 : (mode_t)mode & 0777);
     }
     *cmd = '\0';
     if (brings)
@@ -142,7 +125,7 @@ static bool fill(struct text section, char *cmd, size_t cmd_size)
     fine = fine && filled_job_is_fine(cmd) && print_catalogue(out) && fputs("}}", out) >= 0;
     fine = out && fclose(out) == 0 && fine;
     /* last: JOB_EXIT takes it for a word that all came */
-    if (fine && !make_file(NOTES, (struct text){notes, size}, 0600)) {
+    if (fine && !replace_file(NOTES, (struct text){notes, size}, 0600)) {
         unlink(NOTES);
         fine = false;
     }
@@ -278,7 +261,7 @@ static bool add_by_rule(struct left *left, struct text rule, struct text before)
 static bool collect(struct text *files)
 {
     static char notes[MOST_NOTES];
-    struct text ad = {hook.body, hook.size}, rule, before, line;
+    struct text ad = hook.body, rule, before, line;
     bool ended = false;
     while (next_part(&ad, '\n', &line))
         ended = ended || starts_with(line, "ExitCode = ") || starts_with(line, "ExitSignal = ");
@@ -297,7 +280,7 @@ static bool collect(struct text *files)
 int prepare_with_files(double end)
 {
     char cmd[PATH_MAX + 64];
-    if (wants_container((struct text){hook.body, hook.size}))
+    if (wants_container(hook.body))
         hand_over("afresh", "%s", "");
     struct reply reply = ask((struct request){"prepare_job", {NULL, 0}, MOST_INPUT}, end);
     /* refused is refused; else without files, or with some that can't be written, it is Python's */

@@ -1,14 +1,7 @@
 /* The job, as its user sees it before its start: jobcheck.py in short. */
 #include "hook.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { CMD, IWD, IN, OUT, ERR, ARGUMENTS, ENVIRONMENT, WANTCONTAINER, WANTSIF, WANTDOCKERIMAGE,
        WANTSANDBOXIMAGE, SINGULARITYIMAGE, WANTED };
@@ -22,10 +15,12 @@ static const char *const WANTED_NAMES[WANTED] = {
 struct job {
     char *literals[WANTED];
     bool given[WANTED];
+    /* where the texts are */
+    char *room;
 };
 
-/* The value as text; NULL for an expression. False where Python should read it. */
-static bool read_literal(struct text value, char **literal)
+/* The value as text, which takes of `room`; NULL for an expression. False where Python should read it. */
+static bool read_literal(struct text value, char **literal, char **room)
 {
     while (value.length && value.at[value.length - 1] == '\r')
         value.length--;
@@ -45,32 +40,34 @@ static bool read_literal(struct text value, char **literal)
     }
     if (quoted)
         value = (struct text){value.at + 1, value.length - 2};
-    char *out = *literal = malloc(value.length + 1);
-    if (!out)
-        return false;
+    char *out = *literal = *room;
     for (size_t at = 0; at < value.length; at++)
         /* in old syntax a backslash is itself, but before a quote */
         if (value.at[at] != '\\' || at + 1 == value.length || value.at[at + 1] != '"')
             *out++ = value.at[at];
     *out = '\0';
+    *room = out + 1;
     return true;
 }
 
+/* Read the attributes that matter; the caller frees `room`. False where Python should read them. */
 static bool read_job(struct text ad, struct job *job)
 {
     struct text line;
-    while (next_part(&ad, '\n', &line)) {
+    /* a text is shorter than its line */
+    char *room = job->room = malloc(ad.length + 1);
+    while (room && next_part(&ad, '\n', &line)) {
         const char *equals_sign = memmem(line.at, line.length, " = ", 3);
         size_t name = equals_sign ? (size_t)(equals_sign - line.at) : 0;
         for (int at = 0; name && at < WANTED; at++)
             if (strlen(WANTED_NAMES[at]) == name && strncasecmp(line.at, WANTED_NAMES[at], name) == 0) {
-                free(job->literals[at]);
+                struct text value = {line.at + name + 3, line.length - name - 3};
                 job->given[at] = true;
-                if (!read_literal((struct text){line.at + name + 3, line.length - name - 3}, &job->literals[at]))
+                if (!read_literal(value, &job->literals[at], &room))
                     return false;
             }
     }
-    return true;
+    return room != NULL;
 }
 
 static void join(const char *directory, const char *path, char *out, size_t size)
@@ -184,31 +181,30 @@ static bool is_environment(const char *text)
     return !started || named;
 }
 
+/* whether a container can be had is a question for programs */
+static bool has_container(const struct job *job)
+{
+    return memchr(job->given + WANTCONTAINER, true, WANTED - WANTCONTAINER) != NULL;
+}
+
+/* Whether a container is wanted, or may be. */
+bool wants_container(struct text ad)
+{
+    struct job job = {0};
+    bool wants = !read_job(ad, &job) || has_container(&job);
+    free(job.room);
+    return wants;
+}
+
 /* Whether jobcheck.find_problem would find none; false where it might. */
 bool job_is_fine(struct text ad)
 {
     struct job job = {0};
-    bool fine = read_job(ad, &job);
-    /* whether a container can be had is a question for programs */
-    for (int at = WANTCONTAINER; at < WANTED; at++)
-        fine = fine && !job.given[at];
+    bool fine = read_job(ad, &job) && !has_container(&job);
     if (fine && (job.literals[IWD] || !job.given[IWD]))
         fine = files_are_fine(&job, job.given[IWD] ? job.literals[IWD] : ".");
     fine = fine && quotes_balance(job.literals[ARGUMENTS]) && quotes_balance(job.literals[ENVIRONMENT]) &&
            is_environment(job.literals[ENVIRONMENT]);
-    for (int at = 0; at < WANTED; at++)
-        free(job.literals[at]);
+    free(job.room);
     return fine;
-}
-
-/* Whether a container is wanted: whether it can be had is a question for programs. */
-bool wants_container(struct text ad)
-{
-    struct job job = {0};
-    bool wants = !read_job(ad, &job);
-    for (int at = 0; at < WANTED; at++) {
-        wants = wants || (at >= WANTCONTAINER && job.given[at]);
-        free(job.literals[at]);
-    }
-    return wants;
 }

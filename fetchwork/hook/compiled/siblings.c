@@ -1,12 +1,7 @@
 /* JOB_EXIT is the last of its starter's hooks: siblings.py says why. */
 #include "hook.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* The start of a file of /proc; empty where there is none. */
 static struct text read_proc(char *out, size_t size, long pid, const char *name)

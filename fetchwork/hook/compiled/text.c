@@ -1,8 +1,6 @@
 /* Bytes that others wrote, read as text. */
 #include "hook.h"
 
-#include <string.h>
-
 bool equals(struct text text, const char *word)
 {
     return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;

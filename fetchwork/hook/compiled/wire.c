@@ -1,9 +1,6 @@
 /* The agent's reply: what wire.py reads. */
 #include "hook.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static enum outcome broken(char *why, const char *format, struct text shown)
 {
     char line[4 * 40 + 8];
