@@ -89,7 +89,12 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"fetchwork.cli.{cmd_name.replace('-', '_')}")
+        # what is imported stays: searching it for cycles as it grows is a tenth of a short command's time
+        gc.disable()
+        try:
+            module = importlib.import_module(f"fetchwork.cli.{cmd_name.replace('-', '_')}")
+        finally:
+            gc.enable()
         command: click.Command = module.cli
         return command
 

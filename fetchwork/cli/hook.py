@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import stat
 import sys
@@ -48,6 +49,8 @@ def cli(name: str, arg: str, file: Path | None, keyword: str | None) -> None:
       fetchwork hook fetch_work --keyword FETCHWORK < slot.ad
     """
     started_at = time.monotonic()
+    # one request, and the process ends: a search for cycles among its modules finds nothing
+    gc.disable()
     path = Path(file or os.environ.get("FETCHWORK_DIRECT_CONFIG") or host_file.default_file())
     config = host_file.load(path)
     request = Request(
@@ -71,7 +74,6 @@ def _only_keyword(config: host_file.HostConfig) -> str:
 
 async def _answer(config: host_file.HostConfig, path: Path, request: Request, end: float) -> Reply:
     from fetchwork import handlers
-    from fetchwork.agent import direct
     from fetchwork.handlers.context import Caller
     from fetchwork.handlers.keywords import jobs_change_account, make_contexts
     from fetchwork.handlers.runs import Runs
@@ -87,6 +89,9 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
     caller = Caller(os.geteuid(), trusted=True, starter=starter.key if starter else None)
     try:
         if request.name == "fetch_work":
+            # matching and what looks after runs: only a fetch needs them
+            from fetchwork.agent import direct
+
             runs = await _look(config, contexts, context, end)
             await _maintain(context.session)
             if jobs_change_account(config) and not _others_may_read(path):
