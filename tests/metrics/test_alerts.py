@@ -18,7 +18,7 @@ QUIET = (
     # nothing is wrong
     *("A dynamic slot asks twice", "condor_off, condor_vacate", "Which servers", "PgBouncer"),
     *("Statements in PostgreSQL", "Upgrades", "Backup and restore", "What agents cost", "What one agent"),
-    *("More than one server", "Try it before", "starter_ended_job"),
+    *("More than one server", "Try it before", "starter_ended_job", "A PREPARE_JOB of the site"),
 )
 EXPORTER = 'instance="db:9117",job="fetchwork"'
 AGENT = 'instance="ep1:9118",job="fetchwork-agent"'
