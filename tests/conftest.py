@@ -6,8 +6,11 @@ that is asked for by its own name runs without it. ``--load 4`` runs the tests b
 """
 
 import contextlib
+import functools
 import itertools
 import os
+import re
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,11 +20,12 @@ from typing import Any
 import hypothesis
 import psycopg
 import pytest
+from psycopg import sql
 from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
-from fetchwork.pool.postgres import SUPERUSER, PostgresServer, system_programs
-from tests.leftovers import watch_over_this_run
+from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
+from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 from tests.load import Load
 from tests.promtool import promtool  # noqa: F401 - a fixture
 from tests.small_disk import small_disk  # noqa: F401 - a fixture
@@ -34,7 +38,15 @@ NOT_TESTED = "not tested with the HTCondor"
 WITHOUT_COMPILER = "not tested: the compiled hooks, as there is no C compiler 'cc'"
 
 # a test has its own database, so it waits for nobody: what hangs is a defect, and is ended
-SETTINGS = {"max_connections": "200", "deadlock_timeout": "200ms", "timezone": "UTC"}
+SETTINGS = {
+    "max_connections": "200",
+    "deadlock_timeout": "200ms",
+    "timezone": "UTC",
+    # one gigabyte by itself, which each of ten servers would have in memory
+    "max_wal_size": "128MB",
+}
+#: what must be free in memory for the servers of all workers
+ROOM = 6 * 1024**3
 
 
 # how long one example takes is the machine's affair
@@ -152,24 +164,50 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("postgres", servers, indirect=True, scope="session")
 
 
+@contextlib.contextmanager
+def _directories(where: Path | None = None, prefix: str = "fetchwork-test-") -> Iterator[Callable[[], Path]]:
+    """Makes directories that any account may enter; they are there until the end."""
+    with contextlib.ExitStack() as made:
+
+        def make() -> Path:
+            path = Path(made.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=where)))
+            path.chmod(0o755)
+            return path
+
+        yield make
+
+
 @pytest.fixture(scope="session")
 def public_directory() -> Iterator[Callable[[], Path]]:
     """Makes directories that any account may enter, which pytest's own are not."""
-    made: list[tempfile.TemporaryDirectory[str]] = []
+    with _directories() as make:
+        yield make
 
-    def make() -> Path:
-        made.append(tempfile.TemporaryDirectory(prefix="fetchwork-test-"))
-        path = Path(made[-1].name)
-        path.chmod(0o755)
-        return path
 
-    yield make
-    for directory in made:
-        directory.cleanup()
+def _memory_has_room() -> bool:
+    """Whether PostgreSQL servers can have their files in memory."""
+    try:
+        free = shutil.disk_usage(MEMORY).free
+        found = re.search(r"^MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    return free >= ROOM and found is not None and int(found[1]) * 1024 >= 2 * ROOM
 
 
 @pytest.fixture(scope="session")
-def _postgres_servers(public_directory: Callable[[], Path]) -> Iterator[Callable[[str], PostgresServer]]:
+def server_directory() -> Iterator[Callable[[], Path]]:
+    """Makes directories for PostgreSQL servers whose data nobody needs: in memory, where that has room.
+
+    A test's database is some hundred files that are made and removed, which can take a disk longer than the
+    test takes.
+    """
+    in_memory_or_not = (MEMORY, in_memory(os.environ[VARIABLE])) if _memory_has_room() else ()
+    with _directories(*in_memory_or_not) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def _postgres_servers(server_directory: Callable[[], Path]) -> Iterator[Callable[[str], PostgresServer]]:
     """Each server is started once a session, with the template database in it, when first asked for."""
     servers: dict[str, PostgresServer] = {}
 
@@ -177,7 +215,7 @@ def _postgres_servers(public_directory: Callable[[], Path]) -> Iterator[Callable
         if which not in servers:
             programs = system_programs() if which == "system" else None
             server = PostgresServer(
-                public_directory() / "postgres", programs=programs, settings=SETTINGS, durable=False
+                server_directory() / "postgres", programs=programs, settings=SETTINGS, durable=False
             )
             servers[which] = server
             server.start()
@@ -205,15 +243,30 @@ def postgres(
 _numbers = itertools.count(1)
 
 
+class CopiedDatabase(DatabaseJanitor):
+    """A copy of the template's files, which in memory costs less than to write each page to the log too."""
+
+    def _build_create_database_sql(self) -> sql.Composed:
+        return super()._build_create_database_sql() + sql.SQL(" STRATEGY file_copy")
+
+
+@functools.cache
+def _janitor(directory: Path, programs: Path) -> type[DatabaseJanitor]:
+    # PostgreSQL 14 knows one way only
+    is_copied = MEMORY in directory.parents and not server_version(programs).startswith("14.")
+    return CopiedDatabase if is_copied else DatabaseJanitor
+
+
 @pytest.fixture
 def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
     """Makes databases that have the schema and nothing else; tells the superuser's connection string."""
+    janitor = _janitor(postgres.directory, postgres.programs)
     with contextlib.ExitStack() as stack:
 
         def make() -> str:
             dbname = f"test_{os.getpid()}_{next(_numbers)}"
             stack.enter_context(
-                DatabaseJanitor(
+                janitor(
                     user=SUPERUSER,
                     host="127.0.0.1",
                     port=postgres.port,
@@ -245,7 +298,7 @@ def connect(conninfo: str) -> Iterator[Connect]:
         connection = psycopg.connect(conninfo, autocommit=True, application_name="test")
         opened.append(connection)
         if role:
-            connection.execute(psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role)))
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         connection.autocommit = autocommit
         return connection
 

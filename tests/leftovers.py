@@ -1,10 +1,13 @@
 """Ends what a run of the tests has left, also one that was cut: its servers, pools and agents would go on.
 
+What it has in memory goes too: no restart of the machine need come soon.
+
 All that a run starts has a variable in its environment that names the run. A process of its own waits for the
 end of the run (of its standard input), and then kills whatever still has that variable.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +15,8 @@ import uuid
 from pathlib import Path
 
 VARIABLE = "FETCHWORK_TEST_RUN"
+#: a file system in memory
+MEMORY = Path("/dev/shm")
 #: kept, for it ends when the pipe to it is closed
 _watchers: list[subprocess.Popen[bytes]] = []
 
@@ -28,6 +33,11 @@ def watch_over_this_run() -> None:
             start_new_session=True,
         )
     )
+
+
+def in_memory(run: str) -> str:
+    """How the directories begin that a run has in ``MEMORY``."""
+    return f"fetchwork-test-{run}-"
 
 
 def left(run: str) -> list[int]:
@@ -47,14 +57,17 @@ def left(run: str) -> list[int]:
 def main() -> None:
     """Wait for the end of standard input, then kill what is left of the run in the environment."""
     sys.stdin.read()
+    run = os.environ[VARIABLE]
     # one that is killed may have started another in the meantime
-    while pids := left(os.environ[VARIABLE]):
+    while pids := left(run):
         print(f"the tests have left processes, which are killed: {pids}", file=sys.stderr)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+    for directory in MEMORY.glob(f"{in_memory(run)}*"):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ TEMPLATE = "faults_template"
 
 
 @pytest.fixture(scope="session")
-def fragile_server(public_directory: Callable[[], Path]) -> Iterator[PostgresServer]:
+def fragile_server(server_directory: Callable[[], Path]) -> Iterator[PostgresServer]:
     """A PostgreSQL of these tests alone."""
-    server = PostgresServer(public_directory() / "postgres", settings=SETTINGS, durable=False)
+    settings = {**SETTINGS, "max_wal_size": "128MB"}
+    server = PostgresServer(server_directory() / "postgres", settings=settings, durable=False)
     server.start()
     server.create_database(TEMPLATE)
     schema.init(server.conninfo(TEMPLATE))

@@ -14,9 +14,9 @@ from tests.faults.reconnect import lose_and_regain
 AGENTS = 150
 
 
-async def test_comeback_of_many_agents_leaves_others_room(public_directory: Callable[[], Path]) -> None:
+async def test_comeback_of_many_agents_leaves_others_room(server_directory: Callable[[], Path]) -> None:
     settings = {**SETTINGS, "max_connections": str(AGENTS + 20)}
-    server = PostgresServer(public_directory() / "postgres", settings=settings, durable=False)
+    server = PostgresServer(server_directory() / "postgres", settings=settings, durable=False)
     server.start()
     try:
         server.create_database("queue")

@@ -53,11 +53,13 @@ class Pair:
 
 
 @pytest.fixture
-async def pair(public_directory: Callable[[], Path]) -> AsyncIterator[Pair]:
+async def pair(
+    public_directory: Callable[[], Path], server_directory: Callable[[], Path]
+) -> AsyncIterator[Pair]:
     """Asynchronous, and no hosts yet."""
-    primary = PostgresServer(public_directory() / "primary", settings=SETTINGS, durable=False)
+    primary = PostgresServer(server_directory() / "primary", settings=SETTINGS, durable=False)
     primary.start()
-    standby = Standby(primary, public_directory() / "standby")
+    standby = Standby(primary, server_directory() / "standby")
     try:
         primary.create_database("site")
         schema.init(primary.conninfo("site"))
