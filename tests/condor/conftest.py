@@ -1,7 +1,8 @@
 """Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
-gets where there is one. Without it all is tested with each of ``SUITES`` and with ``NEWEST``. Tests whose
+gets where there is one. Without it all is tested with each of ``SUITES``; tests that are marked `newest`, and
+by ``--all`` all of them, with ``NEWEST`` too. Tests whose
 HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure for
 ``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
 there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this
@@ -25,20 +26,17 @@ from tests.conftest import NOT_TESTED
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
-#: of their tests only those marked `newest` run with NEWEST each time, all with `--all`
-SELDOM_ON_NEWEST = (
-    *(".test_checkpoints", ".test_config_examples", ".test_containers", ".test_files", ".test_files_dav"),
-    *(".test_files_there_and_back", ".test_personal", ".test_pilot", ".test_pool", ".test_pool_condor"),
-    ".test_scheduling",
-)
-#: what says the same of direct mode as another test beside it: what a job's ad comes to is the same code
-SELDOM_DIRECT = (
-    "test_ad_of_the_largest_size_that_submit_takes_runs_whole",
-    "test_held_running_job_ends_and_runs_again_after_release",
-    "test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_over[trixie-direct-hold",
-    "test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_over[trixie-direct-remove",
-    "test_job_outlives_the_lease_that_its_ad_asks_for",
-    "test_condor_wait_follows_a_log_that_is_written_from_events",
+#: of direct mode, where a hook costs half a second of CPU, `make test` has what goes another way than with an
+#: agent; what a job's ad comes to is the same code
+ALSO_DIRECT = (
+    "test_exit_code_is_on_record_with_the_slot_and_the_time_it_took",
+    "test_vacated_job_is_idle_again_and_completes_in_a_second_run",
+    "test_removed_running_job_is_removed_when_its_process_is_gone",
+    "test_job_removed_between_claim_and_prepare_job_never_starts",
+    "test_jobs_that_cannot_start_are_held_with_the_cause_and_the_slots_go_on",
+    "test_job_of_a_killed_starter_is_idle_again_before_its_lease_ends",
+    "test_postgresql_may_crash_while_jobs_run_and_end",
+    "test_orphan_is_found_when_all_daemons_were_killed",
 )
 HERE = Path(__file__).parent
 #: a master that starts again at once what was killed
@@ -54,20 +52,17 @@ QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Mark what is here, and let it begin first: it takes longest.
 
-    Direct mode is tried with one HTCondor each time, and without ``SELDOM_DIRECT``; by ``--all`` with each: a
-    hook of it costs half a second of CPU, and none asks which HTCondor called it.
+    Direct mode is tried with one HTCondor, and ``ALSO_DIRECT`` alone; by ``--all`` all with each: none of its
+    hooks asks which HTCondor called it.
     """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("condor")
-            params = (
-                item.callspec.params
-                if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-                else {}
-            )
-            is_direct = params.get("pool_mode") == "direct"
-            seldom = params.get("suite") == NEWEST or item.name.startswith(SELDOM_DIRECT)
-            if is_direct and seldom and not config.getoption("--suites"):
+            if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+                continue
+            params = item.callspec.params
+            seldom = params.get("suite") == NEWEST or item.originalname not in ALSO_DIRECT
+            if params.get("pool_mode") == "direct" and seldom and not config.getoption("--suites"):
                 item.add_marker("all")
     items.sort(key=lambda item: HERE not in item.path.parents)
 
@@ -77,8 +72,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "suite" in metafunc.fixturenames:
         asked = metafunc.config.getoption("--suites")
         suites: list[Any] = list(_suites(asked))
-        is_seldom = metafunc.module.__name__.endswith(SELDOM_ON_NEWEST)
-        if not asked and is_seldom and metafunc.definition.get_closest_marker("newest") is None:
+        if not asked and metafunc.definition.get_closest_marker("newest") is None:
             # what HTCondor does there is the same in both, and a run of everything says if it is not
             suites = [pytest.param(one, marks=pytest.mark.all) if one == NEWEST else one for one in suites]
         metafunc.parametrize("suite", suites, scope="session")
@@ -112,12 +106,6 @@ def root(suite: str) -> CondorRoot:
         return condor_root(suite)
     except HTCondorUnavailable as reason:
         without_htcondor(suite, reason)
-
-
-@pytest.fixture(scope="session")
-def thorough(suite: str, request: pytest.FixtureRequest) -> bool:
-    """Whether all cases of a comparison are tried: with ``NEWEST`` few of them are, unless ``--all``."""
-    return suite != NEWEST or bool(request.config.getoption("--all"))
 
 
 @pytest.fixture(scope="session")

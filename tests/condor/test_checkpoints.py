@@ -113,7 +113,6 @@ def lines(outputs: dict[str, bytes | str | None], name: str = "_condor_stdout") 
     return data.decode().splitlines()
 
 
-@pytest.mark.newest
 def test_each_checkpoint_is_saved_and_the_job_goes_on_where_it_was(jobs: CheckpointJobs) -> None:
     job = jobs.submit(COUNT, {"input": b"i"}, **SAVES)
     done = jobs.completed(job)

@@ -1,6 +1,7 @@
 """Real HTCondor reads each example, starts with it, and runs a job through each of its keywords."""
 
 import contextlib
+import itertools
 import os
 import socket
 import time
@@ -32,15 +33,16 @@ HOST = "test-host.example"
 ReadBy = Callable[[str], CondorConfig]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def read_by_htcondor(root: CondorRoot, public_directory: Callable[[], Path]) -> ReadBy:
     """HTCondor's configuration with a text added to it, as its own condor_config_val sees it."""
+    directory = public_directory()
+    machine = RootMachine(directory, root, HOST)
+    machine.prepare()
+    numbers = itertools.count(1)
 
     def read(text: str) -> CondorConfig:
-        directory = public_directory()
-        machine = RootMachine(directory, root, HOST)
-        machine.prepare()
-        condor = Condor(directory / "condor", lambda: machine)
+        condor = Condor(directory / f"condor{next(numbers)}", lambda: machine)
         condor.configure(text, domain=HOST)
         environment = f"CONDOR_CONFIG={condor.config_file}"
         return CondorConfig((*machine.inside(None), "env", environment, "condor_config_val"))
@@ -48,7 +50,6 @@ def read_by_htcondor(root: CondorRoot, public_directory: Callable[[], Path]) -> 
     return read
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("name", NAMES)
 def test_htcondor_reads_each_setting_of_the_example(name: str, read_by_htcondor: ReadBy) -> None:
     text = (EXAMPLES / f"{name}.conf").read_text()
@@ -61,7 +62,6 @@ def test_htcondor_reads_each_setting_of_the_example(name: str, read_by_htcondor:
             assert " ".join(actual[setting].split()) == " ".join(value.split()), setting
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("name", NAMES)
 def test_check_agrees_with_htcondor_that_reads_what_was_generated_for_it(
     name: str, read_by_htcondor: ReadBy
@@ -194,13 +194,14 @@ def _cores(tables: dict[str, Any]) -> int:
     return max(4, sum(kind.get("count", 1) * kind.get("cpus", 1) for kind in types))
 
 
+# what test_readme_host.py has
+@pytest.mark.all
 def test_one_queue(start: Start, suite: str) -> None:
     started = start("one-queue")
     jobs = started.submit("FETCHWORK", "default", 6)
     assert started.slots_of("FETCHWORK", jobs) <= {"slot1", "slot2", "slot3", "slot4"}
 
 
-@pytest.mark.newest
 def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -> None:
     started = start("one-slot-elsewhere")
     common = started.submit("FETCHWORK", "default", 16)
@@ -209,7 +210,8 @@ def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -
     assert "slot4" not in started.slots_of("FETCHWORK", common)
 
 
-@pytest.mark.newest
+# what test_scheduling.py has
+@pytest.mark.all
 def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Start, suite: str) -> None:
     started = start("partitionable")
     jobs = started.submit(
@@ -220,7 +222,6 @@ def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Star
     assert all(slot.startswith("slot1") for slot in slots)
 
 
-@pytest.mark.newest
 def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
     # two GPUs that nobody has: real ones would be found by condor_gpu_discovery
     played = "MACHINE_RESOURCE_INVENTORY_GPUS =\nMACHINE_RESOURCE_GPUS = GPU-a, GPU-b\n"
@@ -231,7 +232,6 @@ def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
     assert started.slots_of("CPU", common)
 
 
-@pytest.mark.newest
 def test_pilot_without_collector_runs_jobs_and_listens_on_loopback_only(start: Start, suite: str) -> None:
     started = start("pilot")
     jobs = started.submit(
@@ -275,7 +275,6 @@ def test_each_databases_jobs_run_on_the_slots_of_its_keyword(start: Start, suite
     assert started.slots_of("PHYSICS", physics) <= {"slot1", "slot2", "slot3", "slot4"}
 
 
-@pytest.mark.newest
 def test_workstation_fetches_while_nobody_uses_it(start: Start, suite: str) -> None:
     started = start("workstation", {"workstation": {"idle_s": 1, "max_load": 4096.0}})
     jobs = started.submit("FETCHWORK", "short", 2)
@@ -325,6 +324,8 @@ def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Sta
     assert {slot.partition("_")[0] for slot in started.slots_of("FETCHWORK", common)} == {"slot1"}
 
 
+# direct mode and two keywords, each of which has tests of its own
+@pytest.mark.all
 def test_two_keywords_without_an_agent(start: Start, suite: str) -> None:
     started = start("one-slot-elsewhere", agent=False)
     common = started.submit("FETCHWORK", "default", 5)

@@ -90,7 +90,6 @@ def jobs(container_pool: PersonalPool) -> Iterator[ContainerJobs]:
         database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
 
 
-@pytest.mark.newest
 def test_a_job_has_the_root_of_its_image_and_its_files_come_and_go(jobs: ContainerJobs) -> None:
     job = jobs.submit(
         "cat /image data; ls -d /etc/passwd; echo made > new; exit 7",

@@ -145,7 +145,6 @@ def test_a_job_with_an_expired_credential_is_held_with_4(jobs: FileJobs, job_wit
     assert held["holdreason"] == f"Job credentials are not available: {expired}"
 
 
-@pytest.mark.newest
 def test_inputs_come_and_what_is_new_leaves_with_the_output_and_errors(jobs: FileJobs) -> None:
     job = jobs.submit(
         "cat data.txt; echo oops >&2; tr a-z A-Z < data.txt > new.txt; mkdir d; echo x > d/y",
@@ -163,7 +162,6 @@ def test_inputs_come_and_what_is_new_leaves_with_the_output_and_errors(jobs: Fil
 # ---- inputs
 
 
-@pytest.mark.newest
 def test_the_executable_is_condor_exec_exe_and_stdin_travels_too(jobs: FileJobs) -> None:
     job = jobs.submit('echo "$0"; stat -c %a "$0"; cat', {"in.txt": b"from stdin\n"}, In="in.txt")
     jobs.completed(job)
@@ -188,7 +186,6 @@ def test_a_file_of_many_chunks_comes_and_goes_unchanged(jobs: FileJobs) -> None:
     assert jobs.outputs(job)["copy"] == data
 
 
-@pytest.mark.newest
 def test_without_an_executable_to_bring_the_host_s_is_run(jobs: FileJobs) -> None:
     job = submit_with_files(jobs.pool.conninfo, {"a": b"A\n"}, cmd="/bin/cat", Arguments="a")
     jobs.completed(job)
@@ -293,7 +290,6 @@ def test_more_output_than_the_job_allows_itself_holds_it_with_33(jobs: FileJobs)
     assert (held["holdreasoncode"], held["holdreasonsubcode"]) == (33, 0)
 
 
-@pytest.mark.newest
 def test_a_job_that_dies_by_a_signal_sends_its_output(jobs: FileJobs) -> None:
     job = jobs.submit("echo x > new; kill -9 $$")
     done = jobs.completed(job)
@@ -352,7 +348,6 @@ def running(jobs: FileJobs, job: str) -> None:
     )
 
 
-@pytest.mark.newest
 def test_what_an_evicted_job_saved_is_there_when_it_starts_again(jobs: FileJobs) -> None:
     job = jobs.submit(
         "if [ -f state ]; then cat state data; exit 0; fi; cat data > state; echo saved >> state; rm data;"
@@ -384,7 +379,6 @@ def test_a_directory_that_an_evicted_job_changed_is_there_when_it_starts_again(j
     assert (outputs["data/data_file"], outputs["data/more/file"]) == (b"second\n", b"more\n")
 
 
-@pytest.mark.newest
 def test_what_a_removed_job_has_written_is_gone(jobs: FileJobs) -> None:
     job = jobs.submit("echo x > new; exec sleep 600")
     running(jobs, job)
@@ -510,7 +504,6 @@ def shelf() -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.newest
 def test_urls_are_inputs_by_curl_plugin(jobs: FileJobs, shelf: str) -> None:
     Shelf.kept |= {"/a/one": b"1\n", "/two": b"2\n"}
     job = jobs.submit(
@@ -520,7 +513,6 @@ def test_urls_are_inputs_by_curl_plugin(jobs: FileJobs, shelf: str) -> None:
     assert jobs.outputs(job) == {"_condor_stdout": b"1\n2\n3\n", "_condor_stderr": b""}
 
 
-@pytest.mark.newest
 def test_a_url_that_is_not_there_holds_the_job_with_13(jobs: FileJobs, shelf: str) -> None:
     job = jobs.submit("true", {"none": f"{shelf}/none"})
     held = jobs.held(job)
@@ -640,7 +632,6 @@ def test_urls_of_debian_s_other_plugins_and_of_a_site_s_own_are_moved(jobs: File
     assert (there / "new").read_bytes() == b"hello wsite's\n" + passwd
 
 
-@pytest.mark.newest
 def test_outputs_go_to_urls_by_remap_and_by_destination(jobs: FileJobs, shelf: str) -> None:
     by_remap = jobs.submit("echo r > new; echo s > other", TransferOutputRemaps=f"new={shelf}/remapped")
     to_destination = jobs.submit(
@@ -683,7 +674,6 @@ def agent_of(pool: PersonalPool) -> int:
     return found[0]
 
 
-@pytest.mark.newest
 def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(jobs: FileJobs) -> None:
     pool = jobs.pool
     go = pool.directory / "tmp/go"
@@ -708,7 +698,6 @@ def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(j
     until(lambda: not list(parked.glob("*/manifest")), "the directory to go")
 
 
-@pytest.mark.newest
 def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_again(jobs: FileJobs) -> None:
     agent = agent_of(jobs.pool)
     ended = "SELECT 1 FROM fetchwork.history WHERE jobid = %s"
@@ -734,7 +723,6 @@ def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_a
     assert stdout.split() == [b"3145728", b"_condor_stderr", b"_condor_stdout", b"condor_exec.exe", b"data"]
 
 
-@pytest.mark.newest
 def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever(jobs: FileJobs) -> None:
     compile_hooks(hook_directory(jobs.pool))
     asked = Counter[str]()

@@ -113,7 +113,6 @@ def nginx(
     server.wait(30)
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("way", ["plain", "tls", "password", "tls and password"])
 def test_inputs_and_outputs_by_dav(jobs: FileJobs, nginx: Nginx, way: str) -> None:  # noqa: F811
     url = nginx.urls[way]

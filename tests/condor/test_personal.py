@@ -40,7 +40,6 @@ def pool(root: CondorRoot, suite: str, directory: Path) -> Iterator[fetchwork.Pe
     assert len(started.who()) == 0
 
 
-@pytest.mark.newest
 def test_a_pool_is_the_local_one_and_runs_jobs(pool: fetchwork.PersonalPool, directory: Path) -> None:
     assert (pool.state, pool.local_dir) == ("READY", directory)
     assert os.environ["CONDOR_CONFIG"] == str(pool.config_file)

@@ -143,7 +143,6 @@ def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilo
         assert told[-1][0] == 0, told[-1][1]
 
 
-@pytest.mark.newest
 def test_a_pilot_that_shares_no_file_system_runs_the_demo(
     pilots: Pilots, conninfo: str, public_directory: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

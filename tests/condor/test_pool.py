@@ -97,7 +97,6 @@ def test_pool_without_a_directory_is_gone_after_its_context(root: CondorRoot, su
     assert left_of(pool.directory) == []
 
 
-@pytest.mark.newest
 def test_commands_bring_a_pool_up_show_it_and_take_it_down(
     root: CondorRoot, suite: str, public_directory: Callable[[], Path]
 ) -> None:
@@ -152,7 +151,6 @@ def test_interrupted_demonstration_leaves_nothing(
     assert not any(left_of(directory) for directory in directories)
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("user", ["alice", "root"])
 def test_machine_with_htcondor_has_a_pool_of_any_user(
     root: CondorRoot, public_directory: Callable[[], Path], user: str

@@ -75,33 +75,35 @@ def sleeping_job(condor: Condor) -> Process | None:
     return family_member(condor, "sleep")
 
 
-def test_started_twice_is_one_master(condor: Condor) -> None:
-    condor.start()
-    first = condor.master
-    condor.start()
-    assert condor.master == first
+@pytest.fixture(scope="module")
+def running(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[Condor]:
+    """One that is left as it is, with its job: started by who ignores what a shell's background ignores."""
+    with condor_on(RootMachine(public_directory(), root, HOST)) as condor:
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+        try:
+            condor.start()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        until(lambda: sleeping_job(condor))
+        yield condor
 
 
-@pytest.mark.newest
-def test_startd_runs_the_job_in_the_root_as_its_owner(condor: Condor, root: CondorRoot) -> None:
-    condor.start()
-    until(lambda: sleeping_job(condor))
-    job = sleeping_job(condor)
+def test_started_twice_is_one_master(running: Condor) -> None:
+    first = running.master
+    running.start()
+    assert running.master == first
+
+
+def test_startd_runs_the_job_in_the_root_as_its_owner(running: Condor, root: CondorRoot) -> None:
+    job = sleeping_job(running)
     assert job and job.mounts()["/"] == ROOT_MOUNT
     assert Path(f"/proc/{job.pid}").stat().st_uid == root.account_ids("alice")[0]
 
 
-@pytest.mark.newest
-def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
+def test_daemons_and_jobs_ignore_no_signal(running: Condor) -> None:
     """What a shell starts in the background ignores SIGINT and SIGQUIT: so may whoever starts the pool."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        condor.start()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    until(lambda: sleeping_job(condor))
-    for process in (condor.master, sleeping_job(condor)):
+    for process in (running.master, sleeping_job(running)):
         assert process
         status = Path(f"/proc/{process.pid}/status").read_text()
         ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
@@ -109,7 +111,15 @@ def test_daemons_and_jobs_ignore_no_signal(condor: Condor) -> None:
             assert not ignored & 1 << (number - 1), process.name
 
 
-@pytest.mark.newest
+def test_another_account_of_the_machine_cannot_order_the_pool_about(running: Condor) -> None:
+    until(lambda: running.run(["condor_status", "-af", "MyAddress"]).stdout)
+    startd = running.run(["condor_status", "-af", "MyAddress"])
+    refused = running.run(["condor_vacate", "-addr", startd.stdout.strip()], user="bob")
+    assert "DENIED" in refused.stderr
+    job = sleeping_job(running)
+    assert job and job.alive
+
+
 @pytest.mark.parametrize("how", ["graceful", "fast"])
 def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     condor.start()
@@ -121,7 +131,6 @@ def test_stop_leaves_nothing_running(condor: Condor, how: str) -> None:
     assert condor.machine.family(master) == []
 
 
-@pytest.mark.newest
 def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> None:
     condor.start()
     until(lambda: sleeping_job(condor))
@@ -136,22 +145,10 @@ def test_job_that_outlived_a_killed_master_is_ended_by_stop(condor: Condor) -> N
     assert not job.alive
 
 
-@pytest.mark.newest
 def test_tools_know_the_pool_and_its_host_name(condor: Condor) -> None:
     condor.start()
     until(lambda: f"slot1@{HOST}" in condor.run(["condor_status", "-af", "Name"]).stdout)
     until(lambda: condor.run(["condor_vacate", HOST]).returncode == 0)
-
-
-def test_another_account_of_the_machine_cannot_order_the_pool_about(condor: Condor) -> None:
-    condor.start()
-    until(lambda: sleeping_job(condor))
-    until(lambda: condor.run(["condor_status", "-af", "MyAddress"]).stdout)
-    startd = condor.run(["condor_status", "-af", "MyAddress"])
-    refused = condor.run(["condor_vacate", "-addr", startd.stdout.strip()], user="bob")
-    assert "DENIED" in refused.stderr
-    job = sleeping_job(condor)
-    assert job and job.alive
 
 
 def test_start_that_fails_says_why_and_leaves_nothing(condor: Condor) -> None:
@@ -178,7 +175,6 @@ touch /tmp/mark
 """
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("overlays", [True, False], ids=["overlay", "copies"])
 def test_root_that_writes_everywhere_leaves_the_cached_root_as_it_was(
     root: CondorRoot, public_directory: Callable[[], Path], overlays: bool

@@ -166,7 +166,6 @@ def test_job_that_fails_too_often_ends_with_its_last_exit_code(site: Site) -> No
     assert (ended["jobstatus"], ended["exitcode"], ended["numjobstarts"]) == (4, 7, 2)
 
 
-@pytest.mark.newest
 def test_running_job_is_removed_by_its_own_policy(site: Site) -> None:
     policy = "/Expr(JobStatus == 2 && time() - EnteredCurrentStatus > 3)/"
     (job,) = site.submit("sleep 1000", PeriodicRemove=policy)
@@ -186,7 +185,6 @@ def process_lives(pid: int, name: str) -> bool:
         return False
 
 
-@pytest.mark.newest
 def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site) -> None:
     database = session_of(site.queue).database
     call(database, "set_queue", name="default", changes={"preempt_prio": 10})
@@ -216,7 +214,6 @@ def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site)
         )
 
 
-@pytest.mark.newest
 def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     site_with: Callable[..., Site],
 ) -> None:
@@ -247,7 +244,6 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
 # ---- a partitionable slot
 
 
-@pytest.mark.newest
 def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
     site_with: Callable[..., Site],
 ) -> None:

@@ -92,9 +92,6 @@ LONG = ("no such place for an output",)
 CODES = {6, 7, 8, 12, 13, 14, 19, 20, 36}
 # no slot would be given it
 EDITS = {"too late": {"Requirements": "true"}}
-#: with the newest
-SOME = ("no program", "not executable", "no such URL", "no such checkpoint")
-SOME_CODES = {6, 13, 36}
 #: HTCondor tries these again, elsewhere
 AGAIN = {
     "hook": (
@@ -119,12 +116,12 @@ FILLING = {
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool], thorough: bool) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
     """A pool with both, and what the jobs of JOBS stumble over.
 
     Each job has a slot: a schedd leaves one alone after such a job, that of 25.14 for a minute.
     """
-    number = len(JOBS) + len(FILES) + len(AGAIN) + len(NO_FAULT) if thorough else len(SOME)
+    number = len(JOBS) + len(FILES) + len(AGAIN) + len(NO_FAULT)
     number += len(NO_PLUGIN) + len(BROKEN) + len(FILLING)
     slots = 2 * number
     config = f"{CONFIG_OF_HALVES}{MORE_CONFIG}{RUNTIME}DISK = {slots * DISK_KIB}\n"
@@ -157,19 +154,15 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool], thorough: bo
     pool.stop()
 
 
-def test_each_fault_holds_the_job_as_a_shadow_does(
-    sides: Sides, thorough: bool, request: pytest.FixtureRequest
-) -> None:
+def test_each_fault_holds_the_job_as_a_shadow_does(sides: Sides, request: pytest.FixtureRequest) -> None:
     jobs = {**JOBS, **FILES}
     if not request.config.getoption("--all"):
         jobs = {name: text for name, text in jobs.items() if name not in LONG}
-    if not thorough:
-        jobs = {name: jobs[name] for name in SOME}
     edits = {name: changes for name, changes in EDITS.items() if name in jobs}
     given = {"gone": ["/tmp/gone"], "edits": edits}
     theirs, ours = sides.ask_each("faults", {**given, "jobs": _with_hook(jobs)}, {**given, "jobs": jobs})
     assert theirs.keys() == jobs.keys()
-    assert {held["HoldReasonCode"] for held in theirs.values()} == (CODES if thorough else SOME_CODES)
+    assert {held["HoldReasonCode"] for held in theirs.values()} == CODES
     found, expected = ({name: _held(side.get(name), name) for name in jobs} for side in (ours, theirs))
     assert found == expected
 
@@ -184,11 +177,7 @@ def test_an_image_that_does_not_work_holds_a_job_that_a_schedd_would_try_for_eve
     assert "Singularity test failed:FATAL:   could not open image" in held["HoldReason"]
 
 
-def test_a_hook_that_asks_for_another_try_gets_it_and_at_last_the_job_is_held(
-    sides: Sides, thorough: bool
-) -> None:
-    if not thorough:
-        pytest.skip("what HTCondor does is the same in both")
+def test_a_hook_that_asks_for_another_try_gets_it_and_at_last_the_job_is_held(sides: Sides) -> None:
     jobs = {name: text for name, (text, _) in AGAIN.items()}
     theirs = sides.theirs("tries", {"jobs": _with_hook(jobs)})
     ours = sides.ours("faults", {"gone": [], "edits": {}, "jobs": jobs})
@@ -201,11 +190,7 @@ def test_a_hook_that_asks_for_another_try_gets_it_and_at_last_the_job_is_held(
         assert held["HoldReason"].endswith(f": {text}")
 
 
-def test_a_hook_that_reports_no_fault_starts_the_job_whatever_its_exit_status(
-    sides: Sides, thorough: bool
-) -> None:
-    if not thorough:
-        pytest.skip("what HTCondor does is the same in both")
+def test_a_hook_that_reports_no_fault_starts_the_job_whatever_its_exit_status(sides: Sides) -> None:
     given = {"jobs": _with_hook(NO_FAULT)}, {"jobs": NO_FAULT}
     for side in sides.ask_each("tries", *given):
         ends = {name: (side[name]["JobStatus"], side[name]["ExitCode"]) for name in NO_FAULT}

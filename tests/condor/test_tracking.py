@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fetchwork
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
@@ -32,6 +34,7 @@ def test_the_manual_s_example_runs_on_real_slots(pool: PersonalPool) -> None:
     assert (done.stdout, done.stderr) == ("Job terminated normally with return value 0.\n", "")
 
 
+@pytest.mark.newest
 def test_condor_wait_follows_a_log_that_is_written_from_events(pool: PersonalPool) -> None:
     """condor_wait waits for the end of a job that is running when it starts to wait."""
     with Queue(pool.conninfo) as queue:
@@ -62,6 +65,7 @@ def test_condor_wait_follows_a_log_that_is_written_from_events(pool: PersonalPoo
     log.unlink()
 
 
+@pytest.mark.newest
 def test_condor_userlog_sums_up_a_log_of_ours(pool: PersonalPool) -> None:
     """Each way in which a run can end; condor_userlog once died of an address without a port."""
     with Queue(pool.conninfo) as queue:

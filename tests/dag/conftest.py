@@ -2,7 +2,7 @@
 
 HTCondor's condor_dagman runs over both. Alice's access point runs beside the daemons, with the programs of
 the same HTCondor. There is such a pool of each HTCondor (``suites``), one after the other; with the newest
-`make test` runs a case of each kind, `make test-all` all of them.
+`make test` runs what the other does not know, `make test-all` all of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,29 +39,34 @@ DAGMAN_HOLD_CLAIM_TIME = 0
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test with each HTCondor; in `make test` those that are marked ``newest`` with the newest too."""
+    """Each test with each HTCondor, with the newest in `make test-all`."""
     if "suite" not in metafunc.fixturenames or hasattr(metafunc.module, "pytest_generate_tests"):
         return
-    is_marked = any(metafunc.definition.iter_markers("newest"))
-    left_out = [] if is_marked else [pytest.mark.all]
-    asked = suites(metafunc.config)
+    seldom = NEWEST if not metafunc.config.getoption("--suites") else None
     metafunc.parametrize(
         "suite",
-        [pytest.param(suite, marks=left_out if suite == NEWEST else []) for suite in asked],
+        [
+            pytest.param(suite, marks=pytest.mark.all if suite == seldom else [])
+            for suite in suites(metafunc.config)
+        ],
         scope="session",
     )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One pool after the other: pytest itself goes from one to the other with each case that both have."""
+    """One pool after the other: pytest itself goes from one to the other with each case that both have.
+
+    What kills the pool's parts is last in each.
+    """
     order = {suite: number for number, suite in enumerate((DEFAULT_SUITE, NEWEST))}
 
-    def rank(item: pytest.Item) -> tuple[Path, int]:
+    def rank(item: pytest.Item) -> tuple[int, bool, Path]:
         params = (
             item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         )
-        return item.path, order.get(str(params.get("suite")), len(order))
+        is_last = item.path.name == "test_faults.py"
+        return order.get(str(params.get("suite")), len(order)), is_last, item.path
 
     at = [number for number, item in enumerate(items) if HERE in item.path.parents]
     for number, item in zip(at, sorted((items[number] for number in at), key=rank), strict=True):

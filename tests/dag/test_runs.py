@@ -48,7 +48,6 @@ def go(dag: Dag) -> None:
     (dag.directory / "go").touch()
 
 
-@pytest.mark.newest
 def test_killed_in_the_middle_it_recovers_and_submits_no_node_twice(queue: Queue) -> None:
     names = [f"N{number}" for number in range(20)]
     text = "JOB A waits.sub\n" + "".join(f"JOB {name} node.sub\nPARENT A CHILD {name}\n" for name in names)
@@ -94,7 +93,6 @@ def _removed(side: Side) -> tuple[int | None, list[str], list[str] | None]:
     return dag.wait(), dag.noted(), dag.rescue()
 
 
-@pytest.mark.newest
 def test_a_removed_dag_runs_its_final_node_and_leaves_a_rescue_file(queue: Queue, schedd: Schedd) -> None:
     ours, theirs = on_both(_removed, queue, schedd)
     assert ours == theirs
@@ -136,7 +134,6 @@ def _rescued(side: Side) -> list[object]:
     return [*found, again.wait(), again.noted(), again.rescue(2)]
 
 
-@pytest.mark.newest
 def test_what_is_left_of_a_failed_dag_runs_from_its_rescue_file(queue: Queue, schedd: Schedd) -> None:
     ours, theirs = on_both(_rescued, queue, schedd)
     assert ours == theirs
@@ -177,7 +174,6 @@ def _written(side: Side) -> list[list[str]]:
     ]
 
 
-@pytest.mark.newest
 def test_what_dagman_writes_for_programs_is_the_same(queue: Queue, schedd: Schedd) -> None:
     ours, theirs = on_both(_written, queue, schedd)
     assert ours == theirs
@@ -191,7 +187,6 @@ def _saved(side: Side) -> list[object]:
     return [*found, again.wait(), again.noted()]
 
 
-@pytest.mark.newest
 def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
     ours, theirs = on_both(_saved, queue, schedd)
     assert ours == theirs
@@ -226,7 +221,6 @@ PROVISIONER = "JOB A node.sub\nPROVISIONER P node.sub\n"
 INLINE = "JOB A {\nexecutable = node\n}\n"
 
 
-@pytest.mark.newest
 def test_what_cannot_be_run_is_refused_before_anything_is_written(queue: Queue, suite: str) -> None:
     refused = {PROVISIONER: "x.dag:2: PROVISIONER can't be honoured"}
     if MAJOR[suite] < 24:
@@ -310,7 +304,6 @@ def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
     assert "max_materialize" in out
 
 
-@pytest.mark.newest
 def test_a_dag_can_be_looked_at(queue: Queue) -> None:
     dag = queue.start(
         "JOB A node.sub\nJOB B waits.sub\nJOB C node.sub\nPARENT A CHILD B\nPARENT B CHILD C\n", files=WAITS
