@@ -80,6 +80,24 @@ BEHAVIOURS = [
 ]
 
 
+#: all hooks have one client: of the others' behaviours `make test` has one
+ALL_BEHAVIOURS_OF = ("fetch_work", "job_exit")
+
+
+def cases() -> list[Any]:
+    """Each hook with each behaviour."""
+    return [
+        pytest.param(
+            name,
+            behave,
+            id=f"{name}-{behave.__name__}",
+            marks=[] if name in ALL_BEHAVIOURS_OF or behave is deaf else pytest.mark.all,
+        )
+        for name in HOOKS
+        for behave in BEHAVIOURS
+    ]
+
+
 def check_outcome(name: str, done: Done) -> None:
     """What HTCondor reads from a hook that had no answer."""
     if name == "fetch_work":
@@ -96,8 +114,7 @@ def check_outcome(name: str, done: Done) -> None:
     assert done.stderr.startswith(f"fetchwork {name}: ".encode())
 
 
-@pytest.mark.parametrize("behave", BEHAVIOURS, ids=lambda behave: behave.__name__)
-@pytest.mark.parametrize("name", HOOKS)
+@pytest.mark.parametrize(("name", "behave"), cases())
 def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(
     hooks: Hooks, agent: StartAgent, name: str, behave: Behave
 ) -> None:

@@ -105,7 +105,19 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS)
+#: one of each sort, as each is a run of pytest with a server of its own: a grant, a policy, a function's answer
+SOME = (
+    "a table is readable",
+    "a function of agents is for submitters",
+    "the jobs of all are shown",
+    "everybody may name every owner",
+    "whose token it is does not matter",
+)
+
+
+@pytest.mark.parametrize(
+    "mutation", [pytest.param(name, marks=[] if name in SOME else pytest.mark.all) for name in MUTATIONS]
+)
 def test_a_broken_schema_is_seen(mutation: str) -> None:
     statement, noticed_by = MUTATIONS[mutation]
     only = [
