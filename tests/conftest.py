@@ -14,6 +14,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """For ``-n auto``: as many as what was asked for can use; none for a single file, which so begins sooner.
 
-    Four workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
+    Five workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
     """
     tests = Path(__file__).parent
     asked = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
@@ -125,7 +126,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 # shares "file_pool" in the third, the rest in the last
 CONDOR_PARTS = (
     ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
-    ("test_scheduling.py", "test_timing.py", "test_worst_day.py"),
+    ("test_scheduling.py", "test_slot_values.py", "test_timing.py", "test_worst_day.py"),
     (
         *("test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py"),
         *("test_checkpoints.py", "test_config_examples.py", "test_containers.py"),
@@ -135,15 +136,17 @@ CONDOR_PARTS = (
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares what they start; all of tests/condor go to four.
+    """Tests of a file go to one worker, which shares what they start: tests/condor to four, tests/dag to one.
 
-    Four pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
+    Five pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
     but xdist 3.8 finds no groups under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", maxsplit=1)[0]
         folder, _, name = file.rpartition("/")
+        if folder == "tests/dag":
+            return folder
         if folder != "tests/condor":
             return file
         part = next((names for names in CONDOR_PARTS if name in names), CONDOR_PARTS[-1])
@@ -167,14 +170,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @contextlib.contextmanager
 def _directories(where: Path | None = None, prefix: str = "fetchwork-test-") -> Iterator[Callable[[], Path]]:
     """Makes directories that any account may enter; they are there until the end."""
-    with contextlib.ExitStack() as made:
+    made: list[tempfile.TemporaryDirectory[str]] = []
 
-        def make() -> Path:
-            path = Path(made.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=where)))
-            path.chmod(0o755)
-            return path
+    def make() -> Path:
+        made.append(tempfile.TemporaryDirectory(prefix=prefix, dir=where))
+        path = Path(made[-1].name)
+        path.chmod(0o755)
+        return path
 
-        yield make
+    yield make
+    # a pool is some thousand files: a disk takes seconds for one, and hardly longer for several at once
+    with ThreadPoolExecutor() as threads:
+        for _ in threads.map(tempfile.TemporaryDirectory.cleanup, made):
+            pass
 
 
 @pytest.fixture(scope="session")
