@@ -271,7 +271,14 @@ def is_closed(writer: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        *(pytest.param(number, marks=pytest.mark.all) for number in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_a_signal_that_ends_it_ends_the_command(
     start: Callable[..., subprocess.Popen[str]], number: signal.Signals
 ) -> None:

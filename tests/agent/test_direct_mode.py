@@ -141,7 +141,13 @@ def test_removed_job_is_signalled_by_the_hook_itself(
                 process.kill()
 
 
-@pytest.mark.parametrize("state", ["insufficient_privilege", "undefined_function", "internal_error"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        "insufficient_privilege",
+        *(pytest.param(state, marks=pytest.mark.all) for state in ("undefined_function", "internal_error")),
+    ],
+)
 def test_result_that_the_database_can_t_take_yet_is_kept_until_it_can(
     hook: DirectHook, submit: Submit, database: Database, job_of: JobOf, tmp_path: Path, state: str
 ) -> None:

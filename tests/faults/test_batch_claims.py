@@ -93,8 +93,14 @@ LAST_CALL = {
 }
 
 
-@pytest.mark.parametrize("killed", [True, False])
-@pytest.mark.parametrize("report", LAST_CALL)
+@pytest.mark.parametrize(
+    ("report", "killed"),
+    [
+        ("start", True),
+        ("exit", False),
+        *(pytest.param(*case, marks=pytest.mark.all) for case in (("start", False), ("exit", True))),
+    ],
+)
 async def test_runs_whose_reports_went_together_and_unheard_run_once(
     site: Site, report: str, killed: bool
 ) -> None:

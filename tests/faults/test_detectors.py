@@ -55,7 +55,7 @@ async def test_silent_host_is_found_when_its_lease_is_over(site: Site) -> None:
     assert site.violations() == []
 
 
-@pytest.mark.parametrize("version", ["23.9", "25.14"])
+@pytest.mark.parametrize("version", ["23.9", pytest.param("25.14", marks=pytest.mark.all)])
 async def test_startd_that_comes_back_frees_its_slots(site: Site, version: str) -> None:
     host = await site.add_host(slots=3, version=version)
     site.submit([1000.0] * 3)

@@ -11,7 +11,7 @@ from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
 from tests.waiting import PATIENCE_S
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", ["fast", pytest.param("immediate", marks=pytest.mark.all)])
 async def test_slots_fetch_again_when_the_database_is_back(
     site: Site, mode: Literal["fast", "immediate"]
 ) -> None:

@@ -13,8 +13,8 @@ from tests.faults.seeded import play
 
 JOBS = 120
 FAULTS = 6
-SEEDS = (1, 2, 3)
-MORE_SEEDS = range(4, 24)
+SEEDS = (1,)
+MORE_SEEDS = range(2, 24)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
