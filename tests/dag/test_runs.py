@@ -48,6 +48,8 @@ def go(dag: Dag) -> None:
     (dag.directory / "go").touch()
 
 
+# test_faults.py kills all parts of one DAG
+@pytest.mark.all
 def test_killed_in_the_middle_it_recovers_and_submits_no_node_twice(queue: Queue) -> None:
     names = [f"N{number}" for number in range(20)]
     text = "JOB A waits.sub\n" + "".join(f"JOB {name} node.sub\nPARENT A CHILD {name}\n" for name in names)
@@ -65,6 +67,7 @@ def test_killed_in_the_middle_it_recovers_and_submits_no_node_twice(queue: Queue
     assert Counter(queue.nodes(dag.cluster)) == Counter(["A", *names])
 
 
+@pytest.mark.all
 def test_a_dag_outlives_its_access_point(queue: Queue, point: Point) -> None:
     text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\n"
     dag = queue.start(text, files=WAITS)
@@ -364,6 +367,8 @@ def _generated(directory: Path) -> dict[str, str]:
     return {"x.dag": files.pop(file.name), **files}
 
 
+# they write what test_as_over_a_schedd.py has
+@pytest.mark.all
 def test_what_the_bindings_write_runs(queue: Queue, schedd: Schedd, tmp_path: Path) -> None:
     files = _generated(tmp_path)
 
