@@ -1,8 +1,9 @@
 """What the tests share: PostgreSQL servers, and a database with the schema for each test.
 
-``--postgres wheel|system`` runs the tests of SQL on one server only; without it they run on both, and all
-other tests on the wheel's. ``--all`` runs also what ``make test-all`` has and ``make test`` has not; a test
-that is asked for by its own name runs without it. ``--load 4`` runs the tests beside four busy processes.
+``--postgres wheel|system`` runs the tests of SQL on one server only; without it they run on both (with the
+system's one case of each), and all other tests on the wheel's. ``--all`` runs also what ``make test-all`` has
+and ``make test`` has not; a test that is asked for by its own name runs without it. ``--load 4`` runs the
+tests beside four busy processes.
 """
 
 import contextlib

@@ -11,6 +11,24 @@ from tests.direct_queue import DirectQueue
 from tests.kept import kept_database
 from tests.pgbouncer import PgBouncer, program
 
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """With the system's server `make test` has the first case of each test: a version differs in no value."""
+    if config.getoption("--postgres"):
+        return
+    seen: set[tuple[Path, str]] = set()
+    for item in items:
+        if not isinstance(item, pytest.Function) or HERE not in item.path.parents:
+            continue
+        if hasattr(item, "callspec") and item.callspec.params.get("postgres") == "system":
+            test = (item.path, item.originalname)
+            if test in seen:
+                item.add_marker("all")
+            seen.add(test)
+
 
 @pytest.fixture(scope="session")
 def _bouncers(public_directory: Callable[[], Path]) -> Iterator[Callable[[PostgresServer], PgBouncer]]:
