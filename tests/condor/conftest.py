@@ -2,11 +2,10 @@
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
 gets where there is one. Without it all is tested with each of ``SUITES``; tests that are marked `newest`, and
-by ``--all`` all of them, with ``NEWEST`` too. Tests whose
-HTCondor cannot be had are skipped, and the last lines of the run say so; under CI that is a failure for
-``SUITES``. Sid moves: where its root can't be made today, the run says so and goes on; a test that fails
-there is news. With ``--all`` the life of jobs is tried with compiled hooks as well. The tests of this
-directory run on three workers (see tests/conftest.py).
+by ``--all`` all of them, with ``NEWEST`` too. Tests whose HTCondor cannot be had are skipped, and the last
+lines of the run say so; under CI that is a failure for ``SUITES``. Sid moves: where its root can't be made
+today, the run says so and goes on; a test that fails there is news. With ``--all`` the life of jobs is tried
+with compiled hooks as well. The tests of this directory run on four workers (see tests/conftest.py).
 """
 
 import os
