@@ -47,7 +47,6 @@ values = st.recursive(
 def test_it_is_an_upper_bound(connection: psycopg.Connection, name: str) -> None:
     @settings(
         deadline=None,
-        max_examples=300,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(values)
