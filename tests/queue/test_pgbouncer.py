@@ -15,7 +15,6 @@ from tests.pgbouncer import PgBouncer, program
 
 # collected here once more, where "conninfo" is another
 from tests.queue.test_async import *  # noqa: F403
-from tests.queue.test_constraints import *  # noqa: F403
 from tests.queue.test_events import (  # noqa: F401
     test_a_cursor_goes_on_behind_its_event_on_any_connection,
     test_none_waits_for_the_next_event,

@@ -28,7 +28,11 @@ pieces = st.sampled_from(
 patterns = st.lists(pieces, max_size=6).map("".join)
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=4 * settings.default.max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(pattern=patterns, options=st.sampled_from(["", "i"]))
 def test_nothing_that_htcondor_finds_is_lost(pattern: str, options: str, queue: Queue) -> None:
     regex = regex_of(pattern, options)
