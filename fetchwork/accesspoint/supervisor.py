@@ -40,8 +40,12 @@ def supervise(link: socket.socket) -> None:
     """Run the job that the access point asks for, and return when it and all that it left have ended."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    link.sendall(wire.encode({"pid": os.getpid()}))
-    _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
+    # what the access point, which may be gone by now, does not hear needs no answer
+    _tell(link, {"pid": os.getpid()})
+    try:
+        _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
+    except ConnectionError:
+        return
     request = _frame(link)
     if request is None or not descriptors:
         return

@@ -52,3 +52,16 @@ def test_a_fork_that_fails_is_the_end_of_that_request_alone() -> None:
                 second.sendall(wire.encode({"do": "look", "path": "/"}))
                 assert child.receive(second) == {"missing": False}
             assert process.wait(timeout=PATIENCE_S) == 0
+
+
+def test_who_is_to_run_a_job_ends_in_silence_when_the_access_point_has_gone() -> None:
+    program = (
+        "import socket, sys; from fetchwork.accesspoint import supervisor;"
+        " supervisor.supervise(socket.socket(fileno=int(sys.argv[1])))"
+    )
+    ours, its = socket.socketpair()
+    ours.close()
+    with its:
+        arguments = [sys.executable, "-c", program, str(its.fileno())]
+        ended = subprocess.run(arguments, pass_fds=[its.fileno()], stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
