@@ -59,8 +59,9 @@ def add_autoformat(mask: PrintMask, letters: str, words: Sequence[str]) -> None:
 
 def append_autoformat(mask: PrintMask, letters: str, words: Sequence[str]) -> None:
     """Add the columns of ``-aaf:letters words`` behind those of a table; raises InvalidExpression."""
-    last = mask.columns[-1]
-    if not last.width and not last.grows:
+    # a print format may have no columns
+    last = mask.columns[-1] if mask.columns else None
+    if last is not None and not last.width and not last.grows:
         last.width, last.left, last.grows, last.truncate = 3, True, True, False
     separators = (mask.row_prefix, mask.column_prefix, mask.column_suffix, mask.row_suffix)
     add_autoformat(mask, letters + "h", words)

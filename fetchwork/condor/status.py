@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fetchwork.condor import compactslots, slottables, texts
-from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
@@ -122,8 +122,8 @@ def main(run: Invocation) -> int:
                 compact.asked = True
             elif is_option(word, "nocompact", 5):
                 compact.asked = False
-            elif is_option(word, "wide", 2):
-                wide = True
+            elif (width := is_colon_option(word, "wide", 2))[0]:
+                wide = width[1] is None or leading_number(width[1]) > 100
             elif (more := is_colon_option(word, "aaf", 3))[0]:
                 appended.add(word, more[1] or "", words)
             elif is_option(word, "print-format", 2):
@@ -168,6 +168,8 @@ def main(run: Invocation) -> int:
         own_table = not (format.given or selection.prints())
         if appended.columns and (totals or selection.form is not None or not (format.given or own_table)):
             raise Usage("Error: output formatting options conflict with -aaf options")
+        if appended.columns and which in ("schedd", "submitters"):
+            raise Usage(f"Error: -aaf is not supported with -{which}: use -af")
         if format.given:
             appended.to(selection.mask)
     except Usage as problem:

@@ -444,6 +444,20 @@ def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots:
     answer = condor("condor_status", "-sort", "((")
     assert (answer.status, answer.err) == (1, "Error:  Parse error of: ((\n")
     assert condor("condor_status", "-schedd", "-af", "TotalRunningJobs").out == "1\n"
+    answer = condor("condor_status", "-schedd", "-aaf", "TotalRunningJobs")
+    assert (answer.status, answer.err) == (1, "Error: -aaf is not supported with -schedd: use -af\n")
+    for width in ("-wide:80", "-wide:120"):
+        answer = condor("condor_status", width)
+        assert (answer.status, answer.err) == (0, "") and "slot1@h1" in answer.out
+
+
+def test_columns_are_added_to_a_print_format_that_has_none(run: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "none.format").write_text("SELECT\n")
+    (tmp_path / "ads").write_text('Name = "slot1@h1"\nMachine = "h1"\n')
+    answer = run(
+        *("condor_status", "-ads", "ads", "-print-format", "none.format", "-aaf", "Name"), directory=tmp_path
+    )
+    assert answer == Answer(0, "Name    \nslot1@h1\n", "")
 
 
 def test_version_has_three_numbers_and_names_fetchwork(condor: Callable[..., Answer]) -> None:
