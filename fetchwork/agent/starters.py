@@ -38,7 +38,7 @@ def starter_of(hook: Process) -> Process | None:
 @functools.lru_cache(maxsize=64)
 def _nearest_starter(parent: Process) -> Process:
     above: Process | None = parent
-    for _ in range(_MOST_BETWEEN):
+    for _ in range(_MOST_BETWEEN + 1):
         if above is None:
             break
         if above.name == _NAME:

@@ -1,4 +1,4 @@
-"""condor_status -print-format FILE: slots in the columns that a print format has."""
+"""The columns of condor_status's tables, and those of -print-format FILE and -aaf."""
 
 from __future__ import annotations
 

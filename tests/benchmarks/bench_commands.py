@@ -223,9 +223,14 @@ class Pollers:
         self._process = subprocess.Popen(**self._how, env=self._environment, stdin=pipe, stdout=pipe)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         assert self._process is not None
-        self._process.communicate()
+        try:
+            if kind is None:
+                # raises what went wrong after the last look
+                _ = self.polls
+        finally:
+            self._process.communicate()
 
     @property
     def polls(self) -> int:

@@ -63,9 +63,12 @@ def document(reasons: Mapping[tuple[str, str], str]) -> str:
     lines = [f"| `{name}` | {number} | {files} | {each} |" for name, number, files, each in rows]
     total = sum(each for *_, each in rows)
     table = (
-        HEAD + "\n".join(lines) + f"\n\nTogether {total} comparisons with each version, less those on 23.9"
+        HEAD
+        + "\n".join(lines)
+        + f"\n\nTogether {total} comparisons with each version, less those on 23.9 whose output differs there,"
+        + " and those that HTCondor answers with its usage.\n\nRefused by name:\n\n"
+        + "| command | option | why |\n|---|---|---|\n"
     )
-    table += " whose output differs there.\n\nRefused by name:\n\n| command | option | why |\n|---|---|---|\n"
     return table + "".join(
         f"| `{command}` | `-{option}` | {why} |\n" for (command, option), why in sorted(reasons.items())
     )

@@ -451,7 +451,7 @@ def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots:
         assert (answer.status, answer.err) == (0, "") and "slot1@h1" in answer.out
 
 
-def test_columns_are_added_to_a_print_format_that_has_none(run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_columns_are_added_to_a_format_that_has_none(run: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "none.format").write_text("SELECT\n")
     (tmp_path / "ads").write_text('Name = "slot1@h1"\nMachine = "h1"\n')
     answer = run(

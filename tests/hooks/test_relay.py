@@ -336,7 +336,7 @@ def test_job_exit_ends_after_the_update_beside_it_unless_that_hangs(
         else:
             # JOB_EXIT, which waits a second, has come as far as it can without it
             asked.wait(20)
-            time.sleep(0.2)
+            time.sleep(0.05)
         connection.sendall(encode_reply(Reply()))
 
     stand_in = agent(behave)

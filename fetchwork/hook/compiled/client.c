@@ -14,7 +14,7 @@
  * So the checks of prepare_job say here only "certainly no problem" or "let Python look".
  *
  * It needs POSIX, and of Linux memfd_create and AT_EXECFN. Each wait is a poll against one deadline of the
- * monotonic clock; behind them stands an interval timer, which goes on after exec.
+ * monotonic clock; behind them stands an alarm, which goes on after exec.
  */
 #include "hook.h"
 

@@ -80,7 +80,7 @@ BEGIN
             e.*,
             (e.job).user_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteUserCpu'), 0) AS user_cpu_s,
             (e.job).sys_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteSysCpu'), 0) AS sys_cpu_s,
-            coalesce(fetchwork.bytes_moved((e.job).facts, (e.run).transfer), '{}') AS moved
+            fetchwork.bytes_moved((e.job).facts, (e.run).transfer) AS moved
         FROM retired AS e
     ),
     run_kept AS (
