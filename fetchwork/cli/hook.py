@@ -74,6 +74,7 @@ def _only_keyword(config: host_file.HostConfig) -> str:
 
 async def _answer(config: host_file.HostConfig, path: Path, request: Request, end: float) -> Reply:
     from fetchwork import handlers
+    from fetchwork.agent.starters import starter_of
     from fetchwork.handlers.context import Caller
     from fetchwork.handlers.keywords import jobs_change_account, make_contexts
     from fetchwork.handlers.runs import Runs
@@ -84,8 +85,9 @@ async def _answer(config: host_file.HostConfig, path: Path, request: Request, en
     if context is None:
         raise ConfigError([f"keyword '{request.keyword}' is not in the host file"])
     # the process itself has the database's credentials, so there is no right to check. It took the hook's
-    # place, so its parent is the starter.
-    starter = Process.find(os.getppid())
+    # place, so the starter is above it.
+    hook = Process.find(os.getpid())
+    starter = starter_of(hook) if hook else None
     caller = Caller(os.geteuid(), trusted=True, starter=starter.key if starter else None)
     try:
         if request.name == "fetch_work":

@@ -54,6 +54,7 @@ class DirectHook:
         slot: str = "slot1",
         deadline_ms: int = int(1000 * PATIENCE_S),
         config: Path | None = None,
+        below: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         told = {
             "FETCHWORK_DIRECT_CONFIG": str(config or self.file),
@@ -63,7 +64,7 @@ class DirectHook:
             "FETCHWORK_CHECK": check,
         }
         return subprocess.run(
-            [sys.executable, "-m", "fetchwork", "hook", name, *args],
+            [*([below] if below else []), sys.executable, "-m", "fetchwork", "hook", name, *args],
             input=body,
             env={**os.environ, **told},
             capture_output=True,
@@ -95,6 +96,19 @@ def test_job_runs_from_fetch_to_exit(hook: DirectHook, submit: Submit, job_of: J
     end = with_attributes(ad, ExitCode=3, ExitBySignal=False, JobPid=1, JobState="Exited")
     assert hook("job_exit", end, "exit").returncode == 0
     assert (job_of(job)["jobstatus"], job_of(job)["exitcode"]) == (4, 3)
+
+
+def test_starter_is_known_above_a_program_of_the_site_s_that_runs_the_hook(
+    hook: DirectHook, submit: Submit, database: Database, tmp_path: Path
+) -> None:
+    submit()
+    ad = fetched(hook)
+    starter, number = tmp_path / "condor_starter", tmp_path / "pid"
+    starter.write_text(f"""#!/bin/sh\necho $$ > {number}\nsh -c '"$@"; true' sh "$@"\ntrue\n""")
+    starter.chmod(0o755)
+    assert hook("prepare_job", ad, below=starter).returncode == 0
+    (run,) = database.query("SELECT state, starter FROM fetchwork.run")
+    assert (run["state"], run["starter"].partition(":")[0]) == ("running", number.read_text().strip())
 
 
 def test_no_work_prints_nothing(hook: DirectHook) -> None:
