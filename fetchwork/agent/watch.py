@@ -265,8 +265,10 @@ class WatchedRuns(Runs):
         """Look for the end of starters without a pidfd, and for job processes that no update has named."""
         for run in self:
             starter = Process.of_key(run.starter)
-            if run.state == "running" and run.job_process is None and starter is not None:
-                run.job_process = _key(orphans.child_of(starter))
+            job = Process.of_key(run.job_process)
+            # what was taken for the job may have been a site's own PREPARE_JOB, which had called ours
+            if run.state == "running" and starter is not None and (job is None or not job.alive):
+                run.job_process = _key(orphans.child_of(starter) or job)
             if run.state == "accepted" and time.monotonic() > run.accepted_at + START_GRACE_S:
                 self._spawn(self._giving_up.look_into_start(run))
         self._starters.look()

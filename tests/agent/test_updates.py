@@ -295,6 +295,40 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
             task.cancel()
 
 
+async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Hooks, submit: Submit) -> None:
+    """As a site's own PREPARE_JOB is, which goes on after it has run ours."""
+    script = "sleep 1000 & echo ready; wait $!; sleep 1001 & wait"
+    process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        starter = Process.find(process.pid)
+        assert starter is not None
+        submit()
+        ad = await agent.fetch()
+        await agent.reply("accept", ad)
+        assert (await agent.start(ad, starter=starter.key)).outcome == "started"
+        runs = agent.runs
+        assert isinstance(runs, WatchedRuns)
+        (run,) = runs
+
+        def seen() -> Process | None:
+            runs.look()
+            return Process.of_key(run.job_process)
+
+        until(seen)
+        before = seen()
+        assert before is not None and before == job_process(starter)
+        before.signal(signal.SIGKILL)
+        until(lambda: seen() != before)
+        assert seen() == job_process(starter)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
 async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: Database) -> None:
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
