@@ -80,9 +80,8 @@ class Updates:
 
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
-        over, self._over = self._over, []
-        told = await asyncio.gather(*map(self._tell_end, over))
-        self._over += [run for run, is_told in zip(over, told, strict=True) if not is_told]
+        told = await asyncio.gather(*map(self._tell_end, self._over))
+        self._over = [run for run, is_told in zip(self._over, told, strict=True) if not is_told]
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # a run may be over for the queue, lost in a silence, and its job live on
@@ -101,7 +100,7 @@ class Updates:
                 known[run.run_id].disk_kib = run.disk_kib
         self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
         await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
-        if self._written != {run.run_id for run in self._running()}:
+        if self._written != self._to_write():
             self._remember()
 
     async def _tell_end(self, run: LiveRun) -> bool:
@@ -125,11 +124,17 @@ class Updates:
     def _running(self) -> list[LiveRun]:
         return [run for run in self._runs if run.state == "running"]
 
+    def _to_write(self) -> set[int]:
+        return {run.run_id for run in [*self._running(), *self._over]}
+
     def _remember(self) -> None:
         """Write down the runs; a disk that refuses is told, and stops no job."""
-        runs = [*self._running(), *self._left]
+        # the end of one that is over may be kept nowhere yet: the next agent has to know of it
+        runs = {
+            (run.context.session, run.run_id): run for run in [*self._over, *self._left, *self._running()]
+        }
         rows = []
-        for run in runs:
+        for run in runs.values():
             starter = Process.of_key(run.starter)
             if starter is not None:
                 known = [run.run_id, run.token, run.context.keyword, run.slot, run.job]
@@ -142,7 +147,7 @@ class Updates:
             new.replace(self._file)
         except OSError as error:
             event(log, logging.ERROR, "runs_not_written", file=self._file, problem=error.strerror)
-        self._written = {run.run_id for run in self._running()}
+        self._written = self._to_write()
 
     async def _update(self, run: LiveRun, to_end: bool) -> None:
         starter = Process.of_key(run.starter)
@@ -219,6 +224,8 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
             if context is not None and process is not None:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
                 run.starter = process.key
+                # whether it has one the database knows, which is asked
+                run.has_policy = True
                 run.memory_mib = None if memory_mib is None else int(memory_mib)
                 run.disk_kib = None if disk_kib is None else int(disk_kib)
                 yield run

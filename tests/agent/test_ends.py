@@ -477,6 +477,48 @@ async def test_end_of_a_run_before_this_agent_is_told_until_it_is_kept(
     assert outcomes(database) == ["completed"]
 
 
+async def test_end_that_is_kept_nowhere_is_known_to_the_agent_after_the_next(
+    make_host: Callable[[], Host],
+    submit: Submit,
+    job_of: JobOf,
+    database: Database,
+    starter: Starter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = submit()
+    before, between, after = make_host(), make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    between.refused = 0
+
+    async def away(*args: object, **more: object) -> str:
+        raise DatabaseUnavailable("database is starting up")
+
+    monkeypatch.setattr(between.context.session.reports, "finish", away)
+    await updates_of(between, tmp_path).round()
+    assert between.refused == 1
+    await updates_of(after, tmp_path).round()
+    assert ended(job_of(job)) == (4, False, 3, None)
+
+
+async def test_policy_of_a_job_that_ended_while_no_agent_lived_decides_about_it(
+    make_host: Callable[[], Host], submit: Submit, job_of: JobOf, starter: Starter, tmp_path: Path
+) -> None:
+    job = submit(ad={"OnExitHold": "/Expr(ExitCode == 3)/"})
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    # before it has read what it takes over
+    await updates_of(after, tmp_path).round()
+    assert job_of(job)["jobstatus"] == 5
+
+
 async def test_hook_that_reports_all_the_same_counts_once(
     host: Host, submit: Submit, job_of: JobOf, database: Database, starter: Starter
 ) -> None:
