@@ -223,12 +223,12 @@ class Pollers:
         self._process = subprocess.Popen(**self._how, env=self._environment, stdin=pipe, stdout=pipe)
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, *_more: object) -> None:
         assert self._process is not None
         try:
             if kind is None:
                 # raises what went wrong after the last look
-                _ = self.polls
+                self.polls  # noqa: B018
         finally:
             self._process.communicate()
 

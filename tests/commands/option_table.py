@@ -65,8 +65,8 @@ def document(reasons: Mapping[tuple[str, str], str]) -> str:
     table = (
         HEAD
         + "\n".join(lines)
-        + f"\n\nTogether {total} comparisons with each version, less those on 23.9 whose output differs there,"
-        + " and those that HTCondor answers with its usage.\n\nRefused by name:\n\n"
+        + f"\n\nTogether {total} comparisons with each version, less those on 23.9 whose output differs"
+        + " there, and those that HTCondor answers with its usage.\n\nRefused by name:\n\n"
         + "| command | option | why |\n|---|---|---|\n"
     )
     return table + "".join(
