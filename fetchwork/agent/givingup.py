@@ -94,5 +94,7 @@ class GivingUp:
             call = could_not_start(run.run_id, run.token, fault, run.slot)
         else:
             problem = None if fault is None else fault.reason(run.slot)
+            # it matters whether the startd had accepted it: only such a try is counted
+            await run.context.session.reports.write_accepts()
             call = calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
         await run.context.session.database.run(call, timeout_s=CALL_S)

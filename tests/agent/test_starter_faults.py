@@ -121,6 +121,18 @@ async def test_fault_that_htcondor_tries_again_is_the_reason_of_the_next_try(
     assert job_of(job)["lastreason"].endswith(": the starter has had enough")
 
 
+async def test_a_try_that_fails_before_its_accept_is_written_is_counted(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    # as where a site's own PREPARE_JOB is killed: the slot asks again within a tenth of a second
+    job = submit()
+    ad = await hooks.fetch()
+    await hooks.reply("accept", ad)
+    starter_log(ad).write_text(WRITTEN.replace(NO_PROGRAM.text, "the starter has had enough"))
+    await hooks.fetch()
+    assert job_of(job)["lastreason"].endswith(": the starter has had enough")
+
+
 async def test_what_a_job_that_ran_wrote_there_says_nothing(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
