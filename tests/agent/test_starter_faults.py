@@ -1,6 +1,7 @@
 """What a starter wrote of a failed start holds the job, by whatever way the end of its run is noticed."""
 
 import subprocess
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ async def test_a_try_that_fails_before_its_accept_is_written_is_counted(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
     # as where a site's own PREPARE_JOB is killed: the slot asks again within a tenth of a second
+    hooks.context.session.agent_id = str(uuid.uuid4())
     job = submit()
     ad = await hooks.fetch()
     await hooks.reply("accept", ad)
