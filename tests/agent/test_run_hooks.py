@@ -1,6 +1,7 @@
 """What the hooks of a run do: REPLY_FETCH, PREPARE_JOB, UPDATE_JOB_INFO, JOB_EXIT."""
 
 import signal
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -225,6 +226,72 @@ async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_cou
     assert (answer.reply.signal, answer.reply.pid) == (signal.SIGKILL, 4242)
     await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=9)
     assert job_of(job)["jobstatus"] == 1
+
+
+def give_up(database: Database) -> None:
+    """All live runs are lost."""
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+
+
+async def test_policy_decides_about_a_job_whose_run_was_given_up_too(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
+    job = submit(ad={"OnExitHold": "/Expr(ExitCode == 3 && JobStatus == 2)/"})
+    ad = await hooks.started_job()
+    give_up(database)
+    answer = await hooks.exit(ad, **EXITED, ExitCode=3)
+    assert (answer.outcome, answer.details["policy"]) == ("completed", "hold")
+    assert job_of(job)["jobstatus"] == 5
+    # once
+    assert (await hooks.exit(ad, **EXITED, ExitCode=3)).outcome == "duplicate"
+    assert (job_of(job)["jobstatus"], job_of(job)["numholds"]) == (5, 1)
+
+
+async def test_retries_of_a_job_whose_run_was_given_up_count(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
+    job = submit(ad={"OnExitRemove": "/Expr(NumJobCompletions > 1 || ExitCode =?= 0)/"})
+    for status in (1, 4):
+        ad = await hooks.started_job()
+        give_up(database)
+        assert (await hooks.exit(ad, **EXITED, ExitCode=1)).outcome == "completed"
+        assert job_of(job)["jobstatus"] == status
+
+
+async def test_policy_of_a_run_that_was_given_up_says_nothing_about_the_next(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
+) -> None:
+    job = submit(ad={"OnExitHold": "/Expr(ExitCode == 3)/"})
+    first = await hooks.started_job()
+    give_up(database)
+    second = await hooks.started_job()
+    assert (await hooks.exit(first, **EXITED, ExitCode=3)).outcome == "late"
+    assert job_of(job)["jobstatus"] == 2
+    assert (await hooks.exit(second, **EXITED, ExitCode=0)).outcome == "completed"
+    assert job_of(job)["jobstatus"] == 4
+
+
+@pytest.mark.parametrize(("act", "status"), [("hold", 5), ("remove", 3)])
+async def test_policy_of_a_run_that_was_given_up_says_nothing_once_somebody_did(
+    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf, act: str, status: int
+) -> None:
+    job = submit(ad={"OnExitRemove": "/Expr(ExitCode =?= 0)/"})
+    ad = await hooks.started_job()
+    give_up(database)
+    database.query(f"SELECT fetchwork.{act}(ARRAY[%s])", [job])
+    assert (await hooks.exit(ad, **EXITED, ExitCode=1)).outcome == "late"
+    assert job_of(job)["jobstatus"] == status
+
+
+async def test_no_other_token_shows_the_job_of_a_run_that_was_given_up(
+    hooks: Hooks, submit: Submit, database: Database
+) -> None:
+    submit()
+    token = attributes_of(await hooks.started_job())["FetchWorkToken"]
+    give_up(database)
+    assert call(database, "run_policy", run_id=1, token=str(uuid.uuid4())) == [{"run_policy": None}]
+    (row,) = call(database, "run_policy", run_id=1, token=token)
+    assert row["run_policy"]["JobStatus"] == 2
 
 
 async def test_update_after_the_end_changes_nothing(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:

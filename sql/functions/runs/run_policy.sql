@@ -1,5 +1,7 @@
 -- The whole ad of a live run's job, with the counters that policy expressions look at, as HTCondor names
--- them: for the agent, which evaluates OnExit*, Periodic*, Allowed*Duration. No row if the run is over.
+-- them: for the agent, which evaluates OnExit*, Periodic*, Allowed*Duration. NULL if the run is over; but one
+-- that was given up (lost) may report yet, and the policy has a say then, too (finish_late): its job's ad is
+-- that of a job that runs.
 CREATE OR REPLACE FUNCTION fetchwork.run_policy(run_id bigint, token uuid)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -8,13 +10,25 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     live fetchwork.run;
+    ended fetchwork.run_history;
 BEGIN
     SELECT r.*
     INTO live
     FROM fetchwork.run AS r
     WHERE r.run_id = run_policy.run_id AND fetchwork.proves(run_policy.token, r.token);
     IF NOT FOUND THEN
-        RETURN NULL;
+        SELECT h.*
+        INTO ended
+        FROM fetchwork.run_history AS h
+        WHERE h.run_id = run_policy.run_id
+            AND h.outcome = 'lost'
+            AND fetchwork.proves(run_policy.token, h.token);
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+        live := fetchwork.ended_as_run(ended);
+        live.job_status := 2;
+        live.usage := ended.usage;
     END IF;
     RETURN (
         SELECT fetchwork.whole_ad(j) || jsonb_strip_nulls(jsonb_build_object(
