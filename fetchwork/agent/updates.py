@@ -29,6 +29,7 @@ from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers.context import Answer, Caller, Task
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.starterend import tells_enough
 from fetchwork.hook.wire import Request
 from fetchwork.log import event
 from fetchwork.process import Process
@@ -112,9 +113,12 @@ class Updates:
         logs, session = run.context.starter_logs, run.context.session
         if run.starter is None or logs is None or not await logs.tell_end(run.run_id, run.token):
             return True
-        answer = await self._runs.tell_end(run, run.starter)
-        if answer is not None:
-            return answer.reply.code != "unavailable"
+        written = await logs.written(run.run_id, run.token, tells_end=True)
+        # that its job had begun was not written down here: where the disk was full, the database knows it
+        if written is not None and tells_enough(written):
+            answer = await self._runs.tell_end(run, run.starter)
+            if answer is not None:
+                return answer.reply.code != "unavailable"
         if session not in self._runs.taken_over:
             return False
         if not any(one.run_id == run.run_id and one.context.session is session for one in self._runs):

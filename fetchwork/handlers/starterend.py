@@ -106,6 +106,12 @@ def read_end(written: str, job_pid: int) -> End | None:
     return End("exit", {**report, "ExitBySignal": "true", "ExitSignal": number, "ExitReason": reason})
 
 
+def tells_enough(written: str) -> bool:
+    """Whether this tells how a job ended to who does not know whether it had begun."""
+    # as if it had: what is an end then, is one
+    return read_end(written, 1) is not None
+
+
 def _seconds(days: int, hours: int, minutes: int, seconds: int) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 

@@ -390,6 +390,32 @@ async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
     await until(lambda: not starter.log.exists())
 
 
+@pytest.mark.parametrize("written", ["", BEGUN[:3]], ids=["nothing", "a part"])
+async def test_job_that_ran_is_not_told_to_have_never_begun_for_a_full_disk(
+    make_host: Callable[[], Host],
+    submit: Submit,
+    database: Database,
+    starter: Starter,
+    tmp_path: Path,
+    written: str,
+) -> None:
+    submit()
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    ad = await before.begin(starter)
+    await before.update(ad, JobState="Running", JobPid=4242)
+    await before.watched.close()
+    starter.end(written)
+    updates = updates_of(after, tmp_path)
+    # before it has read what the database knows
+    await updates.round()
+    assert outcomes(database) == []
+    await after.watched.take_over(after.context, PATIENCE_S)
+    await updates.round()
+    await until(lambda: outcomes(database) != [])
+    assert outcomes(database) == ["lost"]
+
+
 def updates_of(host: Host, directory: Path) -> Updates:
     contexts = {"fw": host.context}
     return Updates(host.watched, contexts, directory / "spool.runs", first_s=3600.0, interval_s=3600.0)
