@@ -50,8 +50,8 @@ from fetchwork.agent.server import Server
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.starters import starter_of
 from fetchwork.agent.turns import Turns
+from fetchwork.agent.updates import ENDS_S, Updates
 from fetchwork.agent.updates import ROUND_S as UPDATES_S
-from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.config.listen import listen_address
@@ -325,6 +325,7 @@ class Agent:
                 interval_s=slots.update_interval_s,
             )
             work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
+            work.append(every(ENDS_S, updates.tell_ends))
             if self.config.slots.limit_memory is not False:
                 work.append(every(MEMORY_S, MemoryWatch(self.runs).round))
             if self.config.slots.limit_disk:

@@ -41,6 +41,8 @@ ROUND_S = 1.0
 #: a signal that could not be sent is sent again after this
 AGAIN_S = 2.0
 UPDATE_S = 10.0
+#: the ends of runs of the agent before are told at this interval
+ENDS_S = 1.0
 
 _CLOCK_HZ = os.sysconf("SC_CLK_TCK")
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
@@ -81,8 +83,6 @@ class Updates:
 
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
-        told = await asyncio.gather(*map(self._tell_end, self._over))
-        self._over = [run for run, is_told in zip(self._over, told, strict=True) if not is_told]
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # a run may be over for the queue, lost in a silence, and its job live on
@@ -103,6 +103,11 @@ class Updates:
         await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
         if self._written != self._to_write():
             self._remember()
+
+    async def tell_ends(self) -> None:
+        """Report the ends of runs of the agent before, apart from ``round``: a database may be long away."""
+        told = await asyncio.gather(*map(self._tell_end, self._over))
+        self._over = [run for run, is_told in zip(self._over, told, strict=True) if not is_told]
 
     async def _tell_end(self, run: LiveRun) -> bool:
         """Report the end of a run without a JOB_EXIT, which the database may have given up as lost.

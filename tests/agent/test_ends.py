@@ -16,6 +16,7 @@ from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
+from fetchwork.handlers.context import Answer
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
@@ -322,16 +323,20 @@ async def test_no_run_is_among_the_others_before_it_is_watched(
     assert [run.plain for run in after.runs] == [True]
 
 
-async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
-    conninfo: str, tmp_path: Path
-) -> None:
+def agent_of(conninfo: str, directory: Path) -> main.Agent:
     tables = {
         "database": {"main": {"conninfo": conninfo}},
-        "agent": {"user": "", "socket": str(tmp_path / "sock"), "spool": str(tmp_path / "spool")},
+        "agent": {"user": "", "socket": str(directory / "sock"), "spool": str(directory / "spool")},
         "keyword": {"FW": {}},
         "host": {"name": "vm"},
     }
-    agent = main.Agent(config.from_dict(tables))
+    return main.Agent(config.from_dict(tables))
+
+
+async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
+    conninfo: str, tmp_path: Path
+) -> None:
+    agent = agent_of(conninfo, tmp_path)
     (context,) = agent.contexts.values()
     assert context.starter_logs is not None
     written = Path(str(await context.starter_logs.make(7, "token", None, tells_end=True)))
@@ -362,13 +367,36 @@ async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
     database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
     assert job_of(job)["jobstatus"] == 1
     updates = updates_of(after, tmp_path)
-    await updates.round()
+    await updates.tell_ends()
     assert ended(job_of(job)) == (4, False, 3, None)
     # it is read no more, though this agent never had the run
     await until(lambda: not starter.log.exists())
     # once
-    await updates.round()
+    await updates.tell_ends()
     assert outcomes(database) == ["completed"]
+
+
+async def test_agent_tells_the_ends_of_the_agent_before(
+    conninfo: str, submit: Submit, job_of: JobOf, database: Database, starter: Starter, tmp_path: Path
+) -> None:
+    job = submit()
+    before = Host(conninfo, tmp_path / "spool.starter")
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.close()
+    starter.end(BEGUN + EXITED)
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    agent = agent_of(conninfo, tmp_path)
+    work = asyncio.gather(*agent._periodic_work())
+    try:
+        await until(lambda: job_of(job)["jobstatus"] == 4)
+        assert ended(job_of(job)) == (4, False, 3, None)
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await agent.runs.close()
+        for session in agent.sessions:
+            await session.close()
 
 
 async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
@@ -381,12 +409,12 @@ async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
     await before.watched.close()
     starter.end(BEGUN)
     updates = updates_of(after, tmp_path)
-    await updates.round()
+    await updates.tell_ends()
     # the database may have the run yet
     assert starter.log.exists()
     database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
     await after.watched.take_over(after.context, PATIENCE_S)
-    await updates.round()
+    await updates.tell_ends()
     await until(lambda: not starter.log.exists())
 
 
@@ -408,10 +436,10 @@ async def test_job_that_ran_is_not_told_to_have_never_begun_for_a_full_disk(
     starter.end(written)
     updates = updates_of(after, tmp_path)
     # before it has read what the database knows
-    await updates.round()
+    await updates.tell_ends()
     assert outcomes(database) == []
     await after.watched.take_over(after.context, PATIENCE_S)
-    await updates.round()
+    await updates.tell_ends()
     await until(lambda: outcomes(database) != [])
     assert outcomes(database) == ["lost"]
 
@@ -493,14 +521,54 @@ async def test_end_of_a_run_before_this_agent_is_told_until_it_is_kept(
         raise DatabaseUnavailable("database is starting up")
 
     monkeypatch.setattr(after.context.session.reports, "finish", away)
-    await updates.round()
-    await updates.round()
+    await updates.tell_ends()
+    await updates.tell_ends()
     assert after.refused > 1
     monkeypatch.undo()
-    await updates.round()
+    await updates.tell_ends()
     assert ended(job_of(job)) == (4, False, 3, None)
-    await updates.round()
+    await updates.tell_ends()
     assert outcomes(database) == ["completed"]
+
+
+async def test_end_that_waits_for_its_database_delays_no_update(
+    make_host: Callable[[], Host],
+    submit: Submit,
+    job_of: JobOf,
+    starter: Starter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = submit(), submit()
+    before, after = make_host(), make_host()
+    updates_of(before, tmp_path)
+    await before.begin(starter)
+    await before.watched.close()
+    starter.end(BEGUN + EXITED)
+    goes_on, asked, tell = asyncio.Event(), asyncio.Event(), after.watched.tell_end
+
+    async def slow(run: LiveRun, identity: str) -> Answer | None:
+        asked.set()
+        await goes_on.wait()
+        return await tell(run, identity)
+
+    monkeypatch.setattr(after.watched, "tell_end", slow)
+    updates = updates_of(after, tmp_path)
+    telling = asyncio.create_task(updates.tell_ends())
+    other = Starter()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
+            await after.begin(other, slot_ad(FetchWorkPlain=True, Name="slot2@vm"))
+            await updates.round()
+        assert [run.job for run in updates._due] == [second]
+        assert job_of(first)["jobstatus"] == 2
+        goes_on.set()
+        await telling
+        assert ended(job_of(first)) == (4, False, 3, None)
+    finally:
+        other.end()
+        telling.cancel()
 
 
 async def test_end_that_is_kept_nowhere_is_known_to_the_agent_after_the_next(
@@ -525,9 +593,11 @@ async def test_end_that_is_kept_nowhere_is_known_to_the_agent_after_the_next(
         raise DatabaseUnavailable("database is starting up")
 
     monkeypatch.setattr(between.context.session.reports, "finish", away)
-    await updates_of(between, tmp_path).round()
+    updates = updates_of(between, tmp_path)
+    await updates.tell_ends()
+    await updates.round()
     assert between.refused == 1
-    await updates_of(after, tmp_path).round()
+    await updates_of(after, tmp_path).tell_ends()
     assert ended(job_of(job)) == (4, False, 3, None)
 
 
@@ -541,7 +611,7 @@ async def test_policy_of_a_job_that_ended_while_no_agent_lived_decides_about_it(
     await before.watched.close()
     starter.end(BEGUN + EXITED)
     # before it has read what it takes over
-    await updates_of(after, tmp_path).round()
+    await updates_of(after, tmp_path).tell_ends()
     assert job_of(job)["jobstatus"] == 5
 
 
