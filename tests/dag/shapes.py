@@ -39,6 +39,8 @@ SHAPES: dict[str, Case] = {
         )
         + "SUBDAG EXTERNAL Job1SubJobs one.dag NOOP\nSCRIPT DEFER 4 1 PRE Job1SubJobs script 0 sub\n",
         files=FILES,
+        # a PRE script that DAGMan tries to start while another runs goes behind those that wait
+        any_order=True,
     ),
     "as LSST writes them": Case(
         'JOB pipetaskInit "jobs/init/init.sub" DIR "jobs/init"\n'
