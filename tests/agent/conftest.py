@@ -189,15 +189,20 @@ def attributes_of(body: bytes) -> ClassAd:
 @pytest.fixture
 async def agent(conninfo: str) -> AsyncIterator[Hooks]:
     """The hooks of a host whose agent watches its runs."""
-    runs = WatchedRuns(_nothing, lambda session, slot: None)
+    runs = WatchedRuns(nothing, lambda session, slot: None)
     hooks = Hooks(conninfo, runs=runs)
     yield hooks
     await runs.close()
     await hooks.context.session.close()
 
 
-async def _nothing() -> None:
-    pass
+async def nothing() -> None:
+    """What agents replay here."""
+
+
+def give_up(database: Database) -> None:
+    """All live runs are lost."""
+    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad
 from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
 from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
 from tests.waiting import PATIENCE_S
@@ -364,7 +364,7 @@ async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
     await before.begin(starter)
     await before.watched.close()
     starter.end(BEGUN + EXITED)
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     assert job_of(job)["jobstatus"] == 1
     updates = updates_of(after, tmp_path)
     await updates.tell_ends()
@@ -385,7 +385,7 @@ async def test_agent_tells_the_ends_of_the_agent_before(
     await before.begin(starter)
     await before.close()
     starter.end(BEGUN + EXITED)
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     agent = agent_of(conninfo, tmp_path)
     work = asyncio.gather(*agent._periodic_work())
     try:
@@ -412,7 +412,7 @@ async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
     await updates.tell_ends()
     # the database may have the run yet
     assert starter.log.exists()
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     await after.watched.take_over(after.context, PATIENCE_S)
     await updates.tell_ends()
     await until(lambda: not starter.log.exists())
@@ -586,7 +586,7 @@ async def test_end_that_is_kept_nowhere_is_known_to_the_agent_after_the_next(
     await before.begin(starter)
     await before.watched.close()
     starter.end(BEGUN + EXITED)
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     between.refused = 0
 
     async def away(*args: object, **more: object) -> str:

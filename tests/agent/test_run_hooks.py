@@ -14,7 +14,7 @@ from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.update import signal_number
 from fetchwork.matchmaker.messages import Job, Judgement
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad, with_attributes
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
@@ -226,11 +226,6 @@ async def test_job_of_a_run_that_was_given_up_is_killed_and_its_end_does_not_cou
     assert (answer.reply.signal, answer.reply.pid) == (signal.SIGKILL, 4242)
     await hooks.exit(ad, **EXITED | {"ExitBySignal": True}, ExitSignal=9)
     assert job_of(job)["jobstatus"] == 1
-
-
-def give_up(database: Database) -> None:
-    """All live runs are lost."""
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
 
 
 async def test_policy_decides_about_a_job_whose_run_was_given_up_too(

@@ -44,28 +44,17 @@ def host_file(conninfo: str, directory: Path) -> Path:
     return file
 
 
-def _run(*arguments: object) -> dict[str, Any]:
-    ended = CliRunner().invoke(cli, [str(word) for word in arguments], catch_exceptions=False)
+def _simulated(host_file: Path, *options: object) -> dict[str, Any]:
+    """What it tells of slots that run the jobs to their end."""
+    words = ["-c", host_file, "--keyword", "FETCHWORK", *options, "--scale", 20, *UNTIL_DONE]
+    ended = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     told: dict[str, Any] = json.loads(ended.output)
     return told
 
 
 def test_hosts_with_agents_of_their_own(conninfo: str, host_file: Path) -> None:
-    options = [
-        "--hosts",
-        2,
-        "--slots",
-        3,
-        "--scale",
-        20,
-        "--jobs",
-        JOBS,
-        "--seconds",
-        int(PATIENCE_S),
-        "--json",
-    ]
-    told = _run("-c", host_file, "--keyword", "FETCHWORK", *options)
+    told = _simulated(host_file, "--hosts", 2, "--slots", 3)
     assert told["counts"]["job_exit exit"] == JOBS
     assert told["jobs_per_second"] > 0
     assert set(told["hooks_ms"]) >= {"fetch_work", "reply_fetch", "prepare_job", "job_exit"}
@@ -82,19 +71,7 @@ def test_partitionable_slot_of_this_host(conninfo: str, host_file: Path, directo
     agent = AgentProcess(directory, "ep1", conninfo)
     asyncio.run(agent.start())
     try:
-        options = [
-            "--slots",
-            4,
-            "--partitionable",
-            "--scale",
-            20,
-            "--jobs",
-            JOBS,
-            "--seconds",
-            int(PATIENCE_S),
-            "--json",
-        ]
-        told = _run("-c", host_file, "--keyword", "FETCHWORK", *options)
+        told = _simulated(host_file, "--slots", 4, "--partitionable")
     finally:
         asyncio.run(agent.stop())
     assert told["counts"]["job_exit exit"] == JOBS

@@ -26,7 +26,7 @@ from fetchwork.process import Process
 from tests.by_name import call
 from tests.waiting import PATIENCE_S, until
 
-from .conftest import Hooks, JobOf, Submit
+from .conftest import Hooks, JobOf, Submit, give_up, nothing
 
 #: as a starter with its job; the job says that it is there
 STARTER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
@@ -58,19 +58,6 @@ def starter_of() -> Iterator[StartJob]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-async def _nothing() -> None:
-    pass
-
-
-@pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    runs = WatchedRuns(_nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=runs)
-    yield hooks
-    await runs.close()
-    await hooks.context.session.close()
 
 
 def updates_of(hooks: Hooks, directory: Path, seconds: float) -> Updates:
@@ -332,7 +319,7 @@ async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Ho
 async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: Database) -> None:
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     await updates.round()
     assert job.wait(PATIENCE_S)
 
@@ -344,7 +331,7 @@ async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
     job = job_process(starter)
     await updates.round()
     # as after a silence, when the database's list of runs has it no more
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     for run in agent.runs:
         agent.runs.ended(agent.context.session, run.run_id)
     await updates.round()
@@ -354,7 +341,7 @@ async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
 @pytest.fixture
 async def next_agent(conninfo: str) -> AsyncIterator[Hooks]:
     """Knows nothing of what runs."""
-    hooks = Hooks(conninfo, runs=WatchedRuns(_nothing, lambda session, slot: None))
+    hooks = Hooks(conninfo, runs=WatchedRuns(nothing, lambda session, slot: None))
     yield hooks
     await hooks.context.session.close()
 
@@ -366,7 +353,7 @@ async def test_run_that_was_lost_while_no_agent_lived_is_killed_by_the_next(
     _, starter = await running(STUBBORN)
     job = job_process(starter)
     assert stat.S_IMODE((tmp_path / "spool.runs").stat().st_mode) == 0o600
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+    give_up(database)
     await updates_of(next_agent, tmp_path, 3600.0).round()
     assert job.wait(PATIENCE_S)
 

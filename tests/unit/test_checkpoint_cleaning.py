@@ -1,9 +1,11 @@
 """Owners share an access point's deletion of checkpoints, however many files one of theirs has."""
 
 import asyncio
+import contextlib
 import resource
 import signal
 import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
@@ -62,26 +64,43 @@ class _Children:
         return {"deleted": len(deleted)}
 
 
+async def _account(name: str) -> Account:
+    return Account(name, 1000, 1000, ())
+
+
+async def _acts() -> bool:
+    return True
+
+
+@contextlib.asynccontextmanager
+async def cleaning(
+    database: _Database, children: _Children, account: Callable[[str], Awaitable[Account]] = _account
+) -> AsyncGenerator[None]:
+    """The part of an access point that deletes checkpoints, at work."""
+    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", children), "point", account, _acts)
+    task = asyncio.ensure_future(part.keep())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def let_delete(mapfile: Path, timeout_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a plug-in delete, which has ``timeout_s`` for a file."""
+    mapfile.write_text("* store:// /bin/true\n")
+    monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", str(timeout_s)])
+
+
 async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mapfile = tmp_path / "map"
-    mapfile.write_text("* store:// /bin/true\n")
-    monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", "1"])
+    let_delete(tmp_path / "map", 1, monkeypatch)
     monkeypatch.setattr(checkpoints, "LOOK_S", 0.01)
     names = [f"f{n}" for n in range(200 * FILES)]
     large = {f"large{n}": names for n in range(checkpoints.MOST)}
     database, children = _Database(large), _Children()
-
-    async def account(name: str) -> Account:
-        return Account(name, 1000, 1000, ())
-
-    async def acts() -> bool:
-        return True
-
-    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", children), "point", account, acts)
-    task = asyncio.ensure_future(part.keep())
-    try:
+    async with cleaning(database, children):
         await until_async(lambda: len(children.asked) == checkpoints.MOST, "those with many files")
         database.left["small"] = LeftCheckpoint(2, 0, "store://small/", "small", ["x"])
         children.go_on.set()
@@ -89,36 +108,19 @@ async def test_nobody_waits_for_all_files_of_another_s_checkpoint(
         assert set(database.left) == set(large)
         await until_async(lambda: not database.left, "all others")
         assert children.asked.index("small") < len(children.asked) / 2
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_what_there_was_no_time_for_is_deleted_by_the_next_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mapfile = tmp_path / "map"
-    mapfile.write_text("* store:// /bin/true\n")
-    monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", "400"])
+    let_delete(tmp_path / "map", 400, monkeypatch)
     names = [f"f{n}" for n in range(FILES + 5)]
     database, children = _Database({"owner": names}), _Children()
     children.most = 1
     children.go_on.set()
-
-    async def account(name: str) -> Account:
-        return Account(name, 1000, 1000, ())
-
-    async def acts() -> bool:
-        return True
-
-    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", children), "point", account, acts)
-    task = asyncio.ensure_future(part.keep())
-    try:
+    async with cleaning(database, children):
         await until_async(lambda: not database.left, "all files")
         assert children.deleted == names
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("timeout_s", "deleted"), [(20, 3), (child.CLEAN_S, 1), (10 * child.CLEAN_S, 1)])
@@ -152,14 +154,6 @@ async def test_an_owner_of_whom_nothing_can_be_deleted_is_complained_of_less_and
     async def account(name: str) -> Account:
         raise FetchworkError(f"no account '{name}' on this machine")
 
-    async def acts() -> bool:
-        return True
-
-    part = Checkpoints(cast("AsyncDatabase", database), cast("Children", _Children()), "point", account, acts)
-    task = asyncio.ensure_future(part.keep())
-    try:
+    async with cleaning(database, _Children(), account):
         await until_async(lambda: database.looks > 20, "some looks")
         assert caplog.text.count("checkpoints_not_deleted owner=gone") == 1
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
