@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     """A missing HTCondor or compiler is one of the last things that are read, not one skip among others."""
     reasons = {str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")}
     for what, begin in (("HTCONDOR", NOT_TESTED), ("A C COMPILER", WITHOUT_COMPILER)):
