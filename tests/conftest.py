@@ -112,6 +112,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long value is named by its beginning: older versions of pytest put all of it into the environment."""
+    if isinstance(val, str | bytes) and len(val) > 100:
+        return f"{val[:60]!a} and so on, {len(val)}"
+    return None
+
+
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     """A missing HTCondor or compiler is one of the last things that are read, not one skip among others."""
     reasons = {str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")}

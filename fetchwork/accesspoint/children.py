@@ -67,6 +67,9 @@ class Children:
     def start(self) -> None:
         """Start the zygote; called before anything secret is in this process."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        # closed with the rest where no process can be had
+        self._control = ours
         with theirs:
             self._zygote = subprocess.Popen(
                 [
@@ -81,8 +84,6 @@ class Children:
                 cwd="/",
                 env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_kept()},
             )
-        ours.setblocking(False)
-        self._control = ours
 
     async def stop(self) -> None:
         """End the zygote and with it the children."""

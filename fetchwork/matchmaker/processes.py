@@ -146,6 +146,9 @@ class Processes:
 
     def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        # closed with the rest where no process can be had
+        self._control = ours
         with theirs:
             self._zygote = subprocess.Popen(
                 [sys.executable, "-P", "-m", "fetchwork.matchmaker.zygote", str(theirs.fileno())],
@@ -155,8 +158,6 @@ class Processes:
                 cwd="/",
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        ours.setblocking(False)
-        self._control = ours
 
 
 async def _read(link: socket.socket) -> Json:

@@ -124,17 +124,21 @@ class CondorRoot:
         raise PoolError(f"pool root '{self.path}' has no account '{name}'")
 
 
-def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda _: None) -> CondorRoot:
-    """The pool root of a Debian suite, made if it is not there or was spoiled; ``say`` gets progress.
+def installed_root(suite: str, say: Callable[[str], None] = lambda _: None) -> Path:
+    """A root directory with HTCondor from a Debian suite, made if it is not there or was spoiled.
 
-    Raises HTCondorUnavailable where it can't be made.
+    ``say`` gets progress. Raises HTCondorUnavailable where it can't be made.
     """
     if os.geteuid() != 0:
         raise HTCondorUnavailable(
             "no HTCondor here: 'condor_master' is not on PATH, and only root can install one for the pool"
         )
-    name = f"condor-{suite}-{_RECIPE}"
-    root = cached(name, lambda partial: _build_root(suite, partial, say), say)
+    return cached(f"condor-{suite}-{_RECIPE}", lambda partial: _build_root(suite, partial, say), say)
+
+
+def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda _: None) -> CondorRoot:
+    """The pool root of a Debian suite: HTCondor, and what fetchwork needs, made as ``installed_root`` is."""
+    root = installed_root(suite, say)
     requirements, constraints = _requirements()
     wanted = "\n".join([root.name, *requirements, *constraints])
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
@@ -143,7 +147,7 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
         say(f"installing fetchwork's dependencies for {root}")
         _build_venv(root, partial, requirements, constraints)
 
-    return CondorRoot(root, cached(f"{name}-venv-{digest}", build_venv, say))
+    return CondorRoot(root, cached(f"{root.name}-venv-{digest}", build_venv, say))
 
 
 def _require_debootstrap(say: Callable[[str], None]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.pool.condorroot import condor_root
+from fetchwork.pool.condorroot import installed_root
 
 # each command asks for this machine's name: of a name server that answers late, some five seconds late
 _ENTER = """
@@ -38,10 +38,10 @@ class Answer(NamedTuple):
 
 def answers(suite: str, folder: Path, cases: Sequence[Sequence[str]]) -> list[Answer]:
     """What the commands of a suite's HTCondor answer in a folder; raises HTCondorUnavailable."""
-    root = condor_root(suite)
+    root = installed_root(suite)
     (folder / ".cases").write_text(json.dumps([list(case) for case in cases]))
     (folder / ".run.py").write_text(_RUN)
     enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c", _ENTER, "sh"]
     environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "TZ": "UTC", "CONDOR_CONFIG": "/dev/null"}
-    subprocess.run([*enter, str(root.path), str(folder)], env=environment, check=True)
+    subprocess.run([*enter, str(root), str(folder)], env=environment, check=True)
     return [Answer(*answer) for answer in json.loads((folder / ".answers").read_text())]
