@@ -40,17 +40,18 @@ def in_memory(run: str) -> str:
     return f"fetchwork-test-{run}-"
 
 
-def left(run: str) -> list[int]:
-    """Pids of the processes that a run has started, but for this one."""
+def left(run: str) -> dict[int, str]:
+    """The processes that a run has started, but for this one: their commands by their pids."""
     variable = f"{VARIABLE}={run}".encode()
-    found = []
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes().split(b"\0")
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:  # gone, or somebody else's
             continue
         if variable in environment and int(process.name) != os.getpid():
-            found.append(int(process.name))
+            found[int(process.name)] = command[:200]
     return found
 
 
