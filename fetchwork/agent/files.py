@@ -67,8 +67,8 @@ class AgentFiles:
         for database in self._databases.values():
             await database.close()
 
-    async def plugins(self) -> Mapping[str, tuple[str, bool]]:
-        """The transfer plugins by scheme: the path, and whether one run takes several files."""
+    async def plugins(self) -> Mapping[str, tuple[str, bool, int]]:
+        """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
         return await self._plugins.known()
 
     def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:

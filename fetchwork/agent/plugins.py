@@ -19,16 +19,18 @@ class Plugins:
     """The plugins of this host, asked when they are wanted, and again now and then."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, bool]] = {}
+        self._known: dict[str, tuple[str, bool, int]] = {}
         self._until = 0.0
         self._lock = asyncio.Lock()
 
-    async def known(self) -> dict[str, tuple[str, bool]]:
-        """By scheme the plugin's path, and whether one run takes several files."""
+    async def known(self) -> dict[str, tuple[str, bool, int]]:
+        """By scheme the plugin's path, whether one run takes several files, and the protocol it speaks."""
         async with self._lock:
             if time.monotonic() >= self._until:
                 found = await asyncio.to_thread(find)
-                self._known = {scheme: (one.path, one.multiple) for scheme, one in found.items()}
+                self._known = {
+                    scheme: (one.path, one.multiple, one.protocol) for scheme, one in found.items()
+                }
                 self._until = time.monotonic() + LIFE_S
                 event(log, logging.INFO, "plugins", schemes=",".join(sorted(self._known)))
         return self._known

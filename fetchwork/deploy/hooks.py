@@ -63,6 +63,7 @@ MODULES = (
     "sandbox/names.py",
     "sandbox/outputs.py",
     "sandbox/parking.py",
+    "sandbox/plugindata.py",
     "sandbox/plugins.py",
     "sandbox/reaching.py",
     "sandbox/remaps.py",

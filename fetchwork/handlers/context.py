@@ -57,8 +57,8 @@ class HostFiles(Protocol):
     def plugin_limit_s(self) -> float:
         """Seconds that one run of a plugin may take."""
 
-    async def plugins(self) -> Mapping[str, tuple[str, bool]]:
-        """The transfer plugins by scheme: the path, and whether one run takes several files."""
+    async def plugins(self) -> Mapping[str, tuple[str, bool, int]]:
+        """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
 
     def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:
         """These contents will be asked for."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fetchwork.sandbox import hostsettings, names, reaching
+from fetchwork.sandbox import hostsettings, names, plugindata, reaching
 from fetchwork.sandbox.failure import FileFailure
 from fetchwork.sandbox.remaps import unescaped
 
@@ -52,11 +52,12 @@ class Moved(NamedTuple):
 
 
 class Plugin(NamedTuple):
-    """A plugin: its path, its schemes, and whether one run takes several files."""
+    """A plugin: its path, its schemes, whether one run takes several files, and what protocol it speaks."""
 
     path: str
     schemes: frozenset[str]
     multiple: bool
+    protocol: int = 2
 
 
 def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
@@ -77,7 +78,10 @@ def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
     schemes = frozenset(word.lower() for word in names.words_of(ad.get("supportedmethods")))
     if done.returncode or not schemes:
         return None
-    return Plugin(path, schemes, str(ad.get("multiplefilesupport", "")).lower() == "true")
+    protocol = ad.get("protocolversion", "")
+    known = protocol.isdecimal() and 1 <= int(protocol[:4]) <= 100
+    multiple = ad.get("multiplefilesupport", "").lower() == "true"
+    return Plugin(path, schemes, multiple, int(protocol) if known else 2)
 
 
 def find() -> dict[str, Plugin]:
@@ -108,25 +112,35 @@ def of_job(value: object, sandbox: str) -> dict[str, str]:
 def runner(
     of_host: Mapping[str, Sequence[object]], ad: Mapping[str, object], sandbox: str, time_limit_s: float
 ) -> "Runner":
-    """What runs the host's plugins, as the agent tells them ({scheme: [path, multiple]}), and the job's."""
+    """What runs the plugins of the job, and of the host: by scheme path, if for several files, protocol."""
     known = {
-        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple))
-        for scheme, (path, multiple) in of_host.items()
+        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple), int(str(protocol)))
+        for scheme, (path, multiple, protocol) in of_host.items()
     }
     for scheme, path in of_job(ad.get("TransferPlugins"), sandbox).items():
         asked = ask(path)
         if asked is not None:
             known[scheme] = asked
-    return Runner(known, sandbox, time_limit_s)
+    return Runner(known, sandbox, time_limit_s, ad)
 
 
 class Runner:
-    """Runs plugins in a sandbox; ``plugins`` are those by scheme, ``time_limit_s`` is for each run."""
+    """Runs plugins in a sandbox; ``plugins`` are those by scheme, ``time_limit_s`` is for each run.
 
-    def __init__(self, plugins: Mapping[str, Plugin], sandbox: str, time_limit_s: float) -> None:
+    ``ad`` is the job's, with what it says to plugins.
+    """
+
+    def __init__(
+        self,
+        plugins: Mapping[str, Plugin],
+        sandbox: str,
+        time_limit_s: float,
+        ad: Mapping[str, object] | None = None,
+    ) -> None:
         self._plugins = plugins
         self._sandbox = sandbox
         self._time_limit_s = time_limit_s
+        self._ad = ad or {}
         self._runs = 0
 
     def move(self, moves: Sequence[Move], *, upload: bool, end: float = float("inf")) -> list[Moved]:
@@ -186,14 +200,20 @@ class Runner:
                     pass
         return _judged(plugin, moves, results, code, said, upload)
 
-    @staticmethod
-    def _command(plugin: Plugin, moves: Sequence[Move], upload: bool, infile: str, outfile: str) -> list[str]:
+    def _command(
+        self, plugin: Plugin, moves: Sequence[Move], upload: bool, infile: str, outfile: str
+    ) -> list[str]:
         if not plugin.multiple:
             (one,) = moves
             return [plugin.path, *((one.path, one.url) if upload else (one.url, one.path))]
+        schemes = sorted({names.scheme_of(one.url) for one in moves})
+        first, more = plugindata.lines_of(self._ad, schemes, plugin.protocol)
         with open(infile, "w", encoding="utf-8") as stream:
+            for line in first:
+                stream.write(f"{line}\n")
             for one in moves:
-                stream.write(f"[ LocalFileName = {_quoted(one.path)}; Url = {_quoted(one.url)} ]\n")
+                path, url = plugindata.quoted(one.path), plugindata.quoted(one.url)
+                stream.write(f"[ LocalFileName = {path}; Url = {url}{more} ]\n")
         with open(outfile, "w", encoding="utf-8"):
             pass
         return [plugin.path, "-infile", infile, "-outfile", outfile, *(["-upload"] if upload else [])]
@@ -372,7 +392,3 @@ def _unquoted(value: str) -> str:
     if len(value) < 2 or value[0] != '"' or value[-1] != '"':
         return value
     return unescaped(value[1:-1])
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -600,6 +600,30 @@ def test_a_plugin_is_run_once_for_all_its_files(jobs: FileJobs) -> None:
     assert (len(numbers), len(set(numbers))) == (3, 1)
 
 
+# what HTCondor's test_plugin_classad_transfer looks at
+TOLD_PLUGIN = rb"""#!/bin/sh
+[ "$1" = -classad ] && {
+    printf 'MultipleFileSupport = true\nProtocolVersion = 4\nSupportedMethods = "told"\n'
+    exit
+}
+cp "$2" x
+echo '[ TransferUrl = "told://x"; TransferSuccess = true ]' > "$4"
+"""
+
+
+def test_what_a_job_says_to_plugins_reaches_them(jobs: FileJobs) -> None:
+    inputs: dict[str, bytes | str | None] = {"plugin": TOLD_PLUGIN, "x": "told://x"}
+    said = {"PluginData": {"foo": "bar"}, "told_PluginData": "/Expr([ bar = 1 ])/", "other_PluginData": {}}
+    job = jobs.submit("cat x", inputs, TransferPlugins="told=plugin", **said)
+    jobs.completed(job)
+    stdout = jobs.outputs(job)["_condor_stdout"]
+    assert isinstance(stdout, bytes)
+    first, second, third = stdout.decode().splitlines()
+    assert first == '[ PluginData = [ foo = "bar" ] ]'
+    assert second == '[ Protocol = "told"; told_PluginData = [ bar = 1 ] ]'
+    assert 'Url = "told://x"' in third
+
+
 def test_a_plugin_sees_files_and_no_directories(jobs: FileJobs) -> None:
     there = jobs.pool.directory / "tmp/tree"
     there.mkdir()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.classad.jsonform import to_json
+from fetchwork.classad.values import ClassAd
 from fetchwork.process import Process
 from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
@@ -317,3 +319,45 @@ def test_a_site_s_own_plugin_may_know_other_ways_to_a_server(tmp_path: Path, san
     assert plugin is not None
     [moved] = move(plugin, sandbox, "http://127.0.0.1:1/x")
     assert moved.failure is None
+
+
+ECHO = """#!/usr/bin/python3
+import sys
+if sys.argv[1] == "-classad":
+    print('MultipleFileSupport = true\\nPluginType = "FileTransfer"\\nSupportedMethods = "toy"')
+    print("ProtocolVersion = PROTOCOL")
+    sys.exit(0)
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+text = open(words["-infile"]).read()
+open("said", "w").write(text)
+with open(words["-outfile"], "w") as out:
+    for line in text.splitlines():
+        if "Url" in line:
+            url = line.split('Url = "')[1].split('"')[0]
+            print(f'[ TransferSuccess = true; TransferUrl = "{url}" ]', file=out)
+"""
+SAID: dict[str, object] = {
+    "pluginDATA": {"foo": "bar", "n": [1, 2.5, None], "e": "/Expr(1 + 2)/", "odd name": True},
+    "toy_PluginData": '/Expr([ a = "x" ])/',
+    "http_PluginData": {"not": "ours"},
+}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_a_job_s_own_data_reach_the_plugin_as_its_protocol_has_them(
+    tmp_path: Path, sandbox: Path, protocol: int
+) -> None:
+    plugin = plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", str(protocol))))
+    assert plugin is not None
+    moves = [Move(f"toy://{number}", str(sandbox / str(number))) for number in range(2)]
+    moved = Runner({"toy": plugin}, str(sandbox), 60.0, SAID).move(moves, upload=True)
+    assert [one.failure for one in moved] == [None, None]
+    read = [to_json(ClassAd(line)) for line in (sandbox / "said").read_text().splitlines()]
+    every, own = SAID["pluginDATA"], {"a": "x"}
+    files = [{"LocalFileName": move.path, "Url": move.url} for move in moves]
+    if protocol == 4:
+        assert read == [{"PluginData": every}, {"Protocol": "toy", "toy_PluginData": own}, *files]
+    elif protocol == 2:
+        assert read == [{**one, "PluginData": every, "toy_PluginData": own} for one in files]
+    else:
+        assert read == files

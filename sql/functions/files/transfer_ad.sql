@@ -32,5 +32,7 @@ BEGIN ATOMIC
         'EC2SecretAccessKey', 'AWSRegion', 'WantFTOnCheckpoint', 'SuccessCheckpointExitCode',
         'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal', 'TransferCheckpoint',
         'CheckpointDestination'
-    ]);
+    ])
+        -- what plugins are told of the job: PluginData, SCHEME_PluginData
+        OR lower(e.key) LIKE '%plugindata';
 END;
