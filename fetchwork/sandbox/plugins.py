@@ -114,8 +114,9 @@ def runner(
 ) -> "Runner":
     """What runs the plugins of the job, and of the host: by scheme path, if for several files, protocol."""
     known = {
-        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple), int(str(protocol)))
-        for scheme, (path, multiple, protocol) in of_host.items()
+        # the notes of a job that began under an earlier version have no protocol
+        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple), *(int(str(one)) for one in protocol))
+        for scheme, (path, multiple, *protocol) in of_host.items()
     }
     for scheme, path in of_job(ad.get("TransferPlugins"), sandbox).items():
         asked = ask(path)
