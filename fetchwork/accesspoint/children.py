@@ -183,19 +183,17 @@ class Children:
 
         Returns a socket that ends when the child does.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._send(account, f"command {account.name}", connection, theirs)
-        ours.setblocking(False)
-        return ours
+        return self._forked(account, f"command {account.name}", connection)
 
     def _fork(self, account: Account) -> _Child:
         return _Child(self._forked(account))
 
-    def _forked(self, account: Account, what: str = "request") -> socket.socket:
+    def _forked(self, account: Account, what: str = "request", *more: socket.socket) -> socket.socket:
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._send(account, what, theirs)
+        with theirs, contextlib.ExitStack() as where_it_fails:
+            where_it_fails.enter_context(ours)
+            self._send(account, what, *more, theirs)
+            where_it_fails.pop_all()
         ours.setblocking(False)
         return ours
 

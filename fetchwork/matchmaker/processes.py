@@ -137,11 +137,12 @@ class Processes:
             self._start_zygote()
         assert self._control is not None
         ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        # closed with the rest where the zygote has gone
+        self._link = ours
         self.worker = next(self._numbers)
         with theirs:
             socket.send_fds(self._control, [str(self.worker).encode()], [theirs.fileno()])
-        ours.setblocking(False)
-        self._link = ours
         return ours
 
     def _start_zygote(self) -> None:

@@ -78,10 +78,14 @@ def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
     schemes = frozenset(word.lower() for word in names.words_of(ad.get("supportedmethods")))
     if done.returncode or not schemes:
         return None
-    protocol = ad.get("protocolversion", "")
-    known = protocol.isdecimal() and 1 <= int(protocol[:4]) <= 100
     multiple = ad.get("multiplefilesupport", "").lower() == "true"
-    return Plugin(path, schemes, multiple, int(protocol) if known else 2)
+    return Plugin(path, schemes, multiple, _protocol(ad.get("protocolversion", "")))
+
+
+def _protocol(said: str) -> int:
+    """The protocol that a plugin says it speaks; HTCondor takes 1 to 100."""
+    number = int(said) if len(said) <= 3 and said.isdecimal() else 0
+    return number if 1 <= number <= 100 else 2
 
 
 def find() -> dict[str, Plugin]:

@@ -355,9 +355,17 @@ def test_a_job_s_own_data_reach_the_plugin_as_its_protocol_has_them(
     read = [to_json(ClassAd(line)) for line in (sandbox / "said").read_text().splitlines()]
     every, own = SAID["pluginDATA"], {"a": "x"}
     files = [{"LocalFileName": move.path, "Url": move.url} for move in moves]
+    assert plugin.protocol == protocol
     if protocol == 4:
         assert read == [{"PluginData": every}, {"Protocol": "toy", "toy_PluginData": own}, *files]
     elif protocol == 2:
         assert read == [{**one, "PluginData": every, "toy_PluginData": own} for one in files]
     else:
         assert read == files
+
+
+@pytest.mark.parametrize("said", ["0", "101", "-4", "4.0", '"four"', "0001" + "9" * 5000])
+def test_a_protocol_that_is_none_is_that_of_several_files(tmp_path: Path, said: str) -> None:
+    plugin = plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", said.replace('"', "'"))))
+    assert plugin is not None
+    assert plugin.protocol == 2
