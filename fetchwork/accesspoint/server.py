@@ -52,6 +52,9 @@ class Channel:
 
     async def send(self, *frames: bytes) -> None:
         """Send frames, and wait until there is room for more; raises ConnectionError."""
+        # Python 3.13's writelines ends in a TypeError once the connection is lost
+        if self.gone:
+            raise ConnectionResetError("nobody reads the answer any more")
         self._writer.writelines(frames)
         try:
             async with asyncio.timeout(TAKE_S):

@@ -66,6 +66,8 @@ ABSENT = {
     # without a JOB_EXIT nobody tells the blocks; and the job ends before the agent looks at its memory
     *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes"),
     *("MemoryUsage", "ResidentSetSize", "ResidentSetSize_RAW"),
+    # a schedd has it of a job that its starter told about before its end, as on a slow machine
+    "CpusUsage",
     # of the executable, which is on the execute host
     *("DiskUsage_RAW", "ExecutableSize_RAW"),
     # of a query, not of a job
