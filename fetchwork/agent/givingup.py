@@ -78,6 +78,10 @@ class GivingUp:
         fault = await run.context.starter_fault(run.run_id, run.token)
         if fault is None or run.state != state:
             return
+        if run.state == "reserved":
+            # there is a starter, so the startd had accepted it
+            self._runs.accepted(run)
+            run.context.session.reports.accepted(run.run_id, run.token)
         try:
             await self._end_without_report(run, fault)
         except FetchworkError as error:

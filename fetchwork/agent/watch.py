@@ -36,12 +36,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from fetchwork.agent import orphans, peer
 from fetchwork.agent.givingup import GivingUp
+from fetchwork.agent.nextfetch import was_taken
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
+from fetchwork.classad.ads import parse_old
+from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.reply import DOES_NOT_ALLOW, reject
+from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
@@ -140,7 +145,7 @@ class WatchedRuns(Runs):
 
     # -- what fetches ask
 
-    async def free_slot(self, context: KeywordContext, slot: str, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
             if context.session not in self.taken_over:
@@ -154,7 +159,9 @@ class WatchedRuns(Runs):
             return False
         for run in before:
             if run.state == "reserved":
-                await self._take_back(run)
+                # of one that the agent before has offered only the database knows
+                untold = run.waits_for_starter and run.fetched_by
+                await (self._settle(run, ad) if untold else self._take_back(run))
         before = [run for run in before if run.state in ("accepted", "running")]
         if any(run.exiting for run in before):
             await self._until_exited(before, timeout_s)
@@ -192,12 +199,12 @@ class WatchedRuns(Runs):
             # it may be that of an earlier dynamic slot of this name: what this one runs, another has fetched
             beside = self.beside(context.session, slot)
             await self._until_started(beside)
-            if any(run.state == "accepted" for run in beside):
+            if any(run.waits_for_starter for run in beside):
                 return None
             starter = self._starters.on_slot(context.session, slot)
         if starter is None or any(
             # it is busy with this one, of whose starter nothing is known
-            run.state == "accepted" or (run.state == "running" and run.starter != starter.identity)
+            run.waits_for_starter or (run.state == "running" and run.starter != starter.identity)
             for run in self.on_slot(context.session, slot)
         ):
             return None
@@ -208,10 +215,10 @@ class WatchedRuns(Runs):
     async def _until_started(self, runs: Iterable[LiveRun]) -> None:
         """Wait until these runs have started, each for a while."""
         for run in runs:
-            if run.state == "reserved":
+            if run.state == "reserved" and not run.waits_for_starter:
                 await self._until_not(run, "reserved", REPLY_GRACE_S)
-            if run.state == "accepted":
-                await self._until_not(run, "accepted", run.accepted_at + START_GRACE_S - time.monotonic())
+            if run.waits_for_starter:
+                await self._until_not(run, run.state, run.taken_at + START_GRACE_S - time.monotonic())
 
     async def _take_back(self, run: LiveRun) -> None:
         """Withdraw an offer that the slot has not answered, unless the answer is on its way."""
@@ -230,6 +237,21 @@ class WatchedRuns(Runs):
             )
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
         self.ended(run.context.session, run.run_id)
+
+    async def _settle(self, run: LiveRun, ad: ClassAd) -> None:
+        """Take an offer for accepted or refused, as the next ad of its slot says."""
+        session = run.context.session
+        if was_taken(parse_old(run.fetched_by), ad):
+            self.accepted(run)
+            session.reports.accepted(run.run_id, run.token)
+            return
+        # a claim that PostgreSQL forgot in a crash is refused as well
+        with contextlib.suppress(NotFound, DatabaseRefused):
+            key = RunKey(run.run_id, run.token)
+            await reject(session, self, key, DOES_NOT_ALLOW, rest=True, timeout_s=CALL_S)
+        event(log, logging.INFO, "offer_refused", run=run.run_id, job=run.job, slot=run.slot)
+        if not run.ended and run.state == "reserved":
+            self.ended(session, run.run_id)
 
     async def _until_not(self, run: LiveRun, state: RunState, timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -269,7 +291,7 @@ class WatchedRuns(Runs):
             # what was taken for the job may have been a site's own PREPARE_JOB, which had called ours
             if run.state == "running" and starter is not None and (job is None or not job.alive):
                 run.job_process = _key(orphans.child_of(starter) or job)
-            if run.state == "accepted" and time.monotonic() > run.accepted_at + START_GRACE_S:
+            if run.waits_for_starter and time.monotonic() > run.taken_at + START_GRACE_S:
                 self._spawn(self._giving_up.look_into_start(run))
         self._starters.look()
 

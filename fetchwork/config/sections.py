@@ -356,6 +356,15 @@ class HostConfig(_Section):
         """
         return self.agent.run != "none" and (self.agent.root_part or self.agent.user == "")
 
+    def is_told_replies(self, keyword: str) -> bool:
+        """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.
+
+        It does not where the agent updates running jobs and all these slots are undivided: their next fetch
+        tells it (``agent.nextfetch``). A partitionable slot asks again whatever it has taken.
+        """
+        slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
+        return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)
+
     @property
     def memory_by_cgroup(self) -> bool:
         """Whether HTCondor is to give every job of this host a cgroup with a limit of memory."""

@@ -85,7 +85,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "workstation": config.workstation,
         "version": ".".join(map(str, version)) if version else None,
         "timer_driven": timer_driven,
-        "hooks": [hook for hook in HOOKS if hook != "UPDATE_JOB_INFO" or not config.agent_updates],
+        "hooks": {name: hooks_of(config, name) for name in used},
         "agent_updates": config.agent_updates,
         "agent_user": f" --user {config.agent.user}" if config.agent.user and config.agent.root_part else "",
         "keywords": used,
@@ -114,6 +114,16 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
             if "_" not in name
         },
     }
+
+
+def hooks_of(config: HostConfig, keyword: str) -> list[str]:
+    """The hooks that HTCondor is to call for the slots of a keyword, in its order."""
+    left_out = set()
+    if config.agent_updates:
+        left_out.add("UPDATE_JOB_INFO")
+    if not config.is_told_replies(keyword):
+        left_out.add("REPLY_FETCH")
+    return [hook for hook in HOOKS if hook not in left_out]
 
 
 def slot_rows(config: HostConfig) -> list[SlotRow]:

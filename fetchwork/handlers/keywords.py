@@ -41,6 +41,8 @@ class KeywordContext:
     starter_logs: StarterLogs | None = None
     #: opens the credentials of jobs; None without an agent, or without a key
     credentials: HostCredentials | None = None
+    #: REPLY_FETCH tells what the startd makes of an offer; else the start does, or the slot's next fetch
+    is_told_replies: bool = True
     #: what HTCondor says of this host's slots
     slot_ads: SlotAds = field(default_factory=SlotAds)
 
@@ -102,6 +104,7 @@ def make_contexts(
             brings_files=agent_id is not None,
             starter_logs=starter_logs,
             credentials=credentials.get(database),
+            is_told_replies=config.is_told_replies(name),
             slot_ads=slot_ads,
         )
     return contexts

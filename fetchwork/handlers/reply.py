@@ -7,8 +7,13 @@ from fetchwork.classad.values import ClassAd, evaluate, number
 from fetchwork.db import calls
 from fetchwork.errors import ClassAdError, one_line
 from fetchwork.handlers.context import Answer, Subject, Task
-from fetchwork.handlers.runad import run_key
+from fetchwork.handlers.runad import RunKey, run_key
+from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.session import HostSession
 from fetchwork.matching.slotstate import is_idle
+
+#: why an idle slot refuses a job
+DOES_NOT_ALLOW = "rejected by the startd: its START or its resources do not allow the job"
 
 
 async def reply_fetch(task: Task) -> Answer:
@@ -33,14 +38,25 @@ async def reply_fetch(task: Task) -> Answer:
     if task.request.arg != "reject":
         raise ClassAdError(f"argument is '{one_line(task.request.arg, 20)}'; allowed: accept, reject")
     reason, rest = refusal(job, slot)
+    ended = await reject(session, task.runs, key, reason, rest=rest, timeout_s=task.left())
+    return subject.answer("rejected" if ended else "over", reason=reason)
+
+
+async def reject(
+    session: HostSession, runs: Runs, key: RunKey, reason: str, *, rest: bool, timeout_s: float
+) -> bool:
+    """End a run that the startd refuses; with ``rest`` its slot is not offered such jobs for a while.
+
+    False if it has started, or was over before.
+    """
     ended = await session.database.run(
-        calls.reject(run_id=key.run_id, token=key.token, reason=reason, rest=rest), timeout_s=task.left()
+        calls.reject(run_id=key.run_id, token=key.token, reason=reason, rest=rest), timeout_s=timeout_s
     )
     if ended:
-        task.runs.ended(session, key.run_id)
+        runs.ended(session, key.run_id)
         # the slot's rest is among what is read
         session.demand.outdate()
-    return subject.answer("rejected" if ended else "over", reason=reason)
+    return ended
 
 
 async def evict_claim(task: Task) -> Answer:
@@ -63,7 +79,7 @@ def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
             wanted, there = number(asked, finite=False), number(left, finite=False)
             if wanted is not None and there is not None and wanted > there:
                 return f"rejected by the startd: only {left} of {resource} is left", False
-    return "rejected by the startd: its START or its resources do not allow the job", True
+    return DOES_NOT_ALLOW, True
 
 
 def _name(slot: ClassAd) -> str:

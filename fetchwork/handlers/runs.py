@@ -78,6 +78,17 @@ class LiveRun:
         """Whether the run is over."""
         return self.state == "ended"
 
+    @property
+    def waits_for_starter(self) -> bool:
+        """Whether its starter is to come: the startd has accepted it, or nobody tells whether it has."""
+        untold = self.state == "reserved" and not self.context.is_told_replies
+        return self.state == "accepted" or untold
+
+    @property
+    def taken_at(self) -> float:
+        """Monotonic time at which the startd accepted it, or at which it was offered if nobody tells that."""
+        return self.offered_at if self.state == "reserved" else self.accepted_at
+
     @classmethod
     def of_row(cls, row: calls.HostRun, context: KeywordContext) -> LiveRun:
         """A run as the database has it, of which this process knows nothing."""

@@ -22,7 +22,8 @@ class Host(World):
     """A startd whose slots fetch from one agent.
 
     ``family`` gives each starter, hook and job a process of its own, as the agent's detectors want to see
-    them; without it everything is virtual, and the agent's peer is this process.
+    them; without it everything is virtual, and the agent's peer is this process. A startd whose configuration
+    has no REPLY_FETCH, as ``calls_reply_fetch`` says, does not tell what it makes of an offer.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Host(World):
         watch: Watch | None = None,
         deadlines_s: dict[str, float] | None = None,
         family: Actor | None = None,
+        calls_reply_fetch: bool = True,
         refuses: Callable[[TextAd], bool] = lambda ad: False,
     ) -> None:
         timing = timing or Timing()
@@ -63,6 +65,7 @@ class Host(World):
             ledger=ledger,
             hooks=hooks,
             family=family,
+            calls_reply_fetch=calls_reply_fetch,
             refuses=refuses,
         )
         self._specs = list(slots)

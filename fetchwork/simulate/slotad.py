@@ -30,6 +30,8 @@ class SlotState:
         slot = f"slot{number}" if parent_number is None else f"slot{parent_number}_{number}"
         self.name = f"{slot}@{machine}"
         self.state, self.activity = "Unclaimed", "Idle"
+        #: when it entered its state, in seconds since the epoch; 0 where it never had another
+        self.state_since = 0
         #: what is left of it
         self.cpus, self.memory_mib, self.disk_kib = spec.cpus, spec.memory_mib, spec.disk_kib
 
@@ -72,6 +74,7 @@ def slot_ad(slot: SlotState, behaviour: Behaviour, now: int, total_slots: int) -
         "TotalSlots": total_slots,
         "CurrentRank": 0,
         "MyCurrentTime": now,
+        "EnteredCurrentState": slot.state_since,
         "LastFetchWorkSpawned": now,
     }
     for name, number in numbers.items():

@@ -153,6 +153,8 @@ class Slot(SlotState):
         """Nothing waits for REPLY_FETCH, not even the starter's first hooks."""
         answer = "accept" if willing else "reject"
         self.world.ledger.counts[answer] += 1
+        if not self.world.calls_reply_fetch:
+            return
         slot_ad = self.world.slot_ad(self)
         if willing:
             slot_ad.put_text("ClaimId", f"<127.0.0.1:9618>#1795220817#1#{'0' * 40}")
@@ -245,5 +247,7 @@ class Slot(SlotState):
     def _enter(self, state: str, activity: str) -> None:
         if self.world.draining and (state, activity) in (("Claimed", "Idle"), ("Unclaimed", "Idle")):
             state, activity = "Drained", "Idle"
+        if state != self.state:
+            self.state_since = self.world.clock.wall()
         self.state, self.activity = state, activity
         self._changed.set()

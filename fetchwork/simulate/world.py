@@ -29,6 +29,7 @@ class World:
         ledger: Ledger,
         hooks: Hooks,
         family: Actor | None,
+        calls_reply_fetch: bool,
         refuses: Callable[[TextAd], bool],
     ) -> None:
         self.name = name
@@ -38,6 +39,7 @@ class World:
         self.ledger = ledger
         self.hooks = hooks
         self.family = family
+        self.calls_reply_fetch = calls_reply_fetch
         #: which jobs the startd rejects
         self.refuses = refuses
         self.draining = False

@@ -56,6 +56,11 @@ PATIENT = dict.fromkeys(DEADLINES_S, 2 * PATIENCE_S)
 AGENT = {"lease_s": 15}
 KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 
+#: before the agent's program: its host has undivided slots and no REPLY_FETCH
+NO_REPLIES = """
+from fetchwork.config import HostConfig
+HostConfig.is_told_replies = lambda self, keyword: False
+"""
 #: before the agent's program: its clock on the wall is wrong
 _WRONG_CLOCK = """
 import time
@@ -105,6 +110,7 @@ class HostOptions:
     through_proxy: bool = True
     wrapper: Sequence[str] = ()
     prelude: str = ""
+    calls_reply_fetch: bool = True
 
 
 class SimulatedHost:
@@ -128,7 +134,14 @@ class SimulatedHost:
             self.proxy.conninfo(self.site.conninfo) if options.through_proxy else self.site.conninfo,
             agent={**AGENT, **self.site.agent},
             keyword={**KEYWORD, **self.site.keyword},
-            program=_WRONG_CLOCK.format(ahead_s=options.clock_ahead_s) + options.prelude + PROGRAM,
+            program="".join(
+                (
+                    _WRONG_CLOCK.format(ahead_s=options.clock_ahead_s),
+                    "" if options.calls_reply_fetch else NO_REPLIES,
+                    options.prelude,
+                    PROGRAM,
+                )
+            ),
             wrapper=options.wrapper,
         )
         await self.agent.start()
@@ -145,6 +158,7 @@ class SimulatedHost:
             watch=options.watch,
             deadlines_s=self.site.deadlines_s,
             family=Actor.startd() if options.family else None,
+            calls_reply_fetch=options.calls_reply_fetch,
         )
         self.host.start()
 

@@ -117,7 +117,11 @@ class SeededRun:
             version = chosen.choice(["23.9", "23.9", "25.14"])
             family = chosen.random() < 0.3
             await self.site.add_host(
-                slots=chosen.randint(5, 8), version=version, family=family, watch=self._watch
+                slots=chosen.randint(5, 8),
+                version=version,
+                family=family,
+                calls_reply_fetch=chosen.random() < 0.5,
+                watch=self._watch,
             )
             self.plan.append(f"sim{number + 1}: {version}, {'real' if family else 'virtual'} processes")
 

@@ -181,6 +181,33 @@ def test_no_hook_updates_jobs_where_the_agent_may_signal_them(text: str, by_agen
     assert "A_HOOK_JOB_EXIT" in made
 
 
+STATIC_SLOTS = "[[slots.type]]\ncount = 2\ncpus = 1\n"
+DIVIDED_SLOT = "[[slots.type]]\ncount = 1\ncpus = 4\npartitionable = true\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (ONE_KEYWORD, True),
+        (ONE_KEYWORD + STATIC_SLOTS, False),
+        (ONE_KEYWORD + DIVIDED_SLOT, True),
+        (ONE_KEYWORD + STATIC_SLOTS + DIVIDED_SLOT, True),
+        (ONE_KEYWORD + STATIC_SLOTS + "[agent]\nroot_part = false\n", True),
+        (ONE_KEYWORD + STATIC_SLOTS + '[agent]\nuser = ""\nrun = "none"\n', True),
+    ],
+)
+def test_replies_are_told_where_the_next_fetch_would_not_tell_them(text: str, told: bool) -> None:
+    assert ("A_HOOK_REPLY_FETCH" in settings(text)) is told
+    # the agent reads the same host file
+    assert config.parse(text).is_told_replies("A") is told
+
+
+def test_each_keyword_has_the_hooks_of_its_own_slots() -> None:
+    made = settings(BASE + STATIC_SLOTS + DIVIDED_SLOT + 'keyword = "B"\n')
+    assert "A_HOOK_REPLY_FETCH" not in made
+    assert "B_HOOK_REPLY_FETCH" in made
+
+
 @pytest.mark.parametrize(
     ("age_s", "kind", "expected"),
     [(0, "Static", 0), (1, "Static", 0), (3, "Static", 1), (0, "Dynamic", 1), (61, "Dynamic", 5)],
