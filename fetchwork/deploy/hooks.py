@@ -34,7 +34,7 @@ from fetchwork.hook.wire import HOOKS
 #: the modules that hooks import, relative to the package's directory
 MODULES = (
     "__init__.py",
-    "errors.py",
+    "hookerrors.py",
     "codes.py",
     "hook/__init__.py",
     "hook/wire.py",

@@ -15,10 +15,10 @@ import sys
 from _signal import SIG_DFL, signal  # type: ignore[import-not-found]
 from time import monotonic, sleep
 
-from fetchwork.errors import FetchworkError, one_line
 from fetchwork.hook.client import read_conf
 from fetchwork.hook.sandboxed import QUESTION_S, Files, full_of, sign_with
 from fetchwork.hook.wire import Request, encode_request
+from fetchwork.hookerrors import FetchworkError, one_line
 from fetchwork.sandbox import checkpoint
 from fetchwork.sandbox.failure import FileFailure, TransferFailure
 from fetchwork.sandbox.leave import read_notes

@@ -36,9 +36,9 @@ from _signal import (  # type: ignore[import-not-found]
 from select import POLLIN, POLLOUT, poll
 from time import monotonic, time
 
-from fetchwork.errors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
 from fetchwork.hook.link import Link
 from fetchwork.hook.wire import MAX_BODY, Reply, Request
+from fetchwork.hookerrors import AgentUnavailable, ConfigError, FetchworkError, ProtocolError, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ in the job's Environment where they are, and replaces them there while the job r
 
 import posix
 
-from fetchwork.errors import FetchworkError
+from fetchwork.hookerrors import FetchworkError
 from fetchwork.sandbox import credentials
 
 _MARK = b"\nFetchWorkCredentials = true\n"

@@ -3,8 +3,8 @@
 from _socket import AF_UNIX, SOCK_STREAM, socket
 from time import monotonic, sleep
 
-from fetchwork.errors import AgentUnavailable
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
+from fetchwork.hookerrors import AgentUnavailable
 
 _RECEIVE = 256 * 1024
 

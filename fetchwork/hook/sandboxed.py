@@ -10,9 +10,9 @@ import posix
 from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
 from time import monotonic
 
-from fetchwork.errors import AgentUnavailable, FetchworkError, one_line
 from fetchwork.hook.link import Link
 from fetchwork.hook.wire import Request, encode_request
+from fetchwork.hookerrors import AgentUnavailable, FetchworkError, one_line
 from fetchwork.sandbox.failure import TransferFailure
 
 TYPE_CHECKING = False

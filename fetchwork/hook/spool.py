@@ -14,8 +14,8 @@ import os
 import stat
 import time
 
-from fetchwork.errors import FetchworkError, ProtocolError
 from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Request, RequestReader, encode_request
+from fetchwork.hookerrors import FetchworkError, ProtocolError
 
 MODE = 0o1733
 BAD = "bad"

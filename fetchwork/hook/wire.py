@@ -7,7 +7,7 @@ Hook executables import this module at every start, so it imports nothing but th
 classes are written by hand: ``dataclasses`` alone would cost a third of a hook.
 """
 
-from fetchwork.errors import ProtocolError, one_line
+from fetchwork.hookerrors import ProtocolError, one_line
 
 VERSION = "fetchwork/1"
 #: bytes of the first line and the headers

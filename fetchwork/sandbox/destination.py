@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 
-from fetchwork.errors import FetchworkError
+from fetchwork.hookerrors import FetchworkError
 from fetchwork.sandbox import names, plugins
 from fetchwork.sandbox.failure import FileFailure, of_file
 from fetchwork.sandbox.outputs import Output

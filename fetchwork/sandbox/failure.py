@@ -4,7 +4,7 @@ import os
 from errno import EISDIR
 
 from fetchwork.codes import HoldCode
-from fetchwork.errors import FetchworkError, one_line
+from fetchwork.hookerrors import FetchworkError, one_line
 
 #: characters of a reason
 MAX_REASON = 1000

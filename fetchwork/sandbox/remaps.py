@@ -5,7 +5,7 @@ backslash after it. Blanks around name and target are trimmed. A name is looked 
 not found, its directory is, so that a directory takes its files along. What is found is looked for again.
 """
 
-from fetchwork.errors import FetchworkError
+from fetchwork.hookerrors import FetchworkError
 
 #: as HTCondor's MAX_REMAP_RECURSIONS: rules that lead further lead in a circle
 MAX_STEPS = 128

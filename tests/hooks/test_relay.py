@@ -156,7 +156,7 @@ def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: s
 
     allowed = {
         "fetchwork",
-        "fetchwork.errors",
+        "fetchwork.hookerrors",
         "fetchwork.hook",
         "fetchwork.hook.wire",
         "fetchwork.hook.client",

@@ -123,7 +123,8 @@ def page() -> str:
     for name, text in helps():
         lines.extend(["", f"$ {name} --help", text])
     section("default messages of exceptions")
-    block(PACKAGE / "errors.py", [*error_docstrings(PACKAGE / "errors.py")])
+    for path in (PACKAGE / "hookerrors.py", PACKAGE / "errors.py"):
+        block(path, [*error_docstrings(path)])
     section("texts of Python")
     for path in python_files():
         block(path, [*python_texts(path)])

@@ -22,7 +22,8 @@ SECTIONS = (
 
 
 def our_errors() -> set[str]:
-    names = {node.name for node in tree(PACKAGE / "errors.py").body if isinstance(node, ast.ClassDef)}
+    files = (PACKAGE / "errors.py", PACKAGE / "hookerrors.py")
+    names = {node.name for path in files for node in tree(path).body if isinstance(node, ast.ClassDef)}
     return names | {"UsageError", "ClickException", "BadParameter"}
 
 

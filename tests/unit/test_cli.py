@@ -144,7 +144,7 @@ def test_the_help_of_the_whole_needs_no_command() -> None:
         "assert status == 0; print([m for m in sys.modules if m.startswith('fetchwork.')], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors"}
+    assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors", "fetchwork.hookerrors"}
 
 
 @pytest.mark.parametrize("name", [name for name in HOOKS if name != "fetch_work"])

@@ -104,7 +104,7 @@ def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory: C
     spool.make()
     package = public_directory() / "fetchwork"
     (package / "hook").mkdir(parents=True)
-    for name in ("__init__.py", "errors.py", "hook/__init__.py", "hook/wire.py", "hook/spool.py"):
+    for name in ("__init__.py", "hookerrors.py", "hook/__init__.py", "hook/wire.py", "hook/spool.py"):
         source = Path(spool_module.__file__).parents[1] / name
         (package / name).write_text(source.read_text())
     mine = write_report(spool.directory, REPORT)
