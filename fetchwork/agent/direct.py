@@ -12,7 +12,6 @@ from fetchwork.agent import orphans
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.fetches import frees_slot
 from fetchwork.agent.replay import Replay
-from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers import matchround
@@ -76,7 +75,7 @@ class UnwatchedRuns(Runs):
             # nothing on its slot is over before that is delivered
             raise DatabaseUnavailable(answer.reply.message)
 
-    async def free_slot(self, context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         """A free, undivided slot asks for work: what it ran is over, unless it lives on as an orphan."""
         if self._orphans is None:
             await self.look(context, timeout_s)

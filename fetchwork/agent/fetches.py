@@ -17,7 +17,6 @@ from typing import Protocol
 
 from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
 from fetchwork.agent.matchrounds import Matchmaking
-from fetchwork.classad.values import ClassAd
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.fetch import FetchAttempt, Look
 from fetchwork.handlers.keywords import KeywordContext
@@ -40,7 +39,7 @@ class StarterEnd(Protocol):
 class SlotFreer(Protocol):
     """What one look needs of the runs of the host."""
 
-    async def free_slot(self, context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on.
 
         ``ad`` is the slot's, which may say whether it has taken what it was offered before.
@@ -137,6 +136,7 @@ class Fetches:
 async def frees_slot(attempt: FetchAttempt, runs: SlotFreer) -> bool:
     """Free an undivided slot of what it ran before; False if it has, or may have, other runs now."""
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
+    task = attempt.task
     return not attempt.partitionable and await runs.free_slot(
-        attempt.task.context, attempt.slot_name, attempt.slot, attempt.task.left(DATABASE_S)
+        task.context, attempt.slot_name, task.request.body, task.left(DATABASE_S)
     )

@@ -40,7 +40,6 @@ from fetchwork.agent.nextfetch import was_taken
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.classad.ads import parse_old
-from fetchwork.classad.values import ClassAd
 from fetchwork.db import calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer
@@ -145,7 +144,7 @@ class WatchedRuns(Runs):
 
     # -- what fetches ask
 
-    async def free_slot(self, context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         """A free slot asks for work: what it had before is over. False if something of it lives on."""
         async with self._taking_over:
             if context.session not in self.taken_over:
@@ -238,10 +237,10 @@ class WatchedRuns(Runs):
         event(log, logging.INFO, "offer_unanswered", run=run.run_id, job=run.job, slot=run.slot)
         self.ended(run.context.session, run.run_id)
 
-    async def _settle(self, run: LiveRun, ad: ClassAd) -> None:
+    async def _settle(self, run: LiveRun, ad: bytes) -> None:
         """Take an offer for accepted or refused, as the next ad of its slot says."""
         session = run.context.session
-        if was_taken(parse_old(run.fetched_by), ad):
+        if was_taken(parse_old(run.fetched_by), parse_old(ad)):
             self.accepted(run)
             session.reports.accepted(run.run_id, run.token)
             return

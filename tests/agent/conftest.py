@@ -82,7 +82,7 @@ class Waiting(WaitingFetches):
 class UnwatchedRuns(Runs):
     """Runs of which nothing is known but what the hooks report."""
 
-    async def free_slot(self, context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
+    async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         await context.session.slot_is_free(slot, timeout_s)
         return True
 

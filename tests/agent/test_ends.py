@@ -14,7 +14,6 @@ from fetchwork.agent import main
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.updates import Updates
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.context import Answer
@@ -262,7 +261,7 @@ async def test_run_whose_end_is_slow_to_be_reported_is_not_lost_to_its_slot(
     monkeypatch.setattr(host.watched, "tell_end", slow)
     starter.end(BEGUN + EXITED)
     await until(lambda: run.exiting > 0)
-    assert not await host.watched.free_slot(host.context, run.slot, ClassAd({}), 0.5)
+    assert not await host.watched.free_slot(host.context, run.slot, b"", 0.5)
     assert job_of(job)["jobstatus"] == 2
     goes_on.set()
     await until(lambda: job_of(job)["jobstatus"] == 4)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fetchwork.agent.matchrounds import MAX_SEEKERS
-from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.context import Answer
@@ -73,7 +72,7 @@ async def test_slots_that_ask_together_are_one_reading_and_one_claim(
     assert isinstance(hooks.runs, UnwatchedRuns)
     free_slot, come, all_have_come = hooks.runs.free_slot, [], asyncio.Event()
 
-    async def together_free(context: KeywordContext, slot: str, ad: ClassAd, timeout_s: float) -> bool:
+    async def together_free(context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         freed = await free_slot(context, slot, ad, timeout_s)
         come.append(slot)
         if len(come) == 10:
