@@ -391,7 +391,9 @@ async def test_orphan_is_ended_before_its_job_runs_again(
     # kill -9 of condor_master: starter and startd go, the job stays
     job = submit()
     run = await Run.begin(agent, startd)
-    with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; sleep 1000 & wait; wait"], user=OWNER) as orphan:
+    # as a starter runs it: in a group of its own
+    command = ["/bin/sh", "-c", "trap '' TERM; sleep 1000 & wait; wait"]
+    with subprocess.Popen(command, user=OWNER, process_group=0) as orphan:
         try:
             await run.hook("update_job_info", JobState="Running", JobPid=orphan.pid)
             run.starter.kill()
