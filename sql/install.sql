@@ -78,6 +78,7 @@
 -- functions/checks: What may come in: the job ads of submitters, the reports of hooks.
 \ir functions/checks/checked_report.sql
 \ir functions/checks/is_plain_report.sql
+\ir functions/checks/are_plain_parts.sql
 \ir functions/checks/are_like.sql
 \ir functions/checks/printed_size.sql
 \ir functions/checks/has_policy.sql
