@@ -96,7 +96,7 @@ def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
     files = _Files(shared, reads=reads)
     first_ad = {**jobs.common, **(own[0] if own else {})}
     first, first_files = files.of(first_ad)
-    if not any(part.keys() & _DECIDE for part in own):
+    if all(map(_DECIDE.isdisjoint, own)):
         return Needed(Jobs(_with(jobs.common, first), own), first_files, {}, _key_of([first_ad], reads))
     key = _key_of(({**jobs.common, **part} for part in own), reads)
     each = [files.of({**jobs.common, **part}) for part in own]

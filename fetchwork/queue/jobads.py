@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
@@ -21,21 +22,65 @@ class Jobs:
     own: Iterable[Json]
 
 
+#: the value of an attribute that is not there
+_MISSING = object()
+#: ads that are printed at once: by itself, a small one takes three times as long
+_BATCH = 50
+
+
+def batches(ads: Iterable[Json]) -> Iterator[list[Json]]:
+    """Lists of some ads each, as they come: what is done with all of a list at once is done faster."""
+    rest = iter(ads)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
+
+
 def from_ads(ads: Sequence[Json]) -> Jobs:
     """A list of ads as jobs of one cluster; raises SubmitError for a NUL in one."""
-    for number, ad in enumerate(ads, 1):
-        # without a value's own backslashes, \\u0000 can only be an escape
-        if "\\u0000" in json.dumps(ad).replace(r"\\", ""):
-            raise SubmitError(f"ad {number} has a NUL in a name or a value; allowed: any other character")
-    common = dict(ads[0]) if ads else {}
-    for ad in ads[1:]:
-        common = {name: value for name, value in common.items() if name in ad and _same(ad[name], value)}
-    return Jobs(common, [{k: v for k, v in ad.items() if k not in common} for ad in ads])
+    _refuse_nul(ads)
+    others = ads[1:]
+    first = ads[0] if ads else {}
+    common = {name: value for name, value in first.items() if _all_have(others, name, value)}
+    shared = len(common)
+    # most have nothing else
+    own = [{k: v for k, v in ad.items() if k not in common} if len(ad) > shared else {} for ad in ads]
+    return Jobs(common, own)
 
 
-def _same(one: object, other: object) -> bool:
+def _refuse_nul(ads: Sequence[Json]) -> None:
+    before = 0
+    for batch in batches(ads):
+        if _may_have_nul(batch):
+            for number, ad in enumerate(batch, before + 1):
+                if _has_nul(ad):
+                    raise SubmitError(
+                        f"ad {number} has a NUL in a name or a value; allowed: any other character"
+                    )
+        before += len(batch)
+
+
+def _has_nul(what: object) -> bool:
+    # without a value's own backslashes, \\u0000 can only be an escape
+    return "\\u0000" in json.dumps(what).replace(r"\\", "")
+
+
+def _may_have_nul(batch: list[Json]) -> bool:
+    try:
+        return _has_nul(batch)
+    except (TypeError, ValueError, RecursionError):
+        # JSON can't say one of them, which may stand behind the one with a NUL
+        return True
+
+
+def _all_have(ads: Sequence[Json], name: str, value: object) -> bool:
+    """Does each of them have this attribute with this value?"""
     # in Python True is 1 and 1 is 1.0, in an ad they differ
-    return type(one) is type(other) and bool(one == other)
+    wanted = type(value)
+    for ad in ads:
+        its = ad.get(name, _MISSING)
+        if type(its) is not wanted or its != value:
+            return False
+    return True
 
 
 def read_ads(text: str) -> list[Json]:

@@ -224,7 +224,9 @@ def prepared(
     if isinstance(description, list | tuple):
         # given attributes replace an ad's own, in whatever spelling it has them
         names = {name.lower() for name in given}
-        ads = [{k: v for k, v in as_json(ad).items() if k.lower() not in names} | given for ad in description]
+        ads = [as_json(ad) for ad in description]
+        if given:
+            ads = [{k: v for k, v in ad.items() if k.lower() not in names} | given for ad in ads]
         if not ads:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
         return jobads.from_ads(ads)
@@ -332,12 +334,19 @@ def chunks(own: Iterable[Json]) -> Iterator[list[Json]]:
     """Cut the jobs' own parts into lists that are not too many and not too large."""
     chunk: list[Json] = []
     size = 0
-    for part in own:
-        length = len(json.dumps(part)) if part else 2
-        if chunk and (len(chunk) >= MAX_JOBS or size + length > MAX_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(part)
-        size += length
+    for batch in jobads.batches(own):
+        # without the brackets, and the separators between them
+        length = len(json.dumps(batch)) - 2 * len(batch)
+        if len(chunk) + len(batch) <= MAX_JOBS and size + length <= MAX_BYTES:
+            chunk += batch
+            size += length
+            continue
+        for part in batch:
+            length = len(json.dumps(part)) if part else 2
+            if chunk and (len(chunk) >= MAX_JOBS or size + length > MAX_BYTES):
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(part)
+            size += length
     if chunk:
         yield chunk
