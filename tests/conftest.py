@@ -27,6 +27,7 @@ from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
+from tests.heavy import mark_further_cases
 from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 from tests.load import Load
 from tests.promtool import promtool  # noqa: F401 - a fixture
@@ -100,6 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what only ``make test-all`` runs, unless it was asked for by its own name."""
     if config.getoption("--all"):
         return
+    mark_further_cases(items)
     named = tuple(arg.rpartition("/")[2] for arg in config.args if "::" in arg)
 
     def is_left_out(item: pytest.Item) -> bool:
@@ -109,7 +111,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -54,8 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     Direct mode is tried with one HTCondor, and ``ALSO_DIRECT`` alone; by ``--all`` all with each: none of its
     hooks asks which HTCondor called it.
     """
+    here = {path for path in {item.path for item in items} if HERE in path.parents}
     for item in items:
-        if HERE in item.path.parents:
+        if item.path in here:
             item.add_marker("condor")
             if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
                 continue
@@ -63,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
             seldom = params.get("suite") == NEWEST or item.originalname not in ALSO_DIRECT
             if params.get("pool_mode") == "direct" and seldom and not config.getoption("--suites"):
                 item.add_marker("all")
-    items.sort(key=lambda item: HERE not in item.path.parents)
+    items.sort(key=lambda item: item.path not in here)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -126,13 +126,11 @@ def test_exit_code_is_on_record_with_the_slot_and_the_time_it_took(jobs: Jobs) -
     assert (run["outcome"], run["exitcode"]) == ("completed", 3)
 
 
-@pytest.mark.newest
 def test_death_by_signal_is_on_record(jobs: Jobs) -> None:
     done = jobs.completed(jobs.submit(arguments="-c 'kill -SEGV $$'"))
     assert (done["exitbysignal"], done["exitcode"], done["exitsignal"]) == (True, None, 11)
 
 
-@pytest.mark.newest
 def test_events_tell_the_whole_life(jobs: Jobs) -> None:
     job = jobs.submit("/bin/true")
     jobs.completed(job)
@@ -146,7 +144,6 @@ def test_events_tell_the_whole_life(jobs: Jobs) -> None:
     assert [event["type"] for event in events if event["type"] != 6] == [0, 1, 5]
 
 
-@pytest.mark.newest
 def test_accepted_run_is_on_record_as_accepted_before_it_started(jobs: Jobs) -> None:
     job = jobs.submit("/bin/sleep", arguments="1")
     jobs.completed(job)
@@ -172,7 +169,6 @@ def test_vacated_job_is_idle_again_and_completes_in_a_second_run(jobs: Jobs) -> 
     assert [run["outcome"] for run in jobs.runs(job)] == ["evicted", "completed"]
 
 
-@pytest.mark.newest
 def test_removed_running_job_is_removed_when_its_process_is_gone(jobs: Jobs) -> None:
     job = jobs.submit("/bin/sleep", arguments="300")
     run = jobs.running(job)
@@ -185,7 +181,6 @@ def test_removed_running_job_is_removed_when_its_process_is_gone(jobs: Jobs) -> 
     assert jobs.pool.run_command(["kill", "-0", str(run["jobpid"])]).returncode != 0
 
 
-@pytest.mark.newest
 def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     marker = f"/tmp/held-{next(_names)}-{time.time_ns()}"
     job = jobs.submit(arguments=f"-c 'test -e {marker} && exit 0; touch {marker}; exec sleep 300'")
@@ -297,7 +292,6 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
         assert status(agent, PATIENCE_S)["rights"] == ("root part" if os.geteuid() == 0 else "own account")
 
 
-@pytest.mark.newest
 def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:
     marker = f"/tmp/never-{next(_names)}-{time.time_ns()}"
     scalar(jobs.database, "set_queue", name="default", changes={"paused": True})
@@ -360,7 +354,6 @@ def test_job_whose_owner_has_no_account_is_held_in_the_end(jobs: Jobs) -> None:
     assert [run["outcome"] for run in jobs.runs(job)] == ["could_not_start"] * 2
 
 
-@pytest.mark.newest
 def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) -> None:
     scalar(jobs.database, "set_queue", name="default", changes={"paused": True})
     try:
@@ -417,7 +410,6 @@ def test_every_value_comes_back_from_a_real_starter_as_it_was_submitted(jobs: Jo
     assert back["Owner"] == "alice"
 
 
-@pytest.mark.newest
 def test_ad_of_the_largest_size_that_submit_takes_runs_whole(jobs: Jobs) -> None:
     path = f"/tmp/ad-{next(_names)}-{time.time_ns()}"
 

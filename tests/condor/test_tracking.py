@@ -65,7 +65,6 @@ def test_condor_wait_follows_a_log_that_is_written_from_events(pool: PersonalPoo
     log.unlink()
 
 
-@pytest.mark.newest
 def test_condor_userlog_sums_up_a_log_of_ours(pool: PersonalPool) -> None:
     """Each way in which a run can end; condor_userlog once died of an address without a port."""
     with Queue(pool.conninfo) as queue:

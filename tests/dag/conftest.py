@@ -68,7 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_last = item.path.name == "test_faults.py"
         return order.get(str(params.get("suite")), len(order)), is_last, item.path
 
-    at = [number for number, item in enumerate(items) if HERE in item.path.parents]
+    here = {path for path in {item.path for item in items} if HERE in path.parents}
+    at = [number for number, item in enumerate(items) if item.path in here]
     for number, item in zip(at, sorted((items[number] for number in at), key=rank), strict=True):
         items[number] = item
 

@@ -20,8 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     if config.getoption("--postgres"):
         return
     seen: set[tuple[Path, str]] = set()
+    here = {path for path in {item.path for item in items} if HERE in path.parents}
     for item in items:
-        if not isinstance(item, pytest.Function) or HERE not in item.path.parents:
+        if not isinstance(item, pytest.Function) or item.path not in here:
             continue
         if hasattr(item, "callspec") and item.callspec.params.get("postgres") == "system":
             test = (item.path, item.originalname)
