@@ -127,7 +127,6 @@ def test_what_nobody_watches_is_gone(queue: DirectQueue, run: Claimed) -> None:
 
 
 def test_whoever_watches_begins_it_and_keeps_it_up(queue: DirectQueue, run: Claimed) -> None:
-    queue.connection.execute("LISTEN fetchwork_work")
     watch(queue, run.job)
     watch(queue, run.job)
     left = "SELECT watched_until > now() + interval '10 s' FROM fetchwork.output_watch"
