@@ -47,6 +47,8 @@ SETTINGS = {
     "timezone": "UTC",
     # one gigabyte by itself, which each of ten servers would have in memory
     "max_wal_size": "128MB",
+    # PostgreSQL's own; every five seconds is a process in each database, for tests that are over by then
+    "autovacuum_naptime": "1min",
 }
 #: what must be free in memory for the servers of all workers
 ROOM = 6 * 1024**3
