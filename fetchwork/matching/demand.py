@@ -57,6 +57,8 @@ DISTRUST_S = 600.0
 BELATED_S = 1.0
 #: (autocluster, priority) pairs that are kept
 MAX_PAIRS = 200_000
+#: lists that are kept of what slots may get by the numbers
+MAX_ALLOWED = 64
 #: characters of a notification that is read: the longest of fetchwork's own have about 200
 MAX_NOTE = 500
 
@@ -147,6 +149,8 @@ class Demand:
         self.agents = 1
         self._queues: set[str] = set()
         self._pairs: dict[Pair, Waiting] = {}
+        #: what of them the numbers allow, by what is left of a slot, until they change
+        self._allowed: dict[tuple[object, ...], list[Waiting]] = {}
         #: pairs that yielded nothing: until when they rest, and how long the last such rest was
         self._quiet: dict[Pair, tuple[float, float]] = {}
         #: until when a slot is not offered an autocluster that it refused
@@ -220,6 +224,7 @@ class Demand:
             self._whole_due = now + random.uniform(0.8, 1.0) * WHOLE_S  # noqa: S311
         else:
             self._pairs.update(pairs)
+        self._allowed.clear()
         self._rests = {
             (slot, number): reading.asked_at + seconds
             for slot, number, seconds in zip(
@@ -239,6 +244,7 @@ class Demand:
         """These autoclusters do not exist (any more)."""
         for pair in [pair for pair in self._pairs if pair[0] in autoclusters]:
             del self._pairs[pair]
+        self._allowed.clear()
 
     # -- news
 
@@ -264,13 +270,16 @@ class Demand:
         what, pair, waiting = note
         if waiting is not None:
             # the numbers that were read are as true as these, and nobody's invention
-            self._pairs.setdefault(pair, waiting)
+            if pair not in self._pairs:
+                self._pairs[pair] = waiting
+                self._allowed.clear()
             self._quiet.pop(pair, None)
             self._ended.pop(pair, None)
         elif pair not in self._pairs:
             pass
         elif what == "-" and now >= self._distrusted_until:
             del self._pairs[pair]
+            self._allowed.clear()
             self._quiet.pop(pair, None)
             self._rumoured.pop(pair, None)
             self._ended[pair] = now
@@ -286,25 +295,39 @@ class Demand:
 
     # -- looking
 
-    def fitting(self, slot: str, left: Resources, *, fresh: bool, now: float) -> list[Waiting]:
+    def fitting(self, slot: str, left: Resources, *, fresh: bool, now: float) -> Sequence[Waiting]:
         """What a slot may get by the numbers, that it did not just refuse.
 
-        A slot that is not ``fresh`` has looked before: what yielded nothing since then is left out.
+        A slot that is not ``fresh`` has looked before: what yielded nothing since then is left out. Where
+        nothing is left out it is the same list until other jobs wait.
         """
-        quiet = self._quiet if self.live and not fresh else {}
-        rests = self._rests
-        # this is done for each slot that asks, with all that waits: many ask for the same amounts
-        enough: dict[tuple[float | None, ...], bool] = {}
-        found: list[Waiting] = []
-        for pair, waiting in self._pairs.items():
-            if quiet and quiet.get(pair, _NEVER)[0] > now:
-                continue
-            amounts = waiting.amounts
-            fits = enough.get(amounts)
-            if fits is None:
-                fits = enough[amounts] = waiting.may_fit(left)
-            if fits and not (rests and rests.get((slot, pair[0]), 0.0) > now):
-                found.append(waiting)
+        found = self._allow(left)
+        if self.live and not fresh and self._quiet:
+            quiet = self._quiet
+            found = [one for one in found if quiet.get(one.pair, _NEVER)[0] <= now]
+        if self._rests:
+            rests = self._rests
+            if resting := {number for name, number in rests if name == slot and rests[name, number] > now}:
+                found = [one for one in found if one.autocluster_id not in resting]
+        return found
+
+    def _allow(self, left: Resources) -> list[Waiting]:
+        """What the numbers allow a slot of which so much is left: many ask, with the same."""
+        key = tuple(left.values())
+        found = self._allowed.get(key)
+        if found is None:
+            # what waits asks for the same amounts, too
+            enough: dict[tuple[float | None, ...], bool] = {}
+            found = []
+            for waiting in self._pairs.values():
+                fits = enough.get(waiting.amounts)
+                if fits is None:
+                    fits = enough[waiting.amounts] = waiting.may_fit(left)
+                if fits:
+                    found.append(waiting)
+            if len(self._allowed) >= MAX_ALLOWED:
+                self._allowed.clear()
+            self._allowed[key] = found
         return found
 
     def in_vain(self, pair: Pair, now: float) -> None:
