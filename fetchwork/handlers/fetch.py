@@ -15,12 +15,8 @@ import time
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from fetchwork.classad.ads import parse_old
-from fetchwork.classad.values import ExprTree
-from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer, FetchOutcome, Subject, Task
 from fetchwork.handlers.session import HostSession
-from fetchwork.matching.slotstate import slot_resources, why_not
 from fetchwork.matching.verdicts import UNSURE_LIFE_S
 
 
@@ -60,16 +56,20 @@ class FetchAttempt:
     """One slot's fetch; ClassAdError if its ad can't be read."""
 
     def __init__(self, task: Task) -> None:
-        ad = parse_old(task.request.body)
-        name = ad.get("Name")
-        if not isinstance(name, str) or not name:
-            raise ClassAdError("the slot ad has no Name")
+        #: ``known``: what is remembered of the slot, None where nothing can be
+        facts, self.known = task.context.session.slots.read(task.request.body)
         self.task = task
-        self.slot_name = name
-        self.slot = ad
+        self.slot_name = facts.name
         #: why the slot can't be given a job now; "busy" if it can once its job has ended
-        self.not_now = why_not(ad)
-        self.resources = slot_resources(ad)
+        self.not_now = facts.not_now
+        self.resources = facts.resources
+        #: the slot goes on asking while its dynamic slots run jobs
+        self.partitionable = facts.partitionable
+        #: the slot likes some jobs better than others
+        self.ranks = facts.ranks
+        #: The slot loses nothing while its fetch waits. A claimed slot that gets nothing is given up by the
+        #: startd, and a dynamic one deleted: that must not wait.
+        self.may_wait = facts.unclaimed
         #: what was put against the slot for nothing
         self.misfits = Misfits()
 
@@ -77,25 +77,6 @@ class FetchAttempt:
     def session(self) -> HostSession:
         """The session with the database of the fetch's keyword."""
         return self.task.context.session
-
-    @property
-    def partitionable(self) -> bool:
-        """Whether the slot goes on asking while its dynamic slots run jobs."""
-        return self.slot.get("SlotType") == "Partitionable"
-
-    @property
-    def ranks(self) -> bool:
-        """Whether the slot likes some jobs better than others."""
-        return isinstance(self.slot.get("Rank"), ExprTree)
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether the slot loses nothing while its fetch waits.
-
-        A claimed slot that gets nothing is given up by the startd, and a dynamic one deleted: that must not
-        wait.
-        """
-        return self.slot.get("State") in ("Unclaimed", "Owner")
 
     def answer(self, outcome: FetchOutcome) -> Answer:
         """An answer without a job."""

@@ -24,8 +24,8 @@ from fetchwork.matching.choose import Choice, Groups
 from fetchwork.matching.containers import has_all
 from fetchwork.matching.demand import Waiting
 from fetchwork.matching.rotation import Rotation, Weighed
+from fetchwork.matchmaker.messages import Answer, Match, Seen
 from fetchwork.matchmaker.messages import Look as MatchLook
-from fetchwork.matchmaker.messages import Seen
 from fetchwork.sandbox.offered import may_run
 
 #: seconds for a call: a startd asks again soon enough
@@ -142,12 +142,15 @@ class MatchRound:
         queues = {queue for seeker in self._seekers for queue in seeker.attempt.task.context.queues}
         if session.demand.since(queues, now) is not None:
             for seeker in self._seekers:
-                await session.matchmaker.expect(seeker.attempt.task.request.body)
+                if seeker.attempt.known is None or not seeker.attempt.known.verdicts:
+                    await session.matchmaker.expect(seeker.attempt.task.request.body)
             await session.read_demand(queues, self._left())
-        fitting: dict[Seeker, list[Waiting]] = {}
+        fitting: dict[Seeker, Sequence[Waiting]] = {}
         for seeker in self._seekers:
             attempt = seeker.attempt
             found = session.demand.fitting(attempt.slot_name, attempt.resources, fresh=seeker.fresh, now=now)
+            if attempt.known is not None:
+                found = attempt.known.may_fit(found)
             if misfits := attempt.misfits.numbers:
                 found = [one for one in found if one.autocluster_id not in misfits]
             if found:
@@ -204,25 +207,42 @@ class MatchRound:
 
     async def _match(self, seekers: Sequence[Seeker]) -> None:
         """Find which of their choices these seekers may be given: as many as one claim is asked for."""
-        if not seekers:
-            return
-        looks = [
-            MatchLook(
+        seen: dict[Seeker, Seen] = {}
+        looks: dict[Seeker, MatchLook] = {}
+        for seeker in seekers:
+            known = seeker.attempt.known
+            numbers = [choice.autocluster.autocluster_id for choice in seeker.choices]
+            matches = known.weigh(numbers, AUTOCLUSTERS_A_CLAIM) if known is not None else None
+            if matches is not None:
+                seen[seeker] = Seen(tuple([Match(*match) for match in matches]))
+                continue
+            looks[seeker] = MatchLook(
                 seeker.attempt.task.request.body,
-                [choice.autocluster.autocluster_id for choice in seeker.choices],
+                numbers,
                 seeker.others,
                 AUTOCLUSTERS_A_CLAIM,
+                learns=known is not None and known.learns,
             )
-            for seeker in seekers
-        ]
-        matched = await self._session.matchmaker.look(looks, self._autoclusters)
+        matched = Answer([])
+        if looks:
+            matched = await self._session.matchmaker.look(list(looks.values()), self._autoclusters)
+            seen.update(zip(looks, matched.seen, strict=True))
         self._problems.update(matched.problems)
-        for seeker, seen in zip(seekers, matched.seen, strict=True):
-            self._take(seeker, seen)
-            if seen.postponed and matched.again_s is not None:
+        for seeker in seekers:
+            self._take(seeker, seen[seeker])
+            if seeker in looks:
+                self._learn(seeker, seen[seeker])
+            if seen[seeker].postponed and matched.again_s is not None:
                 seeker.look_again_in(matched.again_s)
         if matched.faults:
             await self._session.report_faults(matched.faults, self._left())
+
+    def _learn(self, seeker: Seeker, seen: Seen) -> None:
+        """Remember what was seen of a slot, as far as it lasts."""
+        known = seeker.attempt.known
+        if known is not None and known.learns and seen.problem is None:
+            known.learns = seen.lasts
+            self._session.slots.learn(known, seen.weights, seen.misfits)
 
     def _take(self, seeker: Seeker, seen: Seen) -> None:
         if seen.problem is not None:

@@ -20,6 +20,7 @@ from fetchwork.matching.choose import Orders
 from fetchwork.matching.demand import Demand
 from fetchwork.matching.positions import Positions
 from fetchwork.matching.shares import Shares
+from fetchwork.matching.slotmemory import SlotMemory
 from fetchwork.matchmaker.client import Matchmaker
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class HostSession:
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.orders = Orders()
+        self.slots = SlotMemory()
         self.shares = Shares()
         #: whose jobs could not be printed
         self.unprintable = Unprintable()
@@ -133,6 +135,7 @@ class HostSession:
         self._greeting = greeting
         self.renewed(asked_at)
         self.demand.forget()
+        self.slots.forget()
         return greeting
 
     async def beat(self, alive: Sequence[int], timeout_s: float) -> list[calls.UnwantedRun]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fetchwork.classad.values import ClassAd, ExprTree, evaluate, format_expr, number, truth
+from fetchwork.matching.clocks import is_clock
 from fetchwork.matching.dependence import Texts, names_in, only_computes
 
 _REQUEST = "request"
@@ -121,6 +122,11 @@ class SlotView:
         if found is None:
             return None
         return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).digest()
+
+    def has_no_clock_in(self, names: frozenset[str]) -> bool:
+        """Whether the digest for these ``names`` is one, and depends on nothing that runs by itself."""
+        found = self._texts.reached((*names, *_ALWAYS))
+        return found is not None and not any(map(is_clock, found))
 
     def opinion(self, request: JobRequest) -> float | None:
         """The slot's Rank of a job, None where its Requirements are not true.

@@ -39,7 +39,14 @@ class KnownSlot:
     view: SlotView
     tables: dict[frozenset[str] | None, Table] = field(default_factory=dict)
     unsure_until: float = 0.0
+    _lasting: dict[frozenset[str] | None, bool] = field(default_factory=dict)
     _weights: SlotWeights | None = None
+
+    def lasts(self, names: frozenset[str] | None) -> bool:
+        """Whether verdicts on jobs that look at these hold for this slot whatever its clocks say."""
+        if names not in self._lasting:
+            self._lasting[names] = names is not None and self.view.has_no_clock_in(names)
+        return self._lasting[names]
 
     def weight(self, verdict: Verdict, request: JobRequest) -> float:
         """What a second of the slot costs a job."""

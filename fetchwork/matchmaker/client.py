@@ -7,7 +7,7 @@ import itertools
 import logging
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from fetchwork.errors import ClassAdError
 from fetchwork.log import event
@@ -217,14 +217,15 @@ class Matchmaker:
         self._budget.prove(reply["tried"])
         answer.problems.update((int(number), text) for number, text in reply["problems"].items())
         answer.seen = []
-        for (indices, _, left_out), look in zip(lists, reply["looks"], strict=True):
+        for (indices, ids, left_out), look, wanted in zip(lists, reply["looks"], inquiry.looks, strict=True):
             answer.faults.update(look["failed"])
             matches = tuple(
                 Match(indices[index] if indices is not None else index, weight)
                 for index, weight in look["fit"]
             )
             postponed = look["postponed"] or left_out
-            answer.seen.append(Seen(matches, look["yielded"], postponed, look["problem"]))
+            seen = Seen(matches, look["yielded"], postponed, look["problem"])
+            answer.seen.append(_with_what_lasts(seen, look, ids, wanted) if wanted.learns else seen)
         spent = sum(reply["spent"].values())
         inquiry.spent_s += spent
         # what nobody has time for now is not worth another request
@@ -378,6 +379,19 @@ class Matchmaker:
 def _judgement_of(answer: Json) -> Judgement:
     verdict = Verdict(**answer["verdict"]) if answer.get("verdict") else None
     return Judgement(verdict, answer.get("problem"))
+
+
+def _with_what_lasts(seen: Seen, look: Json, ids: Sequence[int], wanted: Look) -> Seen:
+    """What was seen, with what may be remembered of it."""
+    if look["unsure"] is None:
+        return replace(seen, lasts=False)
+    unsure = {*look["unsure"], *(number for number, _ in look["failed"])}
+    fit = {wanted.autoclusters[match.index]: match.weight for match in seen.matches}
+    return replace(
+        seen,
+        weights={number: weight for number, weight in fit.items() if number not in unsure},
+        misfits=[number for number in ids[: look["looked"]] if number not in fit and number not in unsure],
+    )
 
 
 def _problem_of(ended: WorkerEnded) -> str:

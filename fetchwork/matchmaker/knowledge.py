@@ -54,7 +54,9 @@ class WorkersKnowledge:
                 numbers[id(ids)] = len(request.ids)
                 request.ids.append(ids)
             others = [self.slots[text] for text in look.others]
-            request.looks.append(SentLook(self.slots[look.slot], others, look.limit, numbers[id(ids)]))
+            request.looks.append(
+                SentLook(self.slots[look.slot], others, look.limit, numbers[id(ids)], look.learns)
+            )
         request.ads = self._unsent(request, ads)
         return request
 

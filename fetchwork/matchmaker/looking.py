@@ -55,6 +55,8 @@ class _Attempt:
         self.failed: list[tuple[int, str]] = []
         self.yielded = False
         self.postponed = False
+        #: autoclusters that were gone through
+        self.looked = 0
 
 
 class Looking:
@@ -140,6 +142,8 @@ class Looking:
                 "postponed": False,
                 "more": False,
                 "problem": slot,
+                "looked": 0,
+                "unsure": None,
             }
         others = [other for number in look.others if isinstance(other := self._slots[number], KnownSlot)]
         attempt = _Attempt(slot, others, look.limit)
@@ -158,11 +162,14 @@ class Looking:
             # whether it is worth to go on at once
             "more": attempt.postponed and (ranks or not fit),
             "problem": None,
+            "looked": attempt.looked,
+            "unsure": self._unsure(attempt, ids) if look.learns else None,
         }
 
     def _go_through(self, attempt: _Attempt, ids: Sequence[int], enough: int) -> None:
         """Find what fits, up to ``enough`` of it."""
         autoclusters, fitting, tables = self._autoclusters, attempt.fitting, attempt.slot.tables
+        index = -1
         for index, number in enumerate(ids):
             kept = autoclusters.get(number)
             if kept is None:
@@ -190,6 +197,28 @@ class Looking:
                 fitting.append((verdict.rank, index, number, verdict))
             if len(fitting) >= enough:
                 break
+        attempt.looked = index + 1
+
+    def _unsure(self, attempt: _Attempt, ids: Sequence[int]) -> list[int] | None:
+        """Of what was gone through, that of which nothing may be remembered; None: of all."""
+        slot = attempt.slot
+        if slot.view.ranks or not slot.lasts(frozenset()):
+            return None
+        autoclusters = self._autoclusters
+        unsure: list[int] = []
+        for number in ids[: attempt.looked]:
+            kept = autoclusters.get(number)
+            if (
+                kept is None
+                or kept.request is None
+                # what was not evaluated, or failed
+                or number not in slot.tables.get(kept.names, ())
+                # other slots may have it
+                or kept.request.rank is not None
+                or not slot.lasts(kept.names)
+            ):
+                unsure.append(number)
+        return unsure
 
     def _charge(self, kept: _Kept, seconds: float) -> None:
         self._spent[kept.submitter] = self._spent.get(kept.submitter, 0.0) + seconds

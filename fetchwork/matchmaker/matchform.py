@@ -31,6 +31,8 @@ class SentLook:
     others: list[int]
     limit: int
     ids: int
+    #: it is asked which verdicts last
+    learns: bool = False
 
 
 @dataclass(slots=True)

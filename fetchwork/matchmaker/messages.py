@@ -19,6 +19,8 @@ class Look:
     #: ads of other slots that wait: jobs whose Rank prefers one of those are left to it
     others: Sequence[bytes] = ()
     limit: int = 64
+    #: it is asked which verdicts last (``Seen.weights`` and ``misfits``)
+    learns: bool = False
 
 
 @dataclass(slots=True)
@@ -41,6 +43,12 @@ class Seen:
     postponed: bool = False
     #: why the slot's ad can't be read
     problem: str | None = None
+    #: what a second of the slot costs autoclusters that fit, and those that do not: this holds as long as the
+    #: slot's ad says the same but for its clocks
+    weights: Mapping[int, float] = field(default_factory=dict)
+    misfits: Sequence[int] = ()
+    #: some verdict on this slot may be so
+    lasts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
