@@ -31,7 +31,7 @@ from psycopg.errors import error_from_result
 
 from fetchwork.db.calls.call import Row
 
-__all__ = ["KeptStatements"]
+__all__ = ["KeptStatements", "ready"]
 
 _LIMIT = "SELECT set_config('statement_timeout', %s, true)"
 #: the statement is not there, is there already, or gives other columns than when it was prepared
@@ -138,7 +138,7 @@ class KeptStatements:
         unsent = pgconn.flush()
         while True:
             try:
-                await _ready(pgconn.socket, write=bool(unsent))
+                await ready(pgconn.socket, write=bool(unsent))
             except asyncio.CancelledError:
                 # what comes yet would be taken for the answer to the next call
                 pgconn.finish()
@@ -210,20 +210,20 @@ def _numbered(sql: str) -> bytes:
     return "".join([first, *(f"${n}{part}" for n, part in enumerate(rest, 1))]).encode()
 
 
-async def _ready(socket: int, *, write: bool) -> None:
+async def ready(socket: int, *, write: bool) -> None:
     """Wait until something can be read, or, with ``write``, written."""
     loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
+    came: asyncio.Future[None] = loop.create_future()
 
     def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
+        if not came.done():
+            came.set_result(None)
 
     loop.add_reader(socket, wake)
     if write:
         loop.add_writer(socket, wake)
     try:
-        await ready
+        await came
     finally:
         loop.remove_reader(socket)
         if write:
