@@ -242,6 +242,8 @@ class Demand:
 
     def drop(self, autoclusters: Collection[int]) -> None:
         """These autoclusters do not exist (any more)."""
+        if not autoclusters:
+            return
         for pair in [pair for pair in self._pairs if pair[0] in autoclusters]:
             del self._pairs[pair]
         self._allowed.clear()
