@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -20,23 +22,29 @@ MAX_BYTES = 10 * 1024 * 1024
 #: characters of one value; the rest says nothing new
 MAX_VALUE = 300
 
+#: pattern, what replaces it, and what a text has to have for it to be worth a search
 _SECRETS = (
     # tokens of runs, wherever they stand
-    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<token>"),
+    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<token>", "-"),
     # passwords in connection strings, quoted or not, and in URIs
-    (re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.I), r"\1<password>"),
-    (re.compile(r"(\w+://[^\s:/@]*):[^\s/@]+@"), r"\1:<password>@"),
+    (re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.I), r"\1<password>", "="),
+    (re.compile(r"(\w+://[^\s:/@]*):[^\s/@]+@"), r"\1:<password>@", "://"),
     # HTCondor's claim ids: <address>#birth#number#secret
-    (re.compile(r"(<[^>\s]*>#\d+#\d+#)\S+"), r"\1<claim>"),
-    (re.compile(r"\b(ClaimIds?|Capability|TransferKey)(\s*=\s*)(\"(?:[^\"\\]|\\.)*\"|\S+)"), r"\1\2<claim>"),
+    (re.compile(r"(<[^>\s]*>#\d+#\d+#)\S+"), r"\1<claim>", "#"),
+    (
+        re.compile(r"\b(ClaimIds?|Capability|TransferKey)(\s*=\s*)(\"(?:[^\"\\]|\\.)*\"|\S+)"),
+        r"\1\2<claim>",
+        "=",
+    ),
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_.@:/+,#<>-]+\Z")
 
 
 def redact(text: str) -> str:
     """The text without secrets."""
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
+    for pattern, replacement, needed in _SECRETS:
+        if needed in text:
+            text = pattern.sub(replacement, text)
     return text
 
 
@@ -78,6 +86,17 @@ class Formatter(logging.Formatter):
         return f"{time.strftime(datefmt or '', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
+class _Rotating(logging.handlers.RotatingFileHandler):
+    """Looks at the file's size alone: the library formats each line a second time to know its length."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802
+        """Whether the file is full."""
+        if self.stream is None:
+            self.stream = self._open()
+        found = os.fstat(self.stream.fileno())
+        return int(stat.S_ISREG(found.st_mode) and found.st_size >= MAX_BYTES)
+
+
 def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
     """Log to ``file``, kept below twice 10 MB, or to stderr; returns the handler.
 
@@ -87,9 +106,7 @@ def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
     if file is None:
         handler = logging.StreamHandler(sys.stderr)
     else:
-        handler = logging.handlers.RotatingFileHandler(
-            file, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8"
-        )
+        handler = _Rotating(file, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8")
     handler.setFormatter(Formatter())
     logger = logging.getLogger("fetchwork")
     for old in list(logger.handlers):

@@ -1,6 +1,7 @@
 """The agent's log lines, and what must never be in them."""
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,34 @@ def test_reopen_writes_on_under_the_files_name(logged: Path) -> None:
     logger.info("three")
     assert "two" in logged.with_suffix(".old").read_text()
     assert logged.read_text().endswith("INFO three\n")
+
+
+def test_file_that_is_full_is_kept_once_and_begun_anew(logged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("fetchwork.test")
+    monkeypatch.setattr(log, "MAX_BYTES", 200)
+    for number in range(10):
+        logger.info("line %d %s", number, "x" * 50)
+    kept, now = logged.with_name("agent.log.1").read_text(), logged.read_text()
+    assert kept and now.endswith("line 9 " + "x" * 50 + "\n")
+    assert max(len(kept), len(now)) < 400
+    assert not logged.with_name("agent.log.2").exists()
+
+
+def test_log_that_is_no_file_is_never_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "MAX_BYTES", 0)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR)
+    handler = log.configure("info", pipe)
+    try:
+        logging.getLogger("fetchwork.test").info("one")
+        assert os.read(end, 1000).endswith(b"INFO one\n")
+        assert list(tmp_path.iterdir()) == [pipe]
+    finally:
+        logging.getLogger("fetchwork").removeHandler(handler)
+        handler.close()
+        os.close(end)
+        logging.getLogger("fetchwork").propagate = True
 
 
 def test_level_of_the_host_file_counts(logged: Path) -> None:
