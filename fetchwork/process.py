@@ -36,7 +36,9 @@ class Process:
     @classmethod
     def of_key(cls, key: str | None) -> Process | None:
         """The process that a ``key`` names; None if it is not a key."""
-        pid, _, start_ticks = (key or "").partition(":")
+        if key is None:
+            return None
+        pid, _, start_ticks = key.partition(":")
         if not all(word.isascii() and word.isdigit() for word in (pid, start_ticks)):
             return None
         return cls(int(pid), int(start_ticks))

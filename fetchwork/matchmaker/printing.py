@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fetchwork.classad.ads import is_name, plain_text
 from fetchwork.classad.jsonform import from_json
@@ -18,6 +19,9 @@ from fetchwork.matchmaker.expansion import MATCH_EXP, Expansion, expand, has_mac
 JOB_LEASE_S = 2147483647
 #: when a job starts, in seconds; evaluated when it is offered
 TIMES = ("DeferralTime", "DeferralWindow")
+#: lines of ads that are remembered, for most are those of many jobs; how long a text in one may be
+_REMEMBERED = 4096
+_MOST_REMEMBERED = 256
 _UID_DOMAIN = re.compile(rb"^[ \t]*UidDomain[ \t]*=([^\n]*)", re.I | re.M)
 _PLAIN_VALUE = re.compile(rb'\s*"([^"\\]*)"\s*')
 
@@ -120,28 +124,46 @@ def print_plain(
     if domain is None:
         return None
     added = _of_run(run, host=host, keyword=keyword, uid_domain=domain or host)
+    #: by the name in lower case, in which order they are printed
     lines: dict[str, str] = {}
     spellings = {name.lower(): name for name in (*REQUEST_DEFAULTS, "JobUniverse", *added)}
     for name, value in (*run.ad.items(), *added.items()):
-        key = name.lower()
         if value is None:
             continue
-        if has_macro(value):
+        key, macro, text, line = (_remembered if _is_short(value) else _plain)(name, value)
+        if macro:
             return None
         # one of another spelling would be given twice, or replace ours
         if spellings.setdefault(key, name) != name:
             return None
-        text = plain_text(value)
         if key in kept and name not in added:
             if text is None and not (isinstance(value, str) and value in readable):
                 return None
             continue
-        if text is None or not is_name(name):
+        if line is None:
             return None
-        lines[name] = f"{name} = {text}\n"
+        lines[key] = line
     for name, number_of in (*REQUEST_DEFAULTS.items(), ("JobUniverse", int(Universe.VANILLA))):
-        lines.setdefault(name, f"{name} = {number_of}\n")
-    return "".join(lines[name] for name in sorted(lines, key=str.lower))
+        lines.setdefault(name.lower(), f"{name} = {number_of}\n")
+    return "".join([lines[key] for key in sorted(lines)])
+
+
+def _plain(name: str, value: object) -> tuple[str, bool, str | None, str | None]:
+    """A name in lower case, whether its value may have a macro, the value as text, and the line of both."""
+    text = plain_text(value)
+    line = None if text is None or not is_name(name) else f"{name} = {text}\n"
+    return name.lower(), has_macro(value), text, line
+
+
+def _is_short(value: object) -> bool:
+    """Whether a value may be remembered; no real, for 0.0 and -0.0 are the same as keys."""
+    if type(value) is str:
+        return len(value) < _MOST_REMEMBERED
+    return type(value) is bool or (type(value) is int and -(2**63) <= value < 2**63)
+
+
+#: typed: 1 and true are the same as keys, and printed as different things
+_remembered = lru_cache(_REMEMBERED, typed=True)(_plain)
 
 
 def _of_run(run: Run, *, host: str, keyword: str, uid_domain: object) -> dict[str, str | int | bool]:

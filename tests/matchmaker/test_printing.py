@@ -94,6 +94,13 @@ def test_what_jobs_mostly_are_is_plain() -> None:
     assert plain == built
 
 
+def test_values_that_are_equal_and_not_the_same_are_printed_as_what_they_are() -> None:
+    for value in (1, True, 1.0, 0, False, 0.0, -0.0, "1", "true"):
+        plain, built = both({"Foo": value})
+        assert plain is not None
+        assert plain == built
+
+
 def test_expression_that_stays_in_the_database_has_been_read_once() -> None:
     assert both({"PeriodicHold": "/Expr(Never > 5)/"})[0] is None
     assert both({"PeriodicHold": f"/Expr({'9' * 5000})/"}) == (None, None)
