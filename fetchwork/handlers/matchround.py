@@ -32,6 +32,8 @@ from fetchwork.sandbox.offered import may_run
 DATABASE_S = 5.0
 #: autoclusters that one claim is asked to look for, for each slot
 AUTOCLUSTERS_A_CLAIM = 64
+#: the same of the first claim
+FIRST_OF_A_CLAIM = 8
 #: passes of one fetch, each with one claim, before the slot has to ask again
 TRIES = 20
 #: with less time than this left, a fetch begins no further claim
@@ -281,6 +283,8 @@ class MatchRound:
         if not owners:
             return
         known = await accounts.known(owners)
+        if len(known) == len(owners):
+            return
         for seeker in checked:
             for one in seeker.page:
                 if accounts.is_missing(one.choice.autocluster.owner):
@@ -290,16 +294,22 @@ class MatchRound:
     # -- what is had
 
     async def _claim(self, seekers: Sequence[Seeker]) -> list[tuple[Seeker, offer.Taken]]:
-        """Make a run for each seeker that can have one of its page; the others have an empty page then."""
+        """Make a run for each seeker that can have one of its page.
+
+        The others have the rest of it then: the first claim asks for few, of which mostly the first is had.
+        """
         if not seekers:
             return []
-        wanted = [offer.Wanted(seeker.attempt, seeker.page, seeker.exclusive) for seeker in seekers]
+        pages = [seeker.page[:FIRST_OF_A_CLAIM] if seeker.tries == 1 else seeker.page for seeker in seekers]
+        wanted = [
+            offer.Wanted(seeker.attempt, page, seeker.exclusive)
+            for seeker, page in zip(seekers, pages, strict=True)
+        ]
         runs: list[tuple[Seeker, offer.Taken]] = []
-        for seeker, answer in zip(
-            seekers, await offer.claim(self._session, wanted, self._left()), strict=True
-        ):
+        answers = await offer.claim(self._session, wanted, self._left())
+        for seeker, page, answer in zip(seekers, pages, answers, strict=True):
             if answer is None:
-                seeker.page = []
+                seeker.page = seeker.page[len(page) :]
             elif isinstance(answer, FetchworkError):
                 seeker.result = answer
             else:
