@@ -41,7 +41,7 @@ from psycopg.rows import dict_row
 
 from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import Statement, acting, connect_async, is_stale, timed, with_defaults
-from fetchwork.db.prepared import KeptStatements, ready
+from fetchwork.db.prepared import KeptStatements, notified
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
@@ -221,11 +221,7 @@ class AsyncDatabase:
                 # not on this connection: PgBouncer hands it what comes while its own query is answered
                 await self.query("SELECT pg_notify(%s, %s)", [channel, probe])
                 while True:
-                    # the driver's own way wakes ten times a second
-                    await ready(connection.fileno(), write=False)
-                    connection.pgconn.consume_input()
-                    while (note := connection.pgconn.notifies()) is not None:
-                        payload = note.extra.decode(connection.info.encoding)
+                    for payload in await notified(connection):
                         if payload == probe:
                             yield ""
                         elif not payload.startswith("probe "):
