@@ -78,6 +78,12 @@ class RememberedSlot:
         """How many are kept."""
         return len(self.weights) + len(self.misfits)
 
+    def forget(self) -> None:
+        """Nothing is known any more, not even to a fetch that waits."""
+        self.weights.clear()
+        self.misfits.clear()
+        self._looked = None
+
     def may_fit(self, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
         """What waits without what is known not to fit; of one list that does not change, found once."""
         misfits = self.misfits
@@ -145,9 +151,13 @@ class SlotMemory:
 
     def forget(self) -> None:
         """It is another database, or may be: numbers may stand for other autoclusters."""
+        for slot in self._slots.values():
+            slot.forget()
         self._slots.clear()
         self._verdicts = 0
 
     def _trim(self) -> None:
         while len(self._slots) > self._most_slots or self._verdicts > self._most_verdicts:
-            self._verdicts -= self._slots.popitem(last=False)[1].verdicts
+            _, slot = self._slots.popitem(last=False)
+            self._verdicts -= slot.verdicts
+            slot.forget()
