@@ -1,7 +1,7 @@
 """Of tests that take seconds of processor time `make test` has some cases each; which, is decided here.
 
-They are chosen by the test's name: of many tests with the same parameters some have this value and some that,
-and each run has the same ones. ``make test-all`` has all of them.
+They are chosen by the test's name: each run has the same ones, and tests that share a parameter do not all
+have the same value of it. ``make test-all`` has all of them.
 """
 
 import functools
@@ -38,6 +38,9 @@ HEAVY = {
     "agent/test_prepared.py": ONE,
     "agent/test_sending.py": ONE,
 }
+
+
+assert all((HERE / name).exists() for name in HEAVY)
 
 
 def mark_further_cases(items: list[pytest.Item]) -> None:
