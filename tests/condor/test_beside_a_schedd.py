@@ -107,7 +107,8 @@ DIFFERENT = {
     *("FirstJobMatchDate", "InitialWaitDuration"),
     *("DiskUsage", "ExecutableSize", "ImageSize", "ImageSize_RAW"),
     *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RequestDisk", "RequestMemory"),
-    *("RemoteWallClockTime", "LastRemoteWallClockTime", "CumulativeSlotTime", "CommittedSlotTime"),
+    *("RemoteWallClockTime", "LastRemoteWallClockTime", "CommittedTime"),
+    *("CumulativeSlotTime", "CommittedSlotTime"),
     *("RemoteUserCpu", "RemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeRemoteSysCpu", "CpusUsage"),
     *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes", "DiskProvisioned"),
     # the bindings give no reason to a schedd of 23.9
