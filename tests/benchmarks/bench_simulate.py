@@ -1,9 +1,9 @@
 """``fetchwork simulate`` at the size of a pool: many agents of many slots, on a PostgreSQL of its own.
 
 Every agent is a real one with its matchmaker, some 70 MB with its connections; startds and starters are
-simulated in one process. So 200 agents of 64 slots need 15 GB, and a few minutes to start. The jobs sleep:
-how long decides how many start a second. What is printed is what simulate prints, and what PostgreSQL
-counted.
+simulated in one process. So 200 agents of 64 slots need 15 GB, and a few minutes to start. All jobs wait from
+the beginning, or so many are submitted a second (--rate), as to a pool in use; they sleep, and how long
+decides how many run. What is printed is what simulate prints, and what PostgreSQL counted.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -41,6 +42,27 @@ def host_file(directory: Path, conninfo: str) -> Path:
     return file
 
 
+def submit(connection: psycopg.Connection[tuple[object, ...]], sleep_s: int, jobs: int) -> None:
+    """Put in jobs that sleep."""
+    ad = {"Cmd": "/bin/sleep", "Args": str(sleep_s), "Owner": "nobody", "Iwd": "/"}
+    statement = "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))"
+    connection.execute(statement, [json.dumps(ad), jobs])
+
+
+def submit_steadily(conninfo: str, hosts: int, sleep_s: int, rate: float, over: threading.Event) -> None:
+    """So many jobs a second, in five submissions, once all hosts are there and until ``over``."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        there = "SELECT count(*) >= %s FROM fetchwork.host"
+        while connection.execute(there, [hosts]).fetchone() != (True,) and not over.wait(1.0):
+            pass
+        began, submitted = time.monotonic(), 0
+        while not over.wait(0.2):
+            due = int((time.monotonic() - began) * rate) - submitted
+            if due > 0:
+                submit(connection, sleep_s, due)
+                submitted += due
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -49,6 +71,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=64, help="of each host")
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--sleep", type=int, default=300, help="seconds that a job lasts")
+    parser.add_argument("--rate", type=float, help="jobs submitted a second; else all at once")
     options = parser.parse_args()
     jobs = options.hosts * options.slots * (options.seconds // options.sleep + 2)
     settings = {"max_connections": str(options.hosts * CONNECTIONS + 50), "shared_buffers": "512MB"}
@@ -60,18 +83,20 @@ def main() -> None:
         try:
             conninfo = server.conninfo("postgres")
             schema.init(conninfo)
-            ad = {"Cmd": "/bin/sleep", "Args": str(options.sleep), "Owner": "nobody", "Iwd": "/"}
-            with psycopg.connect(conninfo, autocommit=True) as connection:
-                connection.execute(
-                    "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))",
-                    [json.dumps(ad), jobs],
-                )
+            over = threading.Event()
+            if options.rate is None:
+                with psycopg.connect(conninfo, autocommit=True) as connection:
+                    submit(connection, options.sleep, jobs)
+            else:
+                arrivals = (conninfo, options.hosts, options.sleep, options.rate, over)
+                threading.Thread(target=submit_steadily, args=arrivals, daemon=True).start()
             arguments = ["--hosts", options.hosts, "--slots", options.slots, "--seconds", options.seconds]
             command = [sys.executable, "-c", PROGRAM, "simulate", "-c", host_file(directory, conninfo)]
             began = time.monotonic()
             told = subprocess.run(
                 [*map(str, command), *map(str, arguments)], capture_output=True, text=True, check=False
             )
+            over.set()
             if told.returncode != 0:
                 raise SystemExit(f"fetchwork simulate failed: {told.stderr[-2000:]}")
             print(told.stdout.rstrip())
