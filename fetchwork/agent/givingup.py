@@ -80,8 +80,7 @@ class GivingUp:
             return
         if run.state == "reserved":
             # there is a starter, so the startd had accepted it
-            self._runs.accepted(run)
-            run.context.session.reports.accepted(run.run_id, run.token)
+            self._runs.taken(run)
         try:
             await self._end_without_report(run, fault)
         except FetchworkError as error:

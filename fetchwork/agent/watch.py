@@ -241,15 +241,14 @@ class WatchedRuns(Runs):
         """Take an offer for accepted or refused, as the next ad of its slot says."""
         session = run.context.session
         if was_taken(parse_old(run.fetched_by), parse_old(ad)):
-            self.accepted(run)
-            session.reports.accepted(run.run_id, run.token)
+            self.taken(run)
             return
         # a claim that PostgreSQL forgot in a crash is refused as well
         with contextlib.suppress(NotFound, DatabaseRefused):
             key = RunKey(run.run_id, run.token)
             await reject(session, self, key, DOES_NOT_ALLOW, rest=True, timeout_s=CALL_S)
         event(log, logging.INFO, "offer_refused", run=run.run_id, job=run.job, slot=run.slot)
-        if not run.ended and run.state == "reserved":
+        if run.state == "reserved":
             self.ended(session, run.run_id)
 
     async def _until_not(self, run: LiveRun, state: RunState, timeout_s: float) -> None:

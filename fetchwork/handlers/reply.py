@@ -25,9 +25,7 @@ async def reply_fetch(task: Task) -> Answer:
     subject = Subject(_name(slot), key.run_id)
     if task.request.arg == "accept":
         if run is not None and run.token == key.token and session.agent_id is not None:
-            # nothing depends on its being written before the start
-            task.runs.accepted(run)
-            session.reports.accepted(run.run_id, run.token)
+            task.runs.taken(run)
             return subject.answer("accepted")
         live = await session.database.run(
             calls.accept(run_id=key.run_id, token=key.token), timeout_s=task.left()

@@ -170,6 +170,11 @@ class Runs:
             run.accepted_at = time.monotonic()
         run.changed.set()
 
+    def taken(self, run: LiveRun) -> None:
+        """The startd is willing, and nothing depends on its being written before the start."""
+        self.accepted(run)
+        run.context.session.reports.accepted(run.run_id, run.token)
+
     def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
         """A starter asks whether the run may start."""
 
