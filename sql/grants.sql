@@ -102,6 +102,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.reserve_cluster,
     fetchwork.note_submission,
     fetchwork.submitted_as,
+    fetchwork.begin_submission,
+    fetchwork.submit_noted,
     fetchwork.lacking_contents,
     fetchwork.put_whole_contents,
     fetchwork.begin_content,

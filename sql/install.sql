@@ -198,6 +198,8 @@
 \ir functions/jobs/submit_ads.sql
 \ir functions/jobs/note_submission.sql
 \ir functions/jobs/submitted_as.sql
+\ir functions/jobs/begin_submission.sql
+\ir functions/jobs/submit_noted.sql
 \ir functions/jobs/submit.sql
 \ir functions/jobs/submit_many.sql
 \ir functions/jobs/whole_ad.sql

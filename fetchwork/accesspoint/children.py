@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -61,6 +62,8 @@ class Children:
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._idle: dict[tuple[int, str], _Child] = {}
+        #: those that run commands, and run none
+        self._idle_commands: defaultdict[Account, list[_Child]] = defaultdict(list)
         self._turns: dict[tuple[int, str], asyncio.Lock] = {}
         self._room = asyncio.Semaphore(MOST)
 
@@ -89,6 +92,10 @@ class Children:
         """End the zygote and with it the children."""
         for key in list(self._idle):
             self._idle.pop(key).link.close()
+        for children in self._idle_commands.values():
+            for child in children:
+                child.link.close()
+        self._idle_commands.clear()
         if self._control is not None:
             self._control.close()
         if self._zygote is not None:
@@ -156,6 +163,11 @@ class Children:
             if now - child.used_at > IDLE_S:
                 del self._idle[key]
                 child.link.close()
+        for account, children in list(self._idle_commands.items()):
+            while children and now - children[0].used_at > IDLE_S:
+                children.pop(0).link.close()
+            if not children:
+                del self._idle_commands[account]
         for key, turn in list(self._turns.items()):
             if not turn.locked() and key not in self._idle:
                 del self._turns[key]
@@ -178,27 +190,60 @@ class Children:
         """The connection to a new supervisor for one job of an account (``supervisor``)."""
         return self._forked(account, "job")
 
-    def command(self, account: Account, connection: socket.socket) -> socket.socket:
-        """Have a new child run the command that comes over ``connection`` (``command``).
+    async def command(self, account: Account, connection: socket.socket) -> None:
+        """Have a child run the command that comes over ``connection`` (``command``), and close that here.
 
-        Returns a socket that ends when the child does.
+        Returns when the command has ended, or its child.
         """
-        return self._forked(account, f"command {account.name}", connection)
+        child = self._commanded(account, connection)
+        # the program is told of the child's end by the end of its connection
+        connection.close()
+        ended = False
+        try:
+            ended = bool(await asyncio.get_running_loop().sock_recv(child.link, 1))
+        finally:
+            child.uses += 1
+            child.used_at = time.monotonic()
+            idle = sum(map(len, self._idle_commands.values()))
+            if ended and child.uses < MOST_USES and idle < MOST:
+                self._idle_commands[account].append(child)
+            else:
+                child.link.close()
 
-    def _fork(self, account: Account) -> _Child:
-        return _Child(self._forked(account))
+    def _commanded(self, account: Account, connection: socket.socket) -> _Child:
+        """The child that was given a command's connection: one that has run another, or a new one."""
+        idle = self._idle_commands.get(account, ())
+        while idle:
+            # the one that was used last: the others end some time
+            child = idle.pop()
+            try:
+                socket.send_fds(child.link, [b"c"], [connection.fileno()])
+                return child
+            except OSError:
+                # somebody has ended it meanwhile
+                child.link.close()
+        child = self._fork(account, f"commands {account.name}")
+        try:
+            socket.send_fds(child.link, [b"c"], [connection.fileno()])
+        except OSError:
+            child.link.close()
+            raise
+        return child
 
-    def _forked(self, account: Account, what: str = "request", *more: socket.socket) -> socket.socket:
+    def _fork(self, account: Account, what: str = "request") -> _Child:
+        return _Child(self._forked(account, what))
+
+    def _forked(self, account: Account, what: str) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as where_it_fails:
             where_it_fails.enter_context(ours)
-            self._send(account, what, *more, theirs)
+            self._send(account, what, theirs)
             where_it_fails.pop_all()
         ours.setblocking(False)
         return ours
 
-    def _send(self, account: Account, what: str, *sockets: socket.socket) -> None:
-        """Have the zygote fork a child of the account that gets the sockets."""
+    def _send(self, account: Account, what: str, theirs: socket.socket) -> None:
+        """Have the zygote fork a child of the account that gets the socket."""
         if self._zygote is None or self._zygote.poll() is not None:
             if self._control is not None:
                 self._control.close()
@@ -206,7 +251,7 @@ class Children:
         assert self._control is not None
         groups = ",".join(map(str, account.groups)) or "-"
         message = f"{account.uid} {account.gid} {groups} for {what}".encode()
-        socket.send_fds(self._control, [message], [one.fileno() for one in sockets])
+        socket.send_fds(self._control, [message], [theirs.fileno()])
 
 
 def _kept() -> dict[str, str]:

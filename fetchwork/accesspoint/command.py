@@ -1,10 +1,13 @@
-"""Runs one of HTCondor's commands in a child, for the compiled program that the account started.
+"""Runs HTCondor's commands in a child, each for a compiled program that the account started.
 
 The program (``fetchwork/client/command.c``) says what it was called with, and sends its standard streams and
 its directory; from then on the command is this process's, with the rights that the program has. The program
 is told: ``b`` it begins; ``u`` it is about to use a stream, or to do what must not be done twice, so that it
 can't be begun anew afterwards; ``p`` it is for Python, in a process of its own; ``s`` and the status. Where
 the program goes away, the kernel ends this process.
+
+A fork costs as much as a short command, so a child runs one after the other, all of one account and its
+groups. It does so only after commands that ended as they should; after any other it ends.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import struct
 import time
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from fetchwork import __version__
 from fetchwork.condor import commands, invocation, process
@@ -35,6 +38,8 @@ _DESCRIPTORS = 4
 #: seconds for the request to arrive, and of CPU
 _ARRIVE_S = 30
 _CPU_S = 600
+#: a child that has so much more memory than at first, in bytes, runs no other command
+_MORE_MEMORY = 64 << 20
 
 #: what may last, starts programs, or is no question to a queue: these are a process of the account's own
 _OWN = frozenset(
@@ -58,20 +63,39 @@ class _ForPython(BaseException):
     """The command is to be run in a process of the account's own; nothing was done yet."""
 
 
-def serve(link: socket.socket, user: str) -> NoReturn:
-    """Run the command that comes over ``link`` for the account ``user``, and end."""
-    # as the access point accepted it, it does not block
-    link.setblocking(True)
-    try:
-        status = _run(link, user)
-        # a reader of the streams sees their end when the program ends
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in range(3):
-            os.dup2(null, descriptor)
-        link.sendall(b"s" + bytes([status & 0xFF]))
-    except (_ForPython, ConnectionError):
-        _last_word(link, b"p")
+def serve(orders: socket.socket, user: str) -> NoReturn:
+    """Run the commands whose connections come over ``orders`` for the account ``user``, and end with it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    # what a command makes is mostly what it prints
+    gc.set_threshold(100_000, 50, 100)
+    most = _memory() + _MORE_MEMORY
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(orders, 1, 1)
+        if not message or not descriptors:
+            break
+        with socket.socket(fileno=descriptors[0]) as link:
+            # as the access point accepted it, it does not block
+            link.setblocking(True)
+            try:
+                status, is_clean = _run(link, user)
+                # a reader of the streams sees their end when the program ends
+                for descriptor in range(3):
+                    os.dup2(null, descriptor)
+                _outlive(link)
+                link.sendall(b"s" + bytes([status & 0xFF]))
+            except (_ForPython, ConnectionError):
+                _last_word(link, b"p")
+                break
+        if not is_clean or _memory() > most:
+            break
+        os.chdir("/")
+        orders.sendall(b"d")
     os._exit(0)
+
+
+def _memory() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
 
 
 def _last_word(link: socket.socket, word: bytes) -> None:
@@ -79,7 +103,8 @@ def _last_word(link: socket.socket, word: bytes) -> None:
         link.sendall(word)
 
 
-def _run(link: socket.socket, user: str) -> int:
+def _run(link: socket.socket, user: str) -> tuple[int, bool]:
+    """Run the command of a connection: its status, and whether it left nothing behind in this process."""
     signal.alarm(_ARRIVE_S)
     try:
         words, environment, key = _received(link)
@@ -87,7 +112,9 @@ def _run(link: socket.socket, user: str) -> int:
         # no request of a program of ours
         raise _ForPython from None
     signal.alarm(0)
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = int(before.ru_utime + before.ru_stime) + _CPU_S
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
     _end_with(link)
     name = words[0].rpartition("/")[2]
     if name not in commands.COMMANDS or name in _OWN:
@@ -132,18 +159,24 @@ def _run(link: socket.socket, user: str) -> int:
             use()
             return super().write(data)  # type: ignore[arg-type]
 
-    # it ends soon; what it makes is mostly what it prints
-    gc.set_threshold(100_000, 50, 100)
     run = invocation.of_process([name, *words[1:]], process.connect, user=user, key=key, stream=Stream)
     run.once = use
     try:
-        return process.finish(run, commands.run)
+        status = process.finish(run, commands.run)
     except Exception:
         if not used:
             # a limit of this process, or a module that it can't read: there it is told as always
             raise _ForPython from None
         traceback.print_exc()
-        return 1
+        return 1, False
+    run.close()
+    try:
+        # what could not be written must not be written to the next one's
+        for stream in (run.stdin, run.stdout, run.stderr):
+            cast(io.BufferedIOBase, stream).detach()
+    except OSError:
+        return status, False
+    return status, True
 
 
 def _received(link: socket.socket) -> tuple[list[str], dict[str, str], str]:
@@ -198,3 +231,8 @@ def _end_with(link: socket.socket) -> None:
     # it may have gone before
     if select.select([link], [], [], 0)[0]:
         os._exit(0)
+
+
+def _outlive(link: socket.socket) -> None:
+    """Take back ``_end_with``."""
+    fcntl.fcntl(link, fcntl.F_SETFL, fcntl.fcntl(link, fcntl.F_GETFL) & ~os.O_ASYNC)

@@ -123,8 +123,7 @@ class Commands:
 
     async def _serve(self, connection: socket.socket) -> None:
         """Have the command of a connection run, and return when it has ended."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(connection)
+        with connection:
             uid = credentials(connection).uid
             turns = self._turns.setdefault(uid, _Turns())
             if turns.connections >= MAX_CONNECTIONS_EACH or len(self._tasks) > MAX_CONNECTIONS:
@@ -133,11 +132,8 @@ class Commands:
             try:
                 account = _as_it_is(await self._account(uid), connection)
                 async with turns.own, self._all:
-                    alive = stack.enter_context(self._children.command(account, connection))
-                    # the program is told of the child's end by the end of its connection
-                    connection.close()
                     self.run += 1
-                    await asyncio.get_running_loop().sock_recv(alive, 1)
+                    await self._children.command(account, connection)
             except (FetchworkError, OSError, TimeoutError):
                 # the program goes on in Python, where it is told why
                 pass

@@ -47,7 +47,9 @@ READY_S = 15.0
 #: pauses before an owner who is behind is tried again
 FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 60.0
-#: between two looks where no job of this access point has a log
+#: between two looks: what comes meanwhile is written at once, and DAGMan reads its nodes log once a second
+GATHER_S = 0.05
+#: where no job of this access point has a log
 IDLE_S = 0.5
 #: after a database that did not answer
 PAUSE_S = 1.0
@@ -165,7 +167,7 @@ class LogKeeper:
                     await self._write_page([JobEvent(line) for line in step.items], reader.position)
                 elif isinstance(step, Pause):
                     # without jobs of its own that have a log there is little to wait for
-                    await asyncio.sleep(step.seconds if self._logs.any else IDLE_S)
+                    await asyncio.sleep(GATHER_S if self._logs.any else IDLE_S)
                 else:
                     answer = await self._session.answer(step)
 

@@ -12,10 +12,11 @@ import contextlib
 import functools
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TypeVar
 
+from fetchwork.accesspoint import described
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.client.wire import Json
@@ -36,14 +37,14 @@ READ_S = 90.0
 DESCRIBE_S = 150.0
 #: submissions that are put into the database at once
 MOST = 6
+#: seconds for one that is put into the database
+PUT_S = 300.0
 #: submissions whose files are sent at once; an account has few requests at a time (``budgets``)
 SENDERS = 32
 #: so much of a submission is kept in memory
 IN_MEMORY = 4 * 1024 * 1024
 #: the attribute of a job that says by which access point it was submitted
 ATTRIBUTE = "FetchWorkAccessPoint"
-#: those that name an event log of it, in lower case
-_LOGS = (b'"userlog"', b'"dagmannodeslog"')
 
 
 class _Unwanted(Exception):
@@ -111,19 +112,20 @@ class Submitting:
         key, dry_run = checked.pop("key"), checked.pop("dry_run")
         await self._logs.ready()
         has_logs = True
-        before = await self._database.run(calls.submitted_as(owner=owner, key=key), acting_for=as_owner)
-        if before is None:
-            cluster = await self._database.run(calls.reserve_cluster(), acting_for=as_owner, again=False)
+        begun = await self._database.run(calls.begin_submission(owner=owner, key=key), acting_for=as_owner)
+        cluster = begun.cluster_id
+        before: int | None = cluster
+        if not begun.is_made:
             answers = self._children.answers(
                 account, {"do": "describe", "cluster": cluster, "owner": owner, **checked}, DESCRIBE_S
             )
             with contextlib.ExitStack() as stack:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
-                has_logs = await _keep(answers, kept)
+                found = await described.keep(answers, kept)
+                has_logs = found.has_logs
                 # a client that goes away does not stop what was begun half-way
-                making = asyncio.ensure_future(
-                    self._make(kept, account, cluster, key, acting, dry_run, progress)
-                )
+                make = self._make(kept, account, cluster, key, acting, dry_run, progress, few=found.is_few)
+                making = asyncio.ensure_future(make)
                 # which closes it
                 stack.pop_all()
             making.add_done_callback(self._begins(owner))
@@ -146,12 +148,19 @@ class Submitting:
         acting: bool,
         dry_run: bool,
         progress: contents.Progress | None,
+        *,
+        few: bool,
     ) -> tuple[Json, int | None]:
         """Put what a child made of a submission into the queue: the answer, or the cluster that was there."""
         owner = account.name
         as_owner = owner if acting else None
         with kept:
-            files = _Files(kept)
+            if few and not dry_run:
+                try:
+                    return await self._put_few(kept, cluster, owner, key, as_owner), None
+                except JobStateConflict:
+                    return {}, await self._before(owner, key, as_owner)
+            files = described.Files(kept)
             for left in reversed(range(TRIES)):
                 # apart from the jobs: a large file must not keep anybody else's from the queue
                 if files.contents:
@@ -171,18 +180,34 @@ class Submitting:
                         if not left:
                             raise
                     except JobStateConflict:
-                        # the same request, at the same time
-                        before = await self._database.run(
-                            calls.submitted_as(owner=owner, key=key), acting_for=as_owner
-                        )
-                        if before is None:
-                            raise
-                        return {}, before
+                        return {}, await self._before(owner, key, as_owner)
         raise AssertionError("the last try returns or raises")
+
+    async def _before(self, owner: str, key: str, as_owner: str | None) -> int:
+        """The cluster that the same request has made meanwhile."""
+        before = await self._database.run(calls.submitted_as(owner=owner, key=key), acting_for=as_owner)
+        if before is None:
+            raise JobStateConflict(f"submission '{key}' was being made by another request: submit again")
+        return before
+
+    async def _put_few(
+        self, kept: IO[bytes], cluster: int, owner: str, key: str, as_owner: str | None
+    ) -> Json:
+        """Put a submission of a few jobs into the queue: the answer."""
+        kept.seek(0)
+        common: Json = json.loads(kept.readline())["common"]
+        own: list[Json] = json.loads(kept.readline())["own"]
+        put = calls.submit_noted(owner=owner, key=key, common=common, procs=own, cluster=cluster)
+        async with self._turn:
+            now = await self._database.run(put, acting_for=as_owner, again=False, timeout_s=PUT_S)
+        answer = _answer(cluster, len(own), common, now)
+        if not any(own):
+            self._logs.note(cluster, len(own), owner, answer["common"])
+        return answer
 
     def _send(
         self,
-        files: _Files,
+        files: described.Files,
         as_owner: str | None,
         owner: str,
         dry_run: bool,
@@ -200,7 +225,7 @@ class Submitting:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Database]:
         # several threads take and put back: one at a time by the interpreter's own lock
-        database = self._free.pop() if self._free else Database(self._conninfo, timeout_s=300)
+        database = self._free.pop() if self._free else Database(self._conninfo, timeout_s=PUT_S)
         try:
             yield database
         except BaseException:
@@ -217,16 +242,7 @@ class Submitting:
         """
         with self._connection() as database:
             common, number, now, alike = self._put_jobs(database, kept, cluster, owner, key, acting, dry_run)
-        state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
-        of_queue = {
-            "ClusterId": cluster,
-            "QDate": now,
-            "JobStatus": int(state),
-            "EnteredCurrentStatus": now,
-            "TotalSubmitProcs": number,
-            "MyType": "Job",
-        }
-        return {"cluster": cluster, "count": number, "common": common | of_queue}, alike
+        return _answer(cluster, number, common, now), alike
 
     @staticmethod
     def _put_jobs(
@@ -322,46 +338,18 @@ class _Acting:
                 self._within = False
 
 
-class _Files:
-    """The contents of input files that a child's answers speak of."""
-
-    def __init__(self, kept: IO[bytes]) -> None:
-        self.contents: dict[str, contents.Content] = {}
-        self.job_bytes = 0
-        kept.seek(0)
-        for line in kept:
-            # most lines are jobs, and long
-            if line.startswith(b'{"content"'):
-                path, size, sha256, chunks = json.loads(line)["content"]
-                hashes = tuple(map(bytes.fromhex, chunks))
-                self.contents[path] = contents.Content(path, size, sha256, hashes)
-            elif line.startswith(b'{"job_bytes"'):
-                self.job_bytes = json.loads(line)["job_bytes"]
-
-
-async def _keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> bool:
-    """Write a child's answers to a file, a line each, before any transaction begins: a child may be slow.
-
-    Returns whether a job may have an event log: of those without, nothing has to be looked up afterwards.
-    """
-    jobs = 0
-    has_logs = False
-    async with contextlib.aclosing(answers):
-        async for answer in answers:
-            if "end" not in answer:
-                line = json.dumps(answer).encode()
-                kept.write(line + b"\n")
-                jobs += len(answer.get("own", ()))
-                has_logs = has_logs or _names_log(line)
-    if not jobs:
-        raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-    return has_logs
-
-
-def _names_log(line: bytes) -> bool:
-    # attributes' names are in whatever case the description has
-    lower = line.lower()
-    return any(name in lower for name in _LOGS)
+def _answer(cluster: int, number: int, common: Json, now: int) -> Json:
+    """What a client is told of a cluster that was made at this moment."""
+    state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
+    of_queue = {
+        "ClusterId": cluster,
+        "QDate": now,
+        "JobStatus": int(state),
+        "EnteredCurrentStatus": now,
+        "TotalSubmitProcs": number,
+        "MyType": "Job",
+    }
+    return {"cluster": cluster, "count": number, "common": common | of_queue}
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {

@@ -3,9 +3,9 @@
 Where the access point is root's, this is the only part of it that uses root's rights. It understands one
 request, a message on the socket FD, ``UID GID GROUP,GROUP... for WHAT``, which brings a socket: a child with
 these ids serves it. ``for request`` is what ``child`` does, ``for job`` to supervise a job of the scheduler
-universe (``supervisor``), and ``for command NAME`` to run a command of the account NAME (``command``), with a
-second socket that the child has open for as long as it lives. It holds nothing of the access point's, neither
-the connection string nor anybody's requests: it is a program with an environment of its own.
+universe (``supervisor``), and ``for commands NAME`` to run commands of the account NAME (``command``). It
+holds nothing of the access point's, neither the connection string nor anybody's requests: it is a program
+with an environment of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(control: socket.socket, min_uid: int) -> None:
     os.environ.clear()
     while True:
         try:
-            message, descriptors, _, _ = socket.recv_fds(control, 65536, 2)
+            message, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
         except ConnectionResetError:
             return
         if not message or not descriptors:
@@ -90,7 +90,7 @@ def main(control: socket.socket, min_uid: int) -> None:
 def _serve(descriptor: int, what: str) -> None:
     link = socket.socket(fileno=descriptor)
     name, _, user = what.partition(" ")
-    if name == "command":
+    if name == "commands":
         command.serve(link, user)
     else:
         child.serve(link)

@@ -187,6 +187,8 @@ OF_SUBMITTERS = {
     "reserve_cluster",
     "note_submission",
     "submitted_as",
+    "begin_submission",
+    "submit_noted",
     "lacking_contents",
     "put_whole_contents",
     "begin_content",

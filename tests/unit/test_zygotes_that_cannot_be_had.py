@@ -63,7 +63,7 @@ async def test_an_access_point_leaves_nothing_open() -> None:
     with here, there:
         for _ in range(3):
             with pytest.raises(BlockingIOError):
-                children.command(ME, there)
+                await children.command(ME, there)
             with pytest.raises(BlockingIOError):
                 children.supervisor(ME)
     await children.stop()

@@ -91,7 +91,9 @@ from fetchwork.db.calls.hosts import (
     slot_is_free,
 )
 from fetchwork.db.calls.jobs import (
+    Submission,
     SubmittedJob,
+    begin_submission,
     edit,
     hold,
     note_submission,
@@ -101,6 +103,7 @@ from fetchwork.db.calls.jobs import (
     reserve_cluster,
     submit_ads,
     submit_many,
+    submit_noted,
     submitted_as,
     vacate,
 )
@@ -231,6 +234,7 @@ __all__ = [
     "SchedulerRun",
     "SealedCredential",
     "SealingKey",
+    "Submission",
     "SubmittedJob",
     "SubmitterShare",
     "UnwantedRun",
@@ -248,6 +252,7 @@ __all__ = [
     "begin_content",
     "begin_output",
     "begin_renewal",
+    "begin_submission",
     "bucket_probes",
     "buckets",
     "candidates",
@@ -345,6 +350,7 @@ __all__ = [
     "starter_gone",
     "submit_ads",
     "submit_many",
+    "submit_noted",
     "submitted_as",
     "take_leader_task",
     "tend_scheduler_runs",

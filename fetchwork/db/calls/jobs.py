@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,14 @@ class SubmittedJob(Record):
     cluster_id: int
     proc_id: int
     job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission(Record):
+    """A submission that is about to be made, or was: the id of its cluster."""
+
+    cluster_id: int
+    is_made: bool
 
 
 def reserve_cluster() -> Call[int]:
@@ -50,6 +58,27 @@ def note_submission(*, owner: str, key: str, cluster: int) -> Call[None]:
 def submitted_as(*, owner: str, key: str) -> Call[int | None]:
     """The cluster that was submitted under a key, or None."""
     return value_of("submitted_as", {"owner": owner, "key": key})
+
+
+def begin_submission(*, owner: str, key: str) -> Call[Submission]:
+    """The cluster that was submitted under a key, or the id of a new one."""
+    return one_of(Submission, "begin_submission", {"owner": owner, "key": key})
+
+
+def submit_noted(
+    *, owner: str, key: str, common: JsonObject, procs: Sequence[JsonObject], cluster: int
+) -> Call[int]:
+    """``note_submission`` and ``submit_ads`` in one transaction; the moment, in seconds since 1970."""
+    return value_of(
+        "submit_noted",
+        {
+            "owner": owner,
+            "key": key,
+            "common": dict(common),
+            "procs": Jsonb(list(procs)),
+            "cluster": cluster,
+        },
+    )
 
 
 def submit_many(*, ads: Sequence[JsonObject], common: JsonObject | None = None) -> Call[list[SubmittedJob]]:
