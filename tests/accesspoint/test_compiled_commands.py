@@ -27,6 +27,7 @@ import pytest
 from fetchwork import __version__
 from fetchwork.accesspoint import command, commanding
 from fetchwork.condor import directory as commands_directory
+from fetchwork.process import Process
 from tests.accesspoint.point import AccessPoint, as_account
 from tests.accesspoint.test_condor_commands import SLEEP, condor
 from tests.conftest import WITHOUT_COMPILER, Connect
@@ -229,6 +230,55 @@ def test_it_reads_with_the_rights_of_the_process_that_asks(run: Run, directory: 
     # a group that the account is not in, but the process is (newgrp)
     gid = grp.getgrnam("daemon").gr_gid
     assert run("nobody", "condor_submit", str(shared), gid=gid).returncode == 0
+
+
+def children(point: AccessPoint) -> set[int]:
+    """What the zygote has forked."""
+    assert point.process is not None
+    access_point = Process.find(point.process.pid)
+    assert access_point is not None
+    return {child.pid for zygote in access_point.children() for child in zygote.children()}
+
+
+def test_an_accounts_commands_are_run_one_after_the_other_by_one_child(point: AccessPoint, run: Run) -> None:
+    ask = ("condor_q", "1.0", "-af", "ClusterId")
+    run("nobody", *ask)
+    (child,) = children(point)
+    for _ in range(3):
+        assert answer(run("nobody", *ask)) == (0, "", "")
+    assert children(point) == {child}
+    # others have others: another account, and who has another group
+    run("daemon", *ask)
+    run("nobody", *ask, gid=grp.getgrnam("daemon").gr_gid)
+    assert len(children(point)) == 3 and child in children(point)
+    # nobody misses one that was ended while it had nothing to do
+    point.kill_children("nobody")
+    assert answer(run("nobody", *ask)) == (0, "", "")
+
+
+def test_a_command_leaves_nothing_to_the_next_one(point: AccessPoint, run: Run, directory: Path) -> None:
+    def submit(name: str, **how: Any) -> Path:
+        place = directory / name
+        place.mkdir()
+        place.chmod(0o777)
+        text = "executable = /bin/sleep\narguments = $ENV(WORD:none)\nlog = it.log\nqueue\n"
+        assert run("nobody", "condor_submit", stdin=text, cwd=place, **how).returncode == 0
+        return place / "it.log"
+
+    first = submit("first", environment={"WORD": "42", "TZ": "Asia/Tokyo"}, umask=0o077)
+    run_by = children(point)
+    second = submit("second")
+    table = ("condor_q", "-nobatch", "2.0")
+    shown, in_python = run("nobody", *table).stdout, condor(point, "nobody", *table)[1]
+    assert children(point) == run_by
+    assert [log.stat().st_mode & 0o777 for log in (first, second)] == [0o600, 0o644]
+    assert run("nobody", "condor_q", "-af", "Args").stdout == "42\nnone\n"
+    of_the_job = re.compile(r"^ *2\.0 .*?\d\d:\d\d ", re.MULTILINE)
+    assert of_the_job.findall(shown) == of_the_job.findall(in_python) != []
+    # what a full disk did not take is not for the next one's reader
+    with Path("/dev/full").open("w") as full:
+        assert run("nobody", "condor_q", "-help", stdout=full).returncode == 1
+    assert answer(run("nobody", "condor_q", "1.0", "-af", "Args")) == (0, "42\n", "")
 
 
 @pytest.mark.parametrize(
