@@ -13,7 +13,8 @@ of this process and the matchmaker's together. Where "disk changes", each fetch 
 resource that expressions look at, so that nothing found out before holds.
 
 Then claims by real agents out of a queue of DiracX's shape (dirac_queue.py), from the request to the printed
-ad: 32 agents, and one whose 8 slots ask at a time; and how soon a 64-core partitionable slot of a
+ad: one agent, and 32, each with 8 slots that ask all the time (beside them, without a goal, 32 with one slot
+each); and how soon a 64-core partitionable slot of a
 stock host (bench_fill.py) is full.
 """
 
@@ -65,6 +66,7 @@ OWNERS = 20
 LARGER_THAN_THE_SLOT = 64
 #: of the second part
 AGENTS = 32
+SLOTS = 8
 #: of the host that is filled
 CORES = 64
 
@@ -238,8 +240,9 @@ def claims(server: PostgresServer, directory: Path, sizes: list[int], seconds: f
             begin = time.monotonic()
             queue.grow(size)
             print(f"{size} jobs wait (written in {time.monotonic() - begin:.0f} s)", flush=True)
-            one = claims_per_second(queue, directory, agents=1, clients=8, seconds=seconds)
-            many.append(claims_per_second(queue, directory, agents=AGENTS, clients=1, seconds=seconds))
+            one = claims_per_second(queue, directory, agents=1, clients=SLOTS, seconds=seconds)
+            many.append(claims_per_second(queue, directory, agents=AGENTS, clients=SLOTS, seconds=seconds))
+            claims_per_second(queue, directory, agents=AGENTS, clients=1, seconds=seconds)
     finally:
         queue.close()
     return min(many), one
