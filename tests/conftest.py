@@ -54,6 +54,9 @@ SETTINGS = {
 ROOM = 6 * 1024**3
 
 
+#: files whose tests wait for minutes, and take hardly any processor time: they begin first, beside others
+WAIT = frozenset({"test_without_an_answer.py"})
+
 # how long one example takes is the machine's affair
 hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
 # everywhere the same examples, so that a commit is good or not
@@ -100,7 +103,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only ``make test-all`` runs, unless it was asked for by its own name."""
+    """Leave out what only ``make test-all`` runs, unless it was asked for by its own name; put in order."""
+    # a stable sort: all others stay in their order
+    items.sort(key=lambda item: item.path.name not in WAIT)
     if config.getoption("--all"):
         return
     mark_further_cases(items)

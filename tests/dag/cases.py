@@ -248,7 +248,12 @@ CASES: dict[str, Case] = {
     ),
     "a priority is handed down": Case(
         "SUBDAG EXTERNAL S in.dag\nPRIORITY S 5\n",
-        files={**SEES, "in.dag": "JOB A sees.sub\nJOB B sees.sub\nPRIORITY B 2\n"},
+        # throttles are not handed down
+        files={
+            **SEES,
+            "in.dag": "JOB A sees.sub\nJOB B sees.sub\nPRIORITY B 2\n"
+            "CATEGORY A one\nCATEGORY B one\nMAXJOBS one 1\n",
+        },
     ),
     "what scripts are told of a node's jobs": Case(
         'JOB A node.sub\nVARS A jobs="3"\nRETRY A 2\nSCRIPT POST A script 0 $NODE $JOB_COUNT $JOB_ABORT_COUNT'
