@@ -8,7 +8,9 @@ meanwhile is the next round's. A fetch that has left by then gets nothing: its o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import time
 
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers import matchround
@@ -21,6 +23,9 @@ log = logging.getLogger(__name__)
 
 #: those that are woken together come within this
 GATHER_S = 0.001
+#: slots that were answered together mostly ask together again: a round waits for as many as the last one had,
+#: until so long after that one
+TOGETHER_S = 0.08
 #: slots of one round: its one claim holds what it locks until all of them are done
 MAX_SEEKERS = 32
 
@@ -31,11 +36,17 @@ class MatchRounds:
     def __init__(self) -> None:
         self._seeking: list[tuple[Seeker, asyncio.Future[Look]]] = []
         self._work: asyncio.Task[None] | None = None
+        #: how many the next round waits for, and since when
+        self._together = 0
+        self._answered_at = 0.0
+        self._all_came = asyncio.Event()
 
     async def look(self, seeker: Seeker) -> Look:
         """The result of the next round for this seeker."""
         result: asyncio.Future[Look] = asyncio.get_running_loop().create_future()
         self._seeking.append((seeker, result))
+        if len(self._seeking) >= self._together:
+            self._all_came.set()
         if self._work is None:
             self._work = asyncio.ensure_future(self._rounds())
         return await result
@@ -44,11 +55,24 @@ class MatchRounds:
         """Make rounds until nobody is left on the list."""
         try:
             while self._seeking:
-                await asyncio.sleep(GATHER_S)
+                await self._gather()
                 together, self._seeking = self._seeking[:MAX_SEEKERS], self._seeking[MAX_SEEKERS:]
                 await self._round([one for one in together if not one[1].done()])
+                # fewer at a time, where not all ask again
+                self._together = max(len(together), self._together * 3 // 4)
+                self._answered_at = time.monotonic()
         finally:
             self._work = None
+
+    async def _gather(self) -> None:
+        """Let those come that come together."""
+        await asyncio.sleep(GATHER_S)
+        left_s = self._answered_at + TOGETHER_S - time.monotonic()
+        if len(self._seeking) < self._together and left_s > 0:
+            self._all_came.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._all_came.wait()
 
     async def _round(self, together: list[tuple[Seeker, asyncio.Future[Look]]]) -> None:
         if not together:

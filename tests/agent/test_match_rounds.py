@@ -4,15 +4,20 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent.matchrounds import MAX_SEEKERS
+from fetchwork.agent import matchrounds
+from fetchwork.agent.matchrounds import MAX_SEEKERS, MatchRounds
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers import matchround
 from fetchwork.handlers.context import Answer
+from fetchwork.handlers.fetch import Look
 from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.matchround import Seeker
 from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
@@ -93,6 +98,33 @@ async def test_slots_that_ask_together_are_one_reading_and_one_claim(
     assert {row["slot"]: row["run_id"] for row in rows} == {
         f"slot{n}@vm": ad["FetchWorkRunId"] for n, ad in enumerate(ads, 1)
     }
+
+
+async def test_slots_that_were_answered_together_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, made = MatchRounds(), []
+
+    async def look(seekers: list[Seeker]) -> None:
+        made.append(len(seekers))
+        for seeker in seekers:
+            seeker.result = Look(None)
+
+    def asks(count: int) -> list[asyncio.Task[Look]]:
+        return [asyncio.create_task(rounds.look(cast(Seeker, SimpleNamespace()))) for _ in range(count)]
+
+    monkeypatch.setattr(matchround, "look", look)
+    monkeypatch.setattr(matchrounds, "TOGETHER_S", PATIENCE_S)
+    await asyncio.gather(*asks(4))
+    some = asks(3)
+    await asyncio.sleep(0.05)
+    assert made == [4]
+    await asyncio.gather(*some, *asks(1))
+    assert made == [4, 4]
+    # for a moment only, and for fewer the next time
+    monkeypatch.setattr(matchrounds, "TOGETHER_S", 0.01)
+    await asyncio.gather(*asks(3))
+    monkeypatch.setattr(matchrounds, "TOGETHER_S", PATIENCE_S)
+    await asyncio.gather(*asks(3))
+    assert made == [4, 4, 3, 3]
 
 
 async def test_more_slots_than_one_round_takes_are_all_served(hooks: Hooks, database: Database) -> None:
