@@ -117,6 +117,8 @@ def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
     logger.propagate = False
     # a full disk under the log is no reason to end, nor to write tracebacks
     logging.raiseExceptions = False
+    # of thread and process no line tells; to look them up takes longer than a line's text
+    logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
     return handler
 
 

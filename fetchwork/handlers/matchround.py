@@ -11,6 +11,7 @@ with one slot.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -116,18 +117,10 @@ class MatchRound:
             await self._match([seeker for seeker in active if not seeker.page])
             await self._keep_known_accounts(active)
             claimants = [seeker for seeker in active if seeker.page and seeker.goes_on]
-            for seeker, taken in await self._claim(claimants):
-                problem = self._problems.get(taken.of.choice.autocluster.autocluster_id)
-                try:
-                    answer = await offer.offer(seeker.attempt, taken, problem)
-                except FetchworkError as error:
-                    seeker.result = error
-                    continue
-                if answer is not None:
-                    seeker.result = Look(answer)
-                else:
-                    self._session.unprintable.failed(taken.of.choice.autocluster, time.monotonic())
-                    self._leave_out_what_rests(active)
+            runs = await self._claim(claimants)
+            await asyncio.gather(*(self._offer(seeker, taken) for seeker, taken in runs))
+            if any(seeker.result is None for seeker, _ in runs):
+                self._leave_out_what_rests(active)
         for seeker in self._seekers:
             if seeker.result is None and seeker.without_account and self._left() > LEAST_S:
                 await self._refuse_for_want_of_account(seeker)
@@ -315,6 +308,20 @@ class MatchRound:
             else:
                 runs.append((seeker, answer))
         return runs
+
+    async def _offer(self, seeker: Seeker, taken: offer.Taken) -> None:
+        """Give a seeker its run as its result; none where the job can't be printed."""
+        autocluster = taken.of.choice.autocluster
+        problem = self._problems.get(autocluster.autocluster_id)
+        try:
+            answer = await offer.offer(seeker.attempt, taken, problem)
+        except FetchworkError as error:
+            seeker.result = error
+            return
+        if answer is not None:
+            seeker.result = Look(answer)
+        else:
+            self._session.unprintable.failed(autocluster, time.monotonic())
 
     async def _refuse_for_want_of_account(self, seeker: Seeker) -> None:
         """Refuse one job that had its turn and whose owner has no account on this host."""

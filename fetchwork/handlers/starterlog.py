@@ -126,6 +126,9 @@ class StarterLogs:
         self._directory = directory
         self._of_users = of_users
         self._complained_at = float("-inf")
+        #: files to be made, of which accounts, and what makes them
+        self._wanted: list[tuple[Path, int | None]] = []
+        self._making: asyncio.Task[dict[Path, OSError]] | None = None
 
     async def make(self, run_id: int, token: str, uid: int | None, *, tells_end: bool = False) -> str | None:
         """A new file for a run of an account; None where there can't be one: the job starts without it.
@@ -133,14 +136,32 @@ class StarterLogs:
         One that ``tells_end`` is known as such by its name, by the next agent too.
         """
         path = self._path(run_id, token, tells_end)
-        try:
-            await asyncio.to_thread(self._make, path, uid)
-        except OSError as error:
-            if time.monotonic() >= self._complained_at + LOG_S:
-                self._complained_at = time.monotonic()
-                event(log, logging.WARNING, "no_starter_log", file=path, problem=error.strerror)
-            return None
-        return str(path)
+        self._wanted.append((path, uid))
+        if self._making is None:
+            self._making = asyncio.ensure_future(self._make_wanted())
+        error = (await asyncio.shield(self._making)).get(path)
+        if error is None:
+            return str(path)
+        if time.monotonic() >= self._complained_at + LOG_S:
+            self._complained_at = time.monotonic()
+            event(log, logging.WARNING, "no_starter_log", file=path, problem=error.strerror)
+        return None
+
+    async def _make_wanted(self) -> dict[Path, OSError]:
+        """Make what is wanted in this turn of the loop, by one thread; why some could not be made."""
+        await asyncio.sleep(0)
+        wanted, self._wanted, self._making = self._wanted, [], None
+
+        def make() -> dict[Path, OSError]:
+            problems = {}
+            for path, uid in wanted:
+                try:
+                    self._make(path, uid)
+                except OSError as error:
+                    problems[path] = error
+            return problems
+
+        return await asyncio.to_thread(make)
 
     async def fault(self, run_id: int, token: str) -> Fault | None:
         """What the starter of a run has written of a failure; None where it has not, or can't be read."""

@@ -166,3 +166,12 @@ async def test_what_forgotten_runs_have_left_is_removed_after_a_day(tmp_path: Pa
         os.utime(path, (0, 0))
     await logs.clean([(1, TOKEN)])
     assert [path.exists() for path in (living, old, new)] == [True, False, True]
+
+
+async def test_files_that_are_made_together_fail_alone(tmp_path: Path) -> None:
+    logs = StarterLogs(tmp_path / "logs", of_users=False)
+    assert await logs.make(2, "b", None)
+    # a file of that name is there: whose, is not known
+    made = await asyncio.gather(*(logs.make(run_id, "b", None) for run_id in (1, 2, 3)))
+    assert [path is not None for path in made] == [True, False, True]
+    assert len(list((tmp_path / "logs").iterdir())) == 3
