@@ -168,7 +168,7 @@ class AccessPoint:
                 for one in (*work, stop):
                     one.cancel()
                 await asyncio.gather(*work, stop, return_exceptions=True)
-                self._submitting.close()
+                await self._submitting.close()
                 await self._database.close()
                 await self._log_database.close()
                 await self._children.stop()

@@ -59,6 +59,10 @@ class Submitting:
     ) -> None:
         self._conninfo = conninfo
         self._database = database
+        # apart: what a submission waits for must keep no other request waiting
+        self._few = AsyncDatabase(
+            conninfo, size=MOST, application_name="fetchwork access-point", timeout_s=PUT_S
+        )
         self._children = children
         self._logs = logs
         self._name = name
@@ -68,9 +72,10 @@ class Submitting:
         #: submissions by owner
         self._under_way: dict[str, set[asyncio.Future[None]]] = {}
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
         self._senders.shutdown(wait=False, cancel_futures=True)
+        await self._few.close()
         while self._free:
             self._free.pop().close()
 
@@ -199,7 +204,7 @@ class Submitting:
         own: list[Json] = json.loads(kept.readline())["own"]
         put = calls.submit_noted(owner=owner, key=key, common=common, procs=own, cluster=cluster)
         async with self._turn:
-            now = await self._database.run(put, acting_for=as_owner, again=False, timeout_s=PUT_S)
+            now = await self._few.run(put, acting_for=as_owner, again=False)
         answer = _answer(cluster, len(own), common, now)
         if not any(own):
             self._logs.note(cluster, len(own), owner, answer["common"])
