@@ -53,14 +53,19 @@ def rehearse() -> None:
     evaluated(Evaluate("A == 1", [{"A": 1}]))
 
 
+def allow_cpu(seconds: int) -> None:
+    """Have the kernel end this process after so many further seconds of CPU."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = int(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+
+
 def serve(link: socket.socket) -> None:
     """Answer requests until the access point closes the connection."""
     while (request := receive(link)) is not None:
         seconds, answers = _REQUESTS[request["do"]]
         signal.alarm(seconds)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        cpu_s = int(used.ru_utime + used.ru_stime) + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+        allow_cpu(seconds)
         try:
             steps = answers(request)
             reply: Json | None = None

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from fetchwork import __version__
+from fetchwork.accesspoint.child import allow_cpu
 from fetchwork.condor import commands, invocation, process
 
 MAGIC = b"FWC1"
@@ -112,9 +113,7 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
         # no request of a program of ours
         raise _ForPython from None
     signal.alarm(0)
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    cpu_s = int(before.ru_utime + before.ru_stime) + _CPU_S
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY))
+    allow_cpu(_CPU_S)
     _end_with(link)
     name = words[0].rpartition("/")[2]
     if name not in commands.COMMANDS or name in _OWN:
