@@ -15,28 +15,35 @@ RETURN jsonb_strip_nulls(
     jsonb_build_object(
         'LastRemoteHost', (live).slot,
         'LastRemoteWallClockTime', run_s,
-        'CommittedTime', CASE WHEN outcome = 'completed' THEN run_s::bigint END
+        'CommittedTime', CASE WHEN outcome = 'completed' THEN run_s::bigint END,
+        'CheckpointNumber', (live).transfer -> 'CheckpointNumber',
+        'LastCkptTime', (live).transfer -> 'LastCkptTime',
+        'ToE', CASE
+            WHEN outcome = 'completed' THEN jsonb_build_object(
+                'Who', 'itself',
+                'How', 'OF_ITS_OWN_ACCORD',
+                'HowCode', 0,
+                'When', extract(epoch FROM at)::bigint,
+                'ExitBySignal', (used -> 'ExitBySignal' = 'true') IS TRUE,
+                'ExitCode', used -> 'ExitCode',
+                'ExitSignal', used -> 'ExitSignal'
+            )
+        END
     )
     || fetchwork.memory_use(used)
-    || fetchwork.dag_counts(used)
-    || jsonb_build_object(
-        'BlockReads', fetchwork.integer_of(used -> 'BlockReads'),
-        'BlockWrites', fetchwork.integer_of(used -> 'BlockWrites'),
-        'BlockReadKbytes', fetchwork.integer_of(used -> 'BlockReadKbytes'),
-        'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes'),
-        'CheckpointNumber', (live).transfer -> 'CheckpointNumber',
-        'LastCkptTime', (live).transfer -> 'LastCkptTime'
-    )
+    -- what few runs have is not built for all
     || CASE
-        WHEN outcome = 'completed' THEN jsonb_build_object('ToE', jsonb_build_object(
-            'Who', 'itself',
-            'How', 'OF_ITS_OWN_ACCORD',
-            'HowCode', 0,
-            'When', extract(epoch FROM at)::bigint,
-            'ExitBySignal', (used -> 'ExitBySignal' = 'true') IS TRUE,
-            'ExitCode', used -> 'ExitCode',
-            'ExitSignal', used -> 'ExitSignal'
-        ))
+        WHEN used ?| ARRAY['BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes']
+            THEN jsonb_build_object(
+                'BlockReads', fetchwork.integer_of(used -> 'BlockReads'),
+                'BlockWrites', fetchwork.integer_of(used -> 'BlockWrites'),
+                'BlockReadKbytes', fetchwork.integer_of(used -> 'BlockReadKbytes'),
+                'BlockWriteKbytes', fetchwork.integer_of(used -> 'BlockWriteKbytes')
+            )
+        ELSE '{}'
+    END
+    || fetchwork.dag_counts(used)
+    || CASE
         WHEN outcome IN ('evicted', 'vacated', 'held', 'removed') THEN jsonb_build_object(
             'LastVacateTime', extract(epoch FROM at)::bigint,
             'VacateReason', reason
