@@ -95,4 +95,6 @@ class WorkNotifications:
 
     def _wake(self) -> None:
         self._next = None
-        self._waiting.wake(self._lease.session)
+        # where many agents heard of one job, the first of them has taken it
+        if self._lease.session.demand.may_have_more(time.monotonic()):
+            self._waiting.wake(self._lease.session)

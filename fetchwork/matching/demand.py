@@ -297,6 +297,15 @@ class Demand:
 
     # -- looking
 
+    def may_have_more(self, now: float) -> bool:
+        """Whether a slot that has looked before may find something now that it did not find then.
+
+        False where all that was told of meanwhile has been taken by others.
+        """
+        if self.since(self._queues, now) is not None:
+            return True
+        return any(self._quiet.get(pair, _NEVER)[0] <= now for pair in self._pairs)
+
     def fitting(self, slot: str, left: Resources, *, fresh: bool, now: float) -> Sequence[Waiting]:
         """What a slot may get by the numbers, that it did not just refuse.
 

@@ -1,16 +1,22 @@
 """Fetches that look at one moment look together, and look at the database no more than they must."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from fetchwork.agent import matchrounds
+from fetchwork.agent.lease import Lease
+from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.matchrounds import MAX_SEEKERS, MatchRounds
+from fetchwork.agent.notifications import WorkNotifications
+from fetchwork.agent.rights import Rights
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers import matchround
@@ -322,6 +328,38 @@ async def test_waiting_slots_that_are_woken_for_one_job_make_one_claim(
     hooks.waiting.close()
     assert set(await asyncio.gather(*waiting)) == {b""}
     await hooks.context.session.close()
+
+
+async def test_job_that_others_took_before_slots_looked_wakes_none_of_them(
+    conninfo: str, database: Database, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
+    fetches = [asyncio.create_task(hooks.fetch(body)) for body in slots(5)]
+    await hooks.waiting.until(5)
+    session = hooks.context.session
+    monkeypatch.setattr(session.demand, "_spread", lambda jobs: 0.3)
+    lease = Lease(hooks.context, cast(Any, hooks.runs), "", lambda session: None)
+    outputs = LiveOutputs(session, hooks.runs, partial(open_as_user, Rights()))
+    notifications = WorkNotifications(lease, hooks.waiting, outputs)
+    listening = asyncio.ensure_future(notifications.listen())
+    # the first look once all is heard reads what is there
+    await hooks.waiting.until(10)
+    try:
+        for what in (["+", 77, 0, 1, "default", 1, None, None, None], ["~", 77, 0]):
+            database.query("SELECT pg_notify('fetchwork_work', %s)", [json.dumps(what)])
+        async with asyncio.timeout(PATIENCE_S):
+            for planned in (True, False):
+                while (notifications._next is not None) is not planned:
+                    await asyncio.sleep(0.01)
+        await asyncio.to_thread(submit)
+        done, waiting = await asyncio.wait(fetches, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await hooks.waiting.until(14)
+        assert (len(done), len(waiting), hooks.waiting.waits) == (1, 4, 14)
+    finally:
+        listening.cancel()
+        hooks.waiting.close()
+    assert set(await asyncio.gather(*waiting)) == {b""}
+    await session.close()
 
 
 async def test_database_that_goes_away_fails_all_of_a_round_in_time(no_database: Hooks) -> None:

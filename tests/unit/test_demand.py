@@ -178,6 +178,21 @@ def test_what_was_taken_waits_until_the_sweep_or_until_news() -> None:
     assert fitting(demand, fresh=False, now=20.2) == [1]
 
 
+def test_slots_look_again_for_what_was_heard_only_while_something_is_left() -> None:
+    demand = known(1)
+    assert demand.may_have_more(1.0)
+    demand.heard(taken(1), 1.0)
+    assert not demand.may_have_more(1.0)
+    demand.heard(came(2), 1.0)
+    assert demand.may_have_more(1.0)
+    demand.heard(ended(2), 1.0)
+    assert not demand.may_have_more(1.0)
+    assert demand.may_have_more(1.0 + TAKEN_S)
+    # what is not known is read, by whoever looks
+    demand.live = False
+    assert demand.may_have_more(1.0)
+
+
 def test_storm_of_forged_news_does_not_hide_a_job_for_ever() -> None:
     demand = known(1)
     looks = 0
