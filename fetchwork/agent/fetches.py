@@ -17,6 +17,7 @@ from typing import Protocol
 
 from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
 from fetchwork.agent.matchrounds import Matchmaking
+from fetchwork.agent.signals import Signal
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.fetch import FetchAttempt, Look
 from fetchwork.handlers.keywords import KeywordContext
@@ -33,7 +34,7 @@ REAP_S = 0.02
 class StarterEnd(Protocol):
     """A starter whose end is awaited."""
 
-    gone: asyncio.Event
+    gone: Signal
 
 
 class SlotFreer(Protocol):
@@ -69,7 +70,7 @@ class Fetches:
         self._on_wait = on_wait
         self._matchmaking = Matchmaking()
 
-    async def answer(self, task: Task, gone: asyncio.Event) -> Answer:
+    async def answer(self, task: Task, gone: Signal) -> Answer:
         """The answer to a fetch whose hook sets ``gone`` when it leaves: a job, or nothing in the end."""
         attempt = FetchAttempt(task)
         if attempt.not_now == "busy":
@@ -108,7 +109,7 @@ class Fetches:
             look = await self._matchmaking.look(Seeker(attempt, exclusive, (), fresh, is_over))
         return look
 
-    async def _until_free(self, attempt: FetchAttempt, gone: asyncio.Event) -> bool:
+    async def _until_free(self, attempt: FetchAttempt, gone: Signal) -> bool:
         """Wait for the end of a busy slot's starter, where the fetch may wait and the slot is free then."""
         task = attempt.task
         waiting = self._enter(attempt, gone)
@@ -124,9 +125,7 @@ class Fetches:
         await asyncio.sleep(REAP_S)
         return True
 
-    def _enter(
-        self, attempt: FetchAttempt, gone: asyncio.Event, slot: bytes | None = None
-    ) -> WaitingFetch | None:
+    def _enter(self, attempt: FetchAttempt, gone: Signal, slot: bytes | None = None) -> WaitingFetch | None:
         if attempt.task.context.max_fetch_wait_s <= 0:
             return None
         self._on_wait(attempt)

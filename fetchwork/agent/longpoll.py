@@ -7,6 +7,7 @@ import itertools
 import re
 import time
 
+from fetchwork.agent.signals import Signal, first
 from fetchwork.handlers.session import HostSession
 
 #: a fetch looks for work no more often than this, and the less often the more wait beside it
@@ -31,7 +32,7 @@ class WaitingFetches:
         return len(self._waiting)
 
     def enter(
-        self, session: HostSession, slot_name: str, gone: asyncio.Event, slot: bytes | None = None
+        self, session: HostSession, slot_name: str, gone: Signal, slot: bytes | None = None
     ) -> WaitingFetch | None:
         """Let a slot's fetch wait whose hook sets ``gone`` when it leaves; None if no more may wait.
 
@@ -103,51 +104,39 @@ class WaitingFetch:
         fetches: WaitingFetches,
         session: HostSession,
         slot_name: str,
-        gone: asyncio.Event,
+        gone: Signal,
         slot: bytes | None,
     ) -> None:
         self.session = session
         self.slot_name = slot_name
         self.slot = slot
-        self.woken = asyncio.Event()
+        self.woken = Signal()
         #: set when the slot's ad is not true any more
-        self.outdated = asyncio.Event()
+        self.outdated = Signal()
         self._fetches = fetches
         self._gone = gone
         self._looked_at = time.monotonic()
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait to be woken or for the time to pass; False if the fetch has to end now."""
-        await _first(timeout_s, self.woken, self._gone, self.outdated)
+        await first(timeout_s, self.woken, self._gone, self.outdated)
         # a burst of submits is one look, not many
         pause = self._looked_at + self._fetches.pause_s - time.monotonic()
         if pause > 0 and not self.is_over:
-            await _first(pause, self._gone, self.outdated)
+            await first(pause, self._gone, self.outdated)
         self.woken.clear()
         self._looked_at = time.monotonic()
         return not self.is_over
 
-    async def wait_for(self, event: asyncio.Event, timeout_s: float) -> bool:
+    async def wait_for(self, event: Signal, timeout_s: float) -> bool:
         """Wait for ``event``; False if it did not come in time, or the fetch has to end now."""
         end = time.monotonic() + timeout_s
         while not event.is_set() and not self.is_over and time.monotonic() < end:
             self.woken.clear()
-            await _first(end - time.monotonic(), event, self.woken, self._gone)
+            await first(end - time.monotonic(), event, self.woken, self._gone)
         return event.is_set() and not self.is_over
 
     @property
     def is_over(self) -> bool:
         """Whether the fetch has to end now."""
         return self._fetches.closed or self._gone.is_set() or self.outdated.is_set()
-
-
-async def _first(timeout_s: float, *events: asyncio.Event) -> None:
-    """Wait until one of the events is set, or the time is over."""
-    if any(event.is_set() for event in events):
-        return
-    waits = [asyncio.ensure_future(event.wait()) for event in dict.fromkeys(events)]
-    try:
-        await asyncio.wait(waits, timeout=max(0.0, timeout_s), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()

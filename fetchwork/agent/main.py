@@ -47,6 +47,7 @@ from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.server import Server
+from fetchwork.agent.signals import Signal
 from fetchwork.agent.slots import SlotReports
 from fetchwork.agent.starters import starter_of
 from fetchwork.agent.turns import Turns
@@ -200,7 +201,7 @@ class Agent:
 
     # -- requests
 
-    async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: asyncio.Event) -> Answer:
+    async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: Signal) -> Answer:
         """Answer one request of ``who``, whose connection's end sets ``gone``."""
         began = time.monotonic()
         if request.name == "status":
@@ -225,7 +226,7 @@ class Agent:
                 self.waiting_fetches.resources_return(context.session, answer.slot)
         return answer
 
-    async def _handle(self, task: Task, gone: asyncio.Event) -> Answer:
+    async def _handle(self, task: Task, gone: Signal) -> Answer:
         async with self._turns.of(task.caller, task.request.name):
             return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from fetchwork.agent.listening import listen, who_listens
 from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
+from fetchwork.agent.signals import Signal
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
 from fetchwork.handlers.context import Answer
 from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply
@@ -54,7 +55,7 @@ MAX_DEADLINES_S = {
 MAX_FETCH_S = 900.0
 BACKLOG = 1024
 
-Dispatch = Callable[[Request, Peer, float, asyncio.Event], Awaitable[Answer]]
+Dispatch = Callable[[Request, Peer, float, Signal], Awaitable[Answer]]
 
 
 class Server:
@@ -109,7 +110,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.gone = asyncio.Event()
+        self.gone = Signal()
         self.work: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None

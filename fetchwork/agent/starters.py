@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fetchwork.agent.signals import Signal
 from fetchwork.handlers.session import HostSession
 from fetchwork.process import Process
 
@@ -55,7 +56,7 @@ class Starter:
     session: HostSession
     slot: str
     pidfd: int | None = None
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: Signal = field(default_factory=Signal)
     gone_at: float = 0.0
 
 

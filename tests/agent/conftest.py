@@ -13,6 +13,7 @@ import pytest
 from fetchwork import config, handlers
 from fetchwork.agent.fetches import Fetches, HostRuns
 from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
+from fetchwork.agent.signals import Signal
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
@@ -125,7 +126,7 @@ class Hooks:
             time.monotonic() + seconds,
             spool=spool,
         )
-        return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, asyncio.Event()))
+        return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, Signal()))
 
     async def keep(self, report: Request) -> None:
         """Spool a report."""

@@ -1,6 +1,5 @@
 """The agent when the condor_master that started it is gone."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from fetchwork import config
 from fetchwork.agent import main, peer
+from fetchwork.agent.signals import Signal
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import Submit, slot_ad
@@ -40,7 +40,7 @@ async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit:
     submit()
     request = Request("fetch_work", slot_ad(), keyword="FW")
     who = peer.Peer(1, 0, 0)
-    answer = await agent.dispatch(request, who, time.monotonic() + 5, asyncio.Event())
+    answer = await agent.dispatch(request, who, time.monotonic() + 5, Signal())
     assert (answer.reply.code, answer.reply.body, answer.outcome) == ("", b"", "no_master")
     assert agent.status()["master_gone"] is True
 
