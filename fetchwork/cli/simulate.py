@@ -10,6 +10,7 @@ import click
 
 from fetchwork import config
 from fetchwork.cli import options, output
+from fetchwork.deploy.hooks import fetch_deadline_s
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
@@ -95,6 +96,8 @@ def cli(
         job_exit_timeout_s=settings.job_exit_timeout_s,
         pipe_buffer_max=host_config.host.pipe_buffer_max,
     )
+    # a hook waits for as long as its agent lets it
+    fetch_s = fetch_deadline_s(settings.max_fetch_wait_s)
     specs = [SlotSpec(memory_mib=memory)] * slots
     if partitionable:
         specs = [SlotSpec(slots, slots * memory, slots * 1_000_000, partitionable=True)]
@@ -110,6 +113,7 @@ def cli(
             timing=timing,
             clock=clock,
             ledger=ledger,
+            deadlines_s=None if fetch_s is None else {"fetch_work": float(fetch_s)},
         )
 
     async def run() -> float:

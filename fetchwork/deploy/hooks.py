@@ -142,6 +142,11 @@ def install(
     return written
 
 
+def fetch_deadline_s(max_fetch_wait_s: int) -> int | None:
+    """Seconds that FETCH_WORK has for a wait of so many in the agent; None: what it has anyway will do."""
+    return max_fetch_wait_s + _WAIT_MARGIN_S if max_fetch_wait_s > 30 else None
+
+
 def install_host(
     config: HostConfig, *, python: Path | str | None = None, compiled: bool | None = None
 ) -> dict[str, list[Path]]:
@@ -165,7 +170,7 @@ def install_host(
             compiled=compiled,
             direct_python=config.agent.venv / "bin/python",
             direct_config=config.host.file,
-            deadline_s=keyword.max_fetch_wait_s + _WAIT_MARGIN_S if keyword.max_fetch_wait_s > 30 else None,
+            deadline_s=fetch_deadline_s(keyword.max_fetch_wait_s),
             job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
             if keyword.job_exit_timeout_s < 25
             else None,

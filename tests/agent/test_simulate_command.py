@@ -15,6 +15,7 @@ from fetchwork.cli.simulate import cli
 from fetchwork.config.write import to_toml
 from fetchwork.errors import ConfigError
 from fetchwork.simulate.agents import AgentProcess
+from fetchwork.simulate.hooks import DEADLINES_S
 from tests.waiting import PATIENCE_S
 
 JOBS = 12
@@ -36,7 +37,10 @@ def host_file(conninfo: str, directory: Path) -> Path:
         "database": {"main": {"conninfo": conninfo}},
         "host": {"name": "ep1"},
         "agent": {"socket": str(directory / "ep1.sock"), "spool": str(directory / "ep1-spool"), "user": ""},
-        "keyword": {"FETCHWORK": {"fetch_delay_s": 1}, "OTHER": {"queues": ["default"]}},
+        "keyword": {
+            "FETCHWORK": {"fetch_delay_s": 1},
+            "OTHER": {"queues": ["empty"], "max_fetch_wait_s": 31},
+        },
         "slots": {"default": "FETCHWORK"},
     }
     file = directory / "host.toml"
@@ -102,3 +106,14 @@ def test_what_is_printed_for_people_names_the_rate(host_file: Path) -> None:
     assert ended.exit_code == 0
     assert "jobs/s" in ended.output.splitlines()[0]
     assert "prepare_job" in ended.output
+
+
+def test_fetch_waits_for_as_long_as_its_keyword_says(
+    host_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DEADLINES_S, "fetch_work", 0.2)
+    words = ["-c", host_file, "-k", "OTHER", "--hosts", 1, "--slots", 2, "--seconds", 3, "--json"]
+    ended = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
+    counts = json.loads(ended.output)["counts"]
+    assert counts["fetch_work"] == 2
+    assert "no work" not in counts
