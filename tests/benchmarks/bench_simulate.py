@@ -34,7 +34,7 @@ def host_file(directory: Path, conninfo: str) -> Path:
         "database": {"main": {"conninfo": conninfo}},
         "host": {"name": "simulated"},
         "agent": {"socket": str(directory / "sock"), "spool": str(directory / "spool"), "user": ""},
-        "keyword": {hostfile.KEYWORD: {"fetch_delay_s": 10, "max_fetch_wait_s": 60}},
+        "keyword": {hostfile.KEYWORD: {"fetch_delay_s": 10, "max_fetch_wait_s": 600}},
         "slots": {"default": hostfile.KEYWORD},
     }
     file.touch(0o600)
