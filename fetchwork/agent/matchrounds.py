@@ -8,10 +8,10 @@ meanwhile is the next round's. A fetch that has left by then gets nothing: its o
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 
+from fetchwork.agent.signals import Signal, first
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers import matchround
 from fetchwork.handlers.fetch import Look
@@ -39,7 +39,7 @@ class MatchRounds:
         #: how many the next round waits for, and since when
         self._together = 0
         self._answered_at = 0.0
-        self._all_came = asyncio.Event()
+        self._all_came = Signal()
 
     async def look(self, seeker: Seeker) -> Look:
         """The result of the next round for this seeker."""
@@ -70,9 +70,7 @@ class MatchRounds:
         left_s = self._answered_at + TOGETHER_S - time.monotonic()
         if len(self._seeking) < self._together and left_s > 0:
             self._all_came.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._all_came.wait()
+            await first(left_s, self._all_came)
 
     async def _round(self, together: list[tuple[Seeker, asyncio.Future[Look]]]) -> None:
         if not together:
