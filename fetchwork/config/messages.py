@@ -20,6 +20,7 @@ from fetchwork.config.sections import (
     Workstation,
 )
 from fetchwork.config.tomllines import Key, line_of
+from fetchwork.errors import one_line
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "host": Host,
@@ -34,7 +35,7 @@ def show(problem: Problem, source: str, lines: dict[Key, int]) -> str:
     """Return a problem as one line."""
     line = line_of(problem.key, lines)
     where = f"{source}:{line}" if line is not None else source
-    return f"{where}:{_dotted(problem.key)}: {problem.wrong}; allowed: {problem.allowed}"
+    return f"{where}:{_dotted(problem.key)}: {one_line(problem.wrong)}; allowed: {problem.allowed}"
 
 
 def _dotted(key: Key) -> str:

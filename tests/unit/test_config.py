@@ -711,3 +711,11 @@ def test_file_that_only_the_agents_account_may_read_says_so(
     ) as error:
         config.load(tmp_path / "host.toml")
     assert "TOML" not in str(error.value)
+
+
+def test_name_of_two_lines_is_told_in_one() -> None:
+    tables = {"database": {"main": {"service": "s"}}, "keyword": {"A": {}}, "slots": {"default": "B\nC"}}
+    with pytest.raises(ConfigError) as raised:
+        config.from_dict(tables)
+    (problem,) = raised.value.problems
+    assert "there is no [keyword.B C]; allowed: " in problem
