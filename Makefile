@@ -2,7 +2,7 @@
 #
 #   make demo       20 jobs through a private pool, from SQL and submit description to results
 #   make check      lint, unit tests and house rules, within a minute: before each commit
-#   make test       the test suite, with one case of each heavy kind, real HTCondor included: what CI runs
+#   make test       the test suite that CI runs: one case of each heavy test, real HTCondor included
 #                   TESTS=tests/queue only these; LOAD=4 beside four busy processes; WORKERS=2 so many at once
 #   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
@@ -18,13 +18,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-# auto: as many as what is asked for can use, see tests/conftest.py
+# auto: as many workers as the named tests can use, see tests/conftest.py
 WORKERS ?= auto
 TESTS ?= tests
 LOAD ?= 0
 PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 
-# where the environment says so, hundreds of processes would each compile the package anew
+# with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-all test-lowest lint lock postgres browser man soak fuzz-hooks
@@ -72,7 +72,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The tests of SQL run on the system's PostgreSQL too, through PgBouncer; where there is none, root gets one, without a cluster.
+# The SQL tests also run on the system's PostgreSQL, through PgBouncer. If it is missing, root installs it without a cluster.
 postgres:
 	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || tests/install-postgres
 
